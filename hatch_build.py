@@ -18,7 +18,7 @@ from babel.messages.pofile import read_po
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # only a build has it
+except ImportError:  # hatchling is installed only during a build
     BuildHookInterface = object
 
 LOCALES = Path(__file__).resolve().parent / "traceanalyzer" / "locales"
@@ -51,7 +51,7 @@ def compile_one(source: Path) -> None:
 
 
 def compiled(catalog: Catalog, locale: str) -> dict[str, Any]:
-    """What the program reads: texts that are translated and not fuzzy."""
+    """The compiled catalog that the program reads: texts that are translated and not fuzzy."""
     ready = [m for m in catalog if m.context and not m.fuzzy and all(_several(m.string or ""))]
     return {
         "plural": catalog.plural_expr,
@@ -61,7 +61,7 @@ def compiled(catalog: Catalog, locale: str) -> dict[str, Any]:
 
 
 def _entry(message: Message) -> dict[str, Any]:
-    """A translation; the English text of a plural tells which quantity decides."""
+    """A translation; for a plural also the English text, which shows the quantity that selects the form."""
     english = {"english": _several(message.id)[-1]} if message.pluralizable else {}
     return english | {"forms": _several(message.string or "")}
 

@@ -1,11 +1,11 @@
 """Time and memory of a batch over many traces: ``python -m benchmarks.batch``.
 
 Prints Markdown tables: the time for N traces with two processes against one and against one `report` after the other,
-and the peak memory of all processes together against the bound that the batch promises: the sum of the estimates of
-the files that are analyzed at the same time, plus the parent and the process that starts the workers.
+and the peak memory of all processes together against the bound of the batch: the sum of the estimates of the files that
+are analyzed at the same time, plus the parent and the process that starts the workers.
 
-Linux only: memory is the sum of the proportional set sizes (PSS) of the whole session, looked at every few
-milliseconds, so that pages which processes share count once.
+Linux only: memory is the sum of the proportional set sizes (PSS) of the whole session, sampled every few milliseconds,
+so that shared pages count once.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from traceanalyzer.inputs.sniffing import peek
 
 MB = 10**6
 PARENT_BYTES = 200 << 20
-"""The program itself with everything that it may import for its pages, and the server that forks workers."""
+"""Memory of the program with all imports for its pages, and of the server that forks workers."""
 
 TARGET = 0.6
 _LOOK_S = 0.01
@@ -39,11 +39,11 @@ class Run:
     name: str
     wall_s: float
     peak_bytes: int
-    """Of all processes together; 0 if it was not looked at."""
+    """Peak memory of all processes together; 0 if it was not sampled."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and with --check exit with 1 if a target is missed."""
+    """Measure and print; with --check, return 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=float, nargs="+", default=[15, 30, 60], help="sizes of the traces, in turns")
     parser.add_argument("--files", type=int, default=24, help="how many traces")
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make(folder: Path, files: int, sizes: Sequence[float]) -> list[Path]:
-    """Traces of the sizes in turns, from the sources of `compare`; equal ones are copies."""
+    """Traces of the sizes in turns, from the sources of `compare`; files of equal size are copies."""
     folder.mkdir()
     sources = list(default_sources().values())
     made: dict[tuple[Path, float], Path] = {}
@@ -95,7 +95,7 @@ def make(folder: Path, files: int, sizes: Sequence[float]) -> list[Path]:
 
 
 def promised(traces: Sequence[Path], jobs: int) -> int:
-    """The largest files in flight, each at its estimate, and what the batch itself takes."""
+    """The bound: estimates of the largest files in flight, and the memory of the batch itself."""
     estimates = []
     for trace in traces:
         with trace.open("rb") as file:
@@ -108,7 +108,8 @@ def measure(
 ) -> Run:
     """Run all files in one way; with no jobs, one report after the other.
 
-    Looking at the memory takes a core, which two processes on two cores do not leave: such a run tells no time.
+    Sampling memory takes a core, which is not free if two processes use two cores, so the time of such a run is not
+    valid.
     """
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)

@@ -1,10 +1,10 @@
-"""What the hooks of `traceanalyzer capture` cost per step outside the recorded steps.
+"""Measures the cost of the hooks of `traceanalyzer capture` per step outside of the recorded steps.
 
     python -m benchmarks.capture_overhead [--steps N]
 
-Needs torch. It times what the hooks add to each call that they listen to (optimizer step, batch, backward pass,
-named range), against the same calls of a program without hooks, and puts the sum beside the step of a small model
-on the CPU: the shortest steps that anybody trains. The goal is less than 1 % of a step.
+Needs torch. It times what the hooks add to each hooked call (optimizer step, batch, backward pass, named range),
+against the same calls of a program without hooks, and compares the sum with the step of a small model on the CPU,
+because such steps are the shortest in practice. The goal is less than 1 % of a step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# The types are checked with torch and without it.
+# mypy checks this file both with and without torch
 import torch  # type: ignore[import-not-found,unused-ignore]
 from torch import nn  # type: ignore[import-not-found,unused-ignore]
 from torch.utils.data import DataLoader, TensorDataset  # type: ignore[import-not-found,unused-ignore]
@@ -27,11 +27,11 @@ from traceanalyzer.capture.agent.tools import Tools
 from traceanalyzer.capture.agent.whole_run import WholeRun
 
 BLOCK = 20
-"""Steps in a row with or without hooks; blocks alternate, so that both see the same machine."""
+"""Steps in a row with or without hooks; blocks alternate, so that both run under the same conditions."""
 
 
 class Training:
-    """A small training: its step is a method."""
+    """A small training whose step is a method."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -54,7 +54,7 @@ class Training:
 
 
 def hooks() -> Hooks:
-    """The hooks, with a recorder that waits for ever."""
+    """The hooks, with a recorder that never starts recording."""
     tools = Tools(torch, Settings(folder="", wait=10**9, limit_s=0))
     listening = Hooks(tools)
     listening.recorder = Recorder(
@@ -91,7 +91,7 @@ def added_by_calls() -> float:
 
 
 def _per_call(call: Callable[..., Any], argument: Any, repeats: int = 2000) -> float:
-    """The least of several means: what disturbs can only add."""
+    """The smallest of several means, because disturbances only add time."""
     means = []
     for _ in range(7):
         begin = time.perf_counter()

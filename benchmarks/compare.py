@@ -27,14 +27,14 @@ JSON_LOAD = "import json, sys\nwith open(sys.argv[1], encoding='utf-8') as file:
 ORJSON_LOADS = "import orjson, sys\nwith open(sys.argv[1], 'rb') as file: orjson.loads(file.read())"
 LOAD = "import sys, traceanalyzer\ntraceanalyzer.load(sys.argv[1])"
 SHORT_RUNS = 10
-"""Least number of runs of a command that takes milliseconds, where noise is largest."""
+"""Least number of runs of a command that takes milliseconds, because its noise is largest."""
 
 
 def default_sources() -> dict[str, Path]:
-    """The two corpus traces that the targets speak of; without a corpus, the project's largest fixture.
+    """The two corpus traces for which targets are defined; without a corpus, the project's largest fixture.
 
     Raises:
-        FileNotFoundError: There is neither.
+        FileNotFoundError: There are neither corpus traces nor fixtures.
     """
     corpus = os.environ.get("TRACEANALYZER_CORPUS")
     if corpus:
@@ -81,7 +81,7 @@ def measure_replica(name: str, source: Path, folder: Path, megabytes: float, run
 
 
 def measure_start(sources: dict[str, Path], folder: Path, runs: int) -> Start:
-    """Run the report on the sources as they are, and --help beside an empty program."""
+    """Run the report on the sources without growing them, and compare --help with an empty program."""
     reports = {name: report_command(path, folder / f"{name}.json") for name, path in sources.items()}
     reported = measure_in_turns(reports, runs)
     sizes = {name: grow_apart(path, folder / "source.json", 0).source_bytes for name, path in sources.items()}
@@ -95,7 +95,10 @@ def measure_start(sources: dict[str, Path], folder: Path, runs: int) -> Start:
 
 
 def compile_package() -> None:
-    """As installing does; a checkout is compiled on first use, or, where nothing may be written, on every one."""
+    """Compile the package to bytecode, as an installation does.
+
+    A checkout is otherwise compiled on first use, or on every use if it is read-only.
+    """
     compileall.compile_dir(str(Path(traceanalyzer.__file__).parent), quiet=1)
 
 
@@ -110,7 +113,7 @@ def compare(
         sizes: Sizes of the replicas in MB.
         runs: Runs of each command.
         peers: Other tools that do the same work.
-        largest: Size in MB up to which they do.
+        largest: Size in MB up to which the peers run.
     """
     compile_package()
     replicas = []

@@ -30,7 +30,7 @@ FAMILIES = {
     "external id": "link",
     "correlation": "link",
     "wait_on_cuda_event_record_corr_id": "link",
-    "id": "link",  # of flow events only; elsewhere an "id" is something else
+    "id": "link",  # only in flow events; in other events "id" has another meaning
     "Python id": "python",
     "Python parent id": "python",
     "Record function id": "record function",
@@ -52,7 +52,7 @@ WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Number(NamedTuple):
-    """One number that changes from copy to copy, and where it stands in the text."""
+    """One number that changes from copy to copy, and its place in the text."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class Number(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event of the source: its place in the text, the separator before it, and what copying needs."""
+    """One event of the source: its place in the text, the separator before it, and facts for copying."""
 
     separator_start: int
     start: int
@@ -73,10 +73,10 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Grown:
-    """What was written to the grown trace."""
+    """Facts about the grown trace."""
 
     copies: int
-    """How often the source's events occur, the source itself included."""
+    """Number of copies of the source's events, including the source itself."""
     events: int
     """Events in the file, metadata events included."""
     size_bytes: int
@@ -97,14 +97,14 @@ class Template:
     numbers: list[int]
     """The source's numbers."""
     strides: list[int]
-    """What each number grows by from one copy to the next."""
+    """Increment of each number from one copy to the next."""
     head_events: int
     copy_events: int
     last_us: int
     span_us: int
 
     def copies(self) -> Iterator[str]:
-        """The second, third, ... copy of the events, each with the separator before it, without end."""
+        """An endless iterator over the second, third, ... copy of the events, each with the separator before it."""
         parts = [""] * (2 * len(self.numbers) + 1)
         parts[::2] = self.pieces
         numbers = self.numbers
@@ -142,7 +142,7 @@ def split_events(text: str) -> list[Event]:
 
 
 def _event(separator_start: int, start: int, end: int, fields: dict[str, Any]) -> Event:
-    """The event that stands here and says this."""
+    """The event at this place with this content."""
     start_us = Decimal(fields["ts"]) if "ts" in fields else None
     duration = fields.get("dur")
     end_us = start_us + duration if start_us is not None and isinstance(duration, int | Decimal) else start_us

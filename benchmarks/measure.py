@@ -1,8 +1,8 @@
-"""What a command costs: ``python -m benchmarks.measure [--runs N] -- COMMAND ...``.
+"""Measures time and memory of a command: ``python -m benchmarks.measure [--runs N] -- COMMAND ...``.
 
-CPU time is user plus system time of the child and of the processes it waited for, as the kernel counted it;
-it is the figure to compare, because wall time depends on what else the machine does. Peak memory is that of
-the largest single process, so a command with worker processes uses more than it says.
+CPU time is user plus system time of the child and of the processes it waited for, as the kernel counted it; compare
+this figure, because wall time depends on other programs on the machine. Peak memory is that of the largest single
+process, so a command with worker processes uses more than this figure.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Measurement:
 
     @property
     def best(self) -> Run:
-        """The lowest figure of each kind: noise only ever adds."""
+        """The lowest figure of each kind, because noise only adds."""
         return self._each(min)
 
     @property
@@ -48,7 +48,7 @@ class Measurement:
         return self._each(statistics.median)
 
     def _each(self, pick: Callable[[list[float]], float]) -> Run:
-        """One run made of each figure's pick."""
+        """A run in which each figure is picked from those of all runs."""
         return Run(
             cpu_s=pick([run.cpu_s for run in self.runs]),
             wall_s=pick([run.wall_s for run in self.runs]),
@@ -84,9 +84,9 @@ def measure(command: Sequence[str], runs: int) -> Measurement:
 
 
 def measure_in_turns(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, Measurement | CommandError]:
-    """Run commands that are to be compared in turns, so that a slow spell of the machine hits all of them.
+    """Run commands in turns for a comparison, so that a slow period of the machine affects all of them.
 
-    A command that fails is not run again; its error is printed, and takes the place of its figures.
+    A command that fails is not run again; its error is printed and used in place of its figures.
     """
     done: dict[str, list[Run]] = {name: [] for name in commands}
     failed: dict[str, CommandError] = {}

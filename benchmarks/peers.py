@@ -1,6 +1,7 @@
-"""Other analyzers of the same traces, each in an environment of its own.
+"""Other analyzers of the same traces, each in a separate environment.
 
-Each program reads a trace and computes what its tool shows of one: a comparison with our full report, which does more.
+Each program reads a trace and computes everything that its tool shows for a single trace. The full report, with which
+it is compared, does more.
 """
 
 import subprocess
@@ -39,8 +40,8 @@ PROGRAMS = {
     "HolisticTraceAnalysis": ("hta", _HTA),
     "TraceLens": ("TraceLens", _TRACELENS),
 }
-"""By distribution: the module that it is known by, because a registry may have another project of the same name, and
-the program that does its work, which takes the path of a trace."""
+"""By name of the distribution: a module that identifies it, because an index may have another project of the same name,
+and the program that runs it on the path of a trace."""
 
 _VERSION = """
 import importlib.metadata, importlib.util, sys
@@ -51,22 +52,22 @@ sys.exit(importlib.util.find_spec(sys.argv[2]) is None)
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool that is installed somewhere."""
+    """A tool that is installed in an environment."""
 
     name: str
     version: str
     python: str
 
     def command(self, trace: Path) -> list[str]:
-        """What analyzes a trace."""
+        """The command that analyzes a trace."""
         return [self.python, "-c", PROGRAMS[self.name][1], str(trace)]
 
 
 def find(named: Iterable[str]) -> list[Peer]:
-    """The tools that a person names as NAME=PYTHON.
+    """The tools that the user names as NAME=PYTHON.
 
     Raises:
-        ValueError: There is no such tool, or it is not installed there.
+        ValueError: The tool is unknown, or not installed in that environment.
     """
     return [_peer(*text.partition("=")[::2]) for text in named]
 

@@ -1,4 +1,4 @@
-"""What a comparison measured, held against the targets, and its Markdown tables."""
+"""The measurements of a comparison, compared with the targets, and its Markdown tables."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -24,11 +24,11 @@ class Replica:
     events: int
     outcomes: dict[str, Outcome]
     peers: tuple[str, ...] = ()
-    """Which of the commands are those of other tools."""
+    """Names of the commands that run other tools."""
 
     @property
     def title(self) -> str:
-        """Which replica this is."""
+        """Name and size of the replica."""
         return f"{self.source} {self.size_bytes / 1e6:.0f} MB"
 
     def cpu_ratio(self, name: str) -> float | None:
@@ -45,7 +45,7 @@ class Replica:
         return None if seconds is None else seconds / self.events * 1e6
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Our commands against the targets relative to the others'."""
+        """The figures of the report, compared with the targets relative to `json.load`."""
         reading = self.cpu_ratio(READING)
         yield Verdict(f"{self.title}, {READING}: CPU / {BASELINE}", reading, targets.READING_OF_JSON_LOAD)
         for name in OURS:
@@ -59,7 +59,7 @@ class Replica:
             yield self._against_peers("memory / leanest peer", peak_bytes, targets.MEMORY_OF_PEER)
 
     def _against_peers(self, what: str, figure: Callable[[Outcome], float | None], target: float) -> Verdict:
-        """Our report against the best of the peers that could do the work."""
+        """The report against the best of the peers that succeeded."""
         known = [value for name in self.peers if (value := figure(self.outcomes[name])) is not None]
         value = ratio(figure(self.outcomes[OURS[0]]), min(known, default=None))
         return Verdict(f"{self.title}, {OURS[0]}: {what}", value, target)
@@ -67,7 +67,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Start:
-    """What is paid before any size matters: small traces, --help."""
+    """Start-up cost: small traces and --help."""
 
     small_traces: dict[str, tuple[int, Outcome]]
     """Per source: its size unzipped, and the report of it, ungrown."""
@@ -75,7 +75,7 @@ class Start:
     help: Outcome
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Small traces and --help against their targets; a bigger source has no target here."""
+        """Small traces and --help against their targets; larger sources have no such target."""
         for source, (size, outcome) in self.small_traces.items():
             if size <= targets.SMALL_TRACE_BYTES:
                 name = f"{source} ungrown ({size / 1e6:.1f} MB), {OURS[0]}: CPU s"
@@ -114,13 +114,13 @@ class Comparison:
                 yield Verdict(f"{title}, {name}: CPU per event", growth, targets.GROWTH)
 
     def as_markdown(self) -> str:
-        """The tables that a person reads."""
+        """The tables in Markdown."""
         head = f"Python {self.python_version}. Best of {self.runs} runs, the median CPU time in brackets."
         tables = [_replica_table(replica) for replica in self.replicas]
         return "\n\n".join([head, *tables, _start_table(self.start), _verdict_table(self.verdicts())])
 
     def as_json(self) -> dict[str, Any]:
-        """The same for a program."""
+        """The figures as JSON."""
         return {
             "python_version": self.python_version,
             "runs": self.runs,
@@ -164,7 +164,7 @@ def ratio(value: float | None, base: float | None) -> float | None:
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as JSON has it."""
+    """An outcome in a form for JSON."""
     if isinstance(outcome, CommandError):
         return {"error": str(outcome)}
     return {"best": asdict(outcome.best), "median": asdict(outcome.median)}
@@ -207,7 +207,7 @@ def _verdict_table(verdicts: Iterable[Verdict]) -> str:
 
 
 def _figures(outcome: Outcome) -> tuple[str, str, str]:
-    """CPU, wall and peak cells; the reason of a failure is no matter for a table."""
+    """The cells of CPU, wall time and peak memory; the reason of a failure is not shown in the table."""
     if isinstance(outcome, CommandError):
         return ("failed", "-", "-")
     best = outcome.best

@@ -1,4 +1,4 @@
-"""Shapes of crowds: streams, devices, threads, steps, memory and texts without end."""
+"""Shapes with very many streams, devices, threads, steps or memory records, or very long texts."""
 
 from __future__ import annotations
 
@@ -132,21 +132,21 @@ def _allocation(i: int, size: int, address: int, total: int) -> dict[str, Any]:
 
 
 def leaks(n: int) -> Events:
-    """Memory that is taken and never given back, each block in an operator."""
+    """Memory that is allocated and never freed, each block in an operator."""
     for i in range(n):
         yield operator("aten::empty", i - 0.1, 0.5)
         yield _allocation(i, 512, i + 1, 512 * (i + 1))
 
 
 def nested_memory(n: int) -> Events:
-    """Memory that is taken at each level of operators nested ever deeper."""
+    """Memory that is allocated at each level of ever deeper nested operators."""
     for i in range(n):
         yield operator("aten::empty", i - 0.1, 2 * (n - i))
         yield _allocation(i, 512, i + 1, 512 * (i + 1))
 
 
 def same_address(n: int) -> Events:
-    """One address that is taken again and again, never given back."""
+    """One address that is allocated again and again, and never freed."""
     return (_allocation(i, 512, 7, 512) for i in range(n))
 
 
@@ -169,14 +169,14 @@ def overheads(n: int) -> Events:
 
 
 def loops(n: int) -> Events:
-    """A loop around a loop around a loop, of the same operators."""
+    """Three nested loops of the same operators."""
     for i in range(n):
         yield operator(f"aten::op{(i & -i).bit_length() % 5}", i, 0.9)
         yield from launched(i, f"kernel{(i & -i).bit_length()}")
 
 
 def one_string(n: int) -> Events:
-    """One operator with one endless name."""
+    """One operator with a very long name."""
     yield operator("aten::mm", 0, 1)
     yield operator("x" * (100 * n), 2, 1)
 

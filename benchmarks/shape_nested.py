@@ -1,4 +1,4 @@
-"""Shapes of slices: nested ever deeper, overlapping, or with much to tell apart."""
+"""Shapes of slices: nested ever deeper, overlapping, or with many distinct values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def nested_operators(n: int) -> Events:
 
 
 def nested_launches(n: int) -> Events:
-    """The same with a launch at each level."""
+    """Operators nested ever deeper, with a launch at each level."""
     for i in range(n):
         yield operator(f"aten::op{i % 7}", i, 2 * (n - i))
         yield call("cudaLaunchKernel", i + 0.2, 0.5, i + 1)
@@ -71,13 +71,13 @@ def nested_synchronizations(n: int) -> Events:
 
 
 def loader_waits(n: int) -> Events:
-    """A wait for a loader in a wait for a loader."""
+    """Waits for a loader nested in each other."""
     name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     return (event("user_annotation", name, i, 2 * (n - i)) for i in range(n))
 
 
 def loaders(n: int) -> Events:
-    """Waits for a loader each."""
+    """Waits, each for another loader."""
     return (event("user_annotation", f"enumerate(DataPipe)#{i}", i, 0.5) for i in range(n))
 
 
@@ -99,7 +99,7 @@ def nested_modules(n: int) -> Events:
 
 
 def module_classes(n: int) -> Events:
-    """Modules of as many classes."""
+    """Modules, each of another class."""
     for i in range(n):
         ids = {"Python id": i + 1, "Python parent id": 0, "Python module id": i}
         yield event("python_function", f"nn.Module: Class{i}_0", i, 0.9, **ids)
@@ -138,12 +138,12 @@ def distinct_shapes(n: int) -> Events:
 
 
 def annotations(n: int) -> Events:
-    """User's ranges that overlap, on a thread each."""
+    """Ranges of a user that overlap, each on another thread."""
     return (event("user_annotation", f"range {i}", i, n, i) for i in range(n))
 
 
 def nested_annotations(n: int) -> Events:
-    """User's ranges nested ever deeper, with a launch in each."""
+    """Ranges of a user nested ever deeper, with a launch in each."""
     for i in range(n):
         yield event("user_annotation", f"range {i}", i, 2 * (n - i))
         yield from launched(i)

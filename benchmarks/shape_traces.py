@@ -1,6 +1,6 @@
-"""Traces of one extreme shape each: what a program may write, and what somebody who means harm may write.
+"""Traces of one extreme shape each, as an unusual program or an attacker might write them.
 
-A shape is a function from a number to that many steps of events; every event is a dict as the profiler writes it.
+A shape is a function from a number to events in that many steps; every event is a dict as the profiler writes it.
 Times are microseconds, one apart, so that a shape of N steps lasts N microseconds.
 """
 
@@ -15,7 +15,7 @@ from benchmarks import shape_nested as nested
 from benchmarks.shape_events import Events
 
 _PROBE = 1_000
-"""Steps from whose length the number for a size is worked out."""
+"""Number of steps from which the bytes per step are estimated."""
 
 SHAPES: tuple[Callable[[int], Events], ...] = (
     nested.nested_operators,
@@ -67,11 +67,11 @@ SHAPES: tuple[Callable[[int], Events], ...] = (
     crowds.deep_arguments,
     crowds.many_arguments,
 )
-"""Each at least as hard as what is found in the wild."""
+"""The shapes by name, each at least as extreme as real traces."""
 
 
 def write(shape: Callable[[int], Events], path: Path, megabytes: float) -> int:
-    """Write a trace of this shape of about this size; the number of its events."""
+    """Write a trace of this shape of about this size; returns the number of its events."""
     bytes_per_step = sum(len(json.dumps(e)) + 2 for e in shape(_PROBE)) / _PROBE
     events = 0
     with path.open("w", encoding="utf-8") as file:

@@ -1,8 +1,8 @@
-"""What extreme shapes cost, beside an ordinary trace of the same size: ``python -m benchmarks.shapes``.
+"""Measures extreme shapes of traces against an ordinary trace of the same size: ``python -m benchmarks.shapes``.
 
-Prints a Markdown table. Each shape is written at sizes that double, and the report of each runs in a fresh process.
-A row shows CPU seconds, peak memory, what both are of those of an ordinary trace of the same size, and the growth: by
-what the CPU time per megabyte, without the start of the program, changed from the smallest size to the largest.
+Prints a Markdown table. Each shape is written at sizes that double, and the report of each runs in a fresh process. A
+row shows CPU seconds and peak memory, both also as multiples of an ordinary trace of the same size, and the growth: CPU
+time per megabyte, without the start of the program, at the largest size divided by that at the smallest.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from benchmarks.shape_events import Events
 
 ORDINARY = "ordinary"
 LIMIT = 5
-"""No shape costs more than this many ordinary traces of its size."""
+"""Limit of the cost of a shape, as a multiple of an ordinary trace of the same size."""
 GROWTH_LIMIT = 1.5
-"""Time per megabyte does not grow with the size; the rest is noise of a busy machine."""
+"""Limit of the growth: time per megabyte should not grow with the size, and the rest allows for noise."""
 
 BOMBS: dict[str, tuple[bytes, bytes, bytes]] = {
     "braces": (b'{"traceEvents": [', b"}", b"]}"),
@@ -44,7 +44,7 @@ BOMBS: dict[str, tuple[bytes, bytes, bytes]] = {
     "text": (b"", b"a", b""),
     "lines": (b"", b"\n", b""),
 }
-"""What stands before, what is repeated, and what follows."""
+"""The text before, the repeated text, and the text after it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and with --check exit with 1 if a shape costs too much."""
+    """Measure and print; with --check, return 1 if a shape costs too much."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=float, default=3, help="the smallest of three sizes (default: %(default)s)")
     parser.add_argument("--only", nargs="+", default=[], metavar="SHAPE", help="some shapes instead of all")
@@ -116,7 +116,7 @@ def _row(shape: str, found: list[tuple[float, Run]]) -> Row:
 
 
 def report(trace: Path) -> Run:
-    """What the report of a trace costs; nothing that could be told from 0 where it is refused."""
+    """CPU time and memory of the report on a trace; NaN and 0 if the report is refused."""
     output = trace.with_suffix(".report.json")
     output.unlink(missing_ok=True)
     try:
@@ -154,7 +154,7 @@ def line(measured: Row, ordinary: Row, start_s: float) -> str:
 
 
 def bomb_line(folder: Path, name: str, megabytes: float) -> str:
-    """What a compressed file costs that unpacks to so much, and how the answer begins."""
+    """CPU time and memory of a compressed file that unpacks to this size, and the beginning of the answer."""
     path = folder / "bomb.json.gz"
     before, unit, after = BOMBS[name]
     with gzip.open(path, "wb") as file:
@@ -165,7 +165,7 @@ def bomb_line(folder: Path, name: str, megabytes: float) -> str:
     size = path.stat().st_size / 1e6
     output = folder / "bomb.report.json"
     output.unlink(missing_ok=True)
-    # The shell's exit code hides that of the report, whose figures count also where it is refused.
+    # The shell hides the exit code of the report, because the figures also count if the file is refused.
     wrapped = "import subprocess, sys; print(subprocess.run(sys.argv[2:], stderr=open(sys.argv[1], 'w')).returncode)"
     errors = folder / "bomb.errors"
     run = run_once([sys.executable, "-c", wrapped, str(errors), *report_command(path, output)])

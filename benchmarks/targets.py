@@ -1,4 +1,4 @@
-"""The project's performance targets, and how a measured figure stands against them."""
+"""The project's performance targets, and their comparison with a measured figure."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ READING_OF_JSON_LOAD = 0.2
 MEMORY_OF_JSON_LOAD = 0.2
 """Peak memory of a full report, as a multiple of json.load's."""
 WALL_OF_TWO_JOBS = 0.75
-"""Wall time of a full report by two processes, as a multiple of that by one; needs two cores that nobody else uses."""
+"""Wall time of a full report by two processes, as a multiple of that by one; needs two otherwise idle cores."""
 CPU_OF_PEER = 0.1
 """CPU time of a full report, as a multiple of that of the fastest peer."""
 MEMORY_OF_PEER = 0.2
@@ -30,7 +30,7 @@ class Verdict:
 
     name: str
     value: float | None
-    """None: it could not be measured, which counts as a miss."""
+    """The measured figure; None if it could not be measured, which counts as a miss."""
     target: float
 
     @property

@@ -3,12 +3,12 @@
     python examples/planted_faults.py trace.json.gz
     traceanalyzer report trace.json.gz
 
-Each fault is one function or one marked line. What must be found on a GPU: values that are read on the host three times
-per step, with a pause (`sync-item-frequent`, `host-python-gap`), a tensor made on the CPU and moved
+Each fault is one function or one marked line. These must be found on a GPU: values that are read on the host three
+times per step, with a pause (`sync-item-frequent`, `host-python-gap`), a tensor made on the CPU and moved
 (`tensor-created-on-cpu`), clones that are thrown away (`copies-materialized`), passes over a part of the batch that no
 optimizer step uses (`redundant-passes`), DataParallel on one GPU (`dataparallel`), single precision without tensor
-cores (`tensor-cores-unused`). On a CPU only the faults without a device exist; the rules about the others say that they
-cannot judge.
+cores (`tensor-cores-unused`). On a CPU only the faults that need no device exist; the rules about the other faults are
+skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_on_the_host(inputs: torch.Tensor) -> None:
 
 
 def made_on_the_cpu(device: torch.device) -> torch.Tensor:
-    """Fault: a tensor of zeros is made on the CPU and moved; then five additions that nobody uses."""
+    """Fault: a tensor of zeros is made on the CPU and moved; then five additions whose results are not used."""
     large = torch.zeros(1000, 1000).to(device)
     for _ in range(5):
         large = large + 0.1
@@ -93,7 +93,7 @@ def train(device: torch.device, path: str, *, batch: int, faults: bool) -> None:
 
 
 def main() -> None:
-    """Parse and train."""
+    """Parse the command line and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace", help="where to write the trace, such as trace.json.gz")
     parser.add_argument("--batch", type=int, default=128)

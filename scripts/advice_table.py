@@ -21,10 +21,10 @@ HEAD = """\
 # How good is the advice?
 
 **In-sample.** The rules were written and changed with these recordings and these expectations in sight, so the figures
-below are the best that can be hoped for: on recordings that nobody had seen, version 0.1.0 had one headline in four
-wrong and one finding in four misleading. How far savings are from what was measured is on pages of their own:
-[whatif.md](whatif.md) (replays, steps of one recording that predict another, pairs of recordings) and [lab.md](lab.md)
-(faults that were fixed and measured without the profiler).
+below are an upper bound: on recordings that were new to the authors, version 0.1.0 had one headline in four wrong and
+one finding in four misleading. Two other pages compare savings with measurements: [whatif.md](whatif.md) (replays,
+predictions of steps from other steps, pairs of recordings) and [lab.md](lab.md) (faults that were fixed and measured
+without the profiler).
 
 ## What experts would say
 
@@ -32,18 +32,19 @@ wrong and one finding in four misleading. How far savings are from what was meas
 
 ## Which rules should fire
 
-For every trace and table of the corpus, an expert wrote down what its events say before any rule existed
-(`tests/rules/expected/corpus.toml`): what should be found, what may be found, and which false alarms lie in wait. This
-table compares. "May" are findings that are arguable; they count neither way. Where the expert was not followed after a
-second look, the reason stands below (`tests/rules/expected/differences.toml`). Written by `scripts/advice_table.py`;
-a test fails if it is not up to date.
+For every trace and table of the corpus, an expert studied the events before any rule existed and wrote down
+(`tests/rules/expected/corpus.toml`) what should be found, what may be found, and which false alarms are likely. The
+table compares these expectations with the findings. "May" marks arguable findings, which count neither as right nor as
+wrong. If a second look showed that the expert was wrong, the reason is given below
+(`tests/rules/expected/differences.toml`). Written by `scripts/advice_table.py`; a test fails if it is not up to date.
 """
 
 
 EXPECTATIONS = """\
 Expectations of 28 traces and 3 documents name the resource that bounds the step, the kind of program, what must and
-what must not be said, host time of phases, the typical step, and what fixes are worth. They test words; whether a
-sentence is true is judged by reading it. `make advice` compares and fails if this gets worse.
+what must not be said, host time of phases, the typical step, and what fixes are worth. They test whether certain words
+occur; whether a sentence is true must be judged by reading it. `make advice` compares, and fails if the result gets
+worse.
 
 ```text
 {printed}
@@ -55,7 +56,7 @@ def page(scored: Sequence[Score], printed: str) -> str:
 
     Args:
         scored: How findings compare with the rules that were expected.
-        printed: What the comparison with the expectations printed.
+        printed: Output of the comparison with the expectations.
     """
     true, missed, false = (sum(len(getattr(s, kind)) for s in scored) for kind in ("true", "missed", "false"))
     fired = {rule for score in scored for rule in score.found}
@@ -75,7 +76,7 @@ def page(scored: Sequence[Score], printed: str) -> str:
         "",
         "## Rules that never fired on the corpus",
         "",
-        "They are proven on situations that the tests build, not on recordings: "
+        "They are tested on situations that the tests build, not on recordings: "
         + (", ".join(never) if never else "none")
         + ".",
         "",
@@ -84,7 +85,7 @@ def page(scored: Sequence[Score], printed: str) -> str:
 
 
 def _totals(printed: str) -> str:
-    """The lines below the table, with one part of them to a line."""
+    """The totals below the printed table, one to a line."""
     return "\n".join(part for line in printed.strip().splitlines()[-2:] for part in line.split(", "))
 
 

@@ -1,4 +1,4 @@
-"""Writes the reports that experts wrote expectations for, and compares them, where there is a corpus.
+"""Writes reports on the traces for which experts wrote expectations, and compares both, if there is a corpus.
 
 TRACEANALYZER_CORPUS names a folder with `corpus/` (traces), `documents/` (printed tables), `expected/advice/` (one
 expectation for each) and `tools/advice.py`, which compares them.
@@ -20,7 +20,7 @@ COMPRESSED = (".gz", ".json", ".txt")
 
 
 def main() -> int:
-    """Write the reports and run the comparison; its exit code is that of this program."""
+    """Write the reports and run the comparison; returns the exit code of the comparison."""
     folder = os.environ.get("TRACEANALYZER_CORPUS")
     tool = Path(folder or ".", "tools", "advice.py")
     if not folder or not tool.is_file():
@@ -33,10 +33,10 @@ def main() -> int:
 
 
 def compared(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Write the report on everything that has an expectation, and compare; what the tool printed.
+    """Write the report on every input with an expectation, compare, and return the output of the tool.
 
     Args:
-        folder: The one with `corpus/`, `documents/`, `expected/advice/` and `tools/`.
+        folder: The folder with `corpus/`, `documents/`, `expected/advice/` and `tools/`.
     """
     tool, expected = folder / "tools" / "advice.py", folder / "expected" / "advice"
     files = {_name(path): path for part in FOLDERS for path in sorted(Path(folder, part).iterdir()) if path.is_file()}
@@ -48,7 +48,7 @@ def compared(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _name(path: Path) -> str:
-    """Name of a file without what tells its format."""
+    """Name of a file without the suffixes of its format."""
     name = path.name
     for ending in COMPRESSED:
         name = name.removesuffix(ending)
@@ -56,7 +56,7 @@ def _name(path: Path) -> str:
 
 
 def _write(source: Path | None, target: Path) -> None:
-    """Write one report; none is left from an earlier run where there is no file, or it cannot be read."""
+    """Write one report; remove that of an earlier run if the file does not exist or cannot be read."""
     target.unlink(missing_ok=True)
     if source is None:
         return

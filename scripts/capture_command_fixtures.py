@@ -29,7 +29,7 @@ class Command:
     traces: tuple[str, ...]
     """Names of the fixtures, in the order of ranks."""
     program: tuple[str, ...]
-    """What Python runs."""
+    """Arguments of the Python interpreter."""
     options: tuple[str, ...] = ()
 
 
@@ -46,7 +46,7 @@ COMMANDS = (
 
 
 def main() -> None:
-    """Record everything, or what is named on the command line."""
+    """Record all fixtures, or those named on the command line."""
     wanted = set(sys.argv[1:])
     for command in COMMANDS:
         if not wanted or wanted & set(command.traces):

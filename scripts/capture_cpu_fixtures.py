@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# The types are checked with torch and without it.
+# mypy checks this file both with and without torch
 import torch  # type: ignore[import-not-found,unused-ignore]
 from torch import nn  # type: ignore[import-not-found,unused-ignore]
 from torch.profiler import ProfilerActivity, profile, schedule  # type: ignore[import-not-found,unused-ignore]
@@ -30,7 +30,7 @@ SORT_KEYS = ("cpu_time", "cpu_time_total", "cpu_memory_usage", "self_cpu_memory_
 
 
 def main() -> None:
-    """Record everything, or what is named on the command line."""
+    """Record all fixtures, or those named on the command line."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     wanted = set(sys.argv[1:])
     for record in (training_workers, modules_and_stacks, inference_flops, plain):
@@ -57,7 +57,7 @@ def save(name: str, recorded: Any, tables: Callable[[Any], str] | None = None) -
 def _tables(recorded: Any, *, stacks: bool) -> str:
     """Several tables of one profile, each under a heading."""
     averages = recorded.key_averages()
-    if stacks:  # frames are rows, too, with long names: two cut tables are enough
+    if stacks:  # Python frames add many rows with long names: two shortened tables are enough
         by_stack = recorded.key_averages(group_by_stack_n=3)
         parts = {
             "sort_by=self_cpu_time_total, row_limit=50": averages.table("self_cpu_time_total", row_limit=50),
@@ -75,7 +75,7 @@ def _tables(recorded: Any, *, stacks: bool) -> str:
 
 
 def _in_every_order(recorded: Any) -> str:
-    """The whole table once, its top in every order that the CPU has numbers for, and by input shapes."""
+    """The whole table, its first rows in every order for which the CPU has numbers, and the table by input shapes."""
     averages, by_shape = recorded.key_averages(), recorded.key_averages(group_by_input_shape=True)
     parts = {"sort_by=self_cpu_time_total, row_limit=-1": averages.table("self_cpu_time_total", row_limit=-1)}
     parts["sort_by=None, row_limit=12"] = averages.table(row_limit=12)
@@ -145,7 +145,7 @@ def plain(save: Handler) -> None:
 
 
 def convnet_everything(save: Handler) -> None:
-    """Train convolutions of all kinds, every option on; one active step."""
+    """Train convolutions of all kinds with all profiler options; one active step."""
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(4, 8, 3, stride=2, padding=1),
@@ -237,7 +237,7 @@ def lstm_embedding(save: Handler) -> None:
 
 
 def two_threads(save: Handler) -> None:
-    """Two threads at work at the same time: each counts the memory of both."""
+    """Two threads that work at the same time: each counts the memory of both."""
     matrix = torch.randn(48, 48)
 
     def work(_: int) -> None:

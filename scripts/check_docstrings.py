@@ -3,7 +3,7 @@
 python scripts/check_docstrings.py            check the package, the scripts and the benchmarks
 python scripts/check_docstrings.py FILE...    check these files
 
-A module, class or function needs four words. A field or constant needs three: its name says the rest.
+A module, class or function needs four words. A field or constant needs three, because its name says the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare the reports in two folders: to prove that a restructuring changed nothing.
+"""Compare the reports in two folders, to prove that a refactoring changed nothing.
 
 python scripts/compare_reports.py BEFORE AFTER
 
@@ -18,12 +18,12 @@ from typing import Any
 
 MASK = "***"
 _SHOWN = 20
-"""Differences of one file that are printed."""
+"""Number of differences printed for one file."""
 _MISSING = object()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the differences of two folders; 1 if there are some or nothing to compare."""
+    """Print the differences of two folders; returns 1 if there are some, or nothing to compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path, help="folder of reports of the one version")
     parser.add_argument("after", type=Path, help="folder of reports of the other version, with the same names")
@@ -45,7 +45,7 @@ def _print_differences(options: argparse.Namespace, name: str) -> bool:
 
 
 def of_files(before: Path, after: Path, *, texts: bool = False) -> Iterator[str]:
-    """Yield what differs between two reports, a line for each place."""
+    """Yield the differences of two reports, a line for each place."""
     absent = [path for path in (before, after) if not path.is_file()]
     if absent:
         yield f"is not in {absent[0].parent}"

@@ -1,6 +1,6 @@
-"""Write the goldens: a whole small report and a whole difference in every format of text; `--check` only compares.
+"""Write the goldens: a small report and a difference in every text format; `--check` only compares.
 
-They lie in `tests/golden/`. A change of them is a change that users see: read the diff line by line.
+They are in `tests/golden/`. Users see every change in them: read the diff line by line.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "golden"
 FIXTURES = ROOT / "fixtures" / "synthetic"
 REPORTED = "gpu_step_annotations.json"
-"""Three steps on a GPU with one finding: small enough to be read whole."""
+"""Three steps on a GPU with one finding: small enough to be read completely."""
 COMPARED = ("gpu_training.json.gz", "gpu_training_fed.json.gz")
 """A training before and after its loader got more workers."""
 
 _NO_VERSION = Generator("traceanalyzer", "0.0.0")
-"""Written instead of the program's version, so that a release changes no golden."""
+"""Written in place of the program's version, so that a release changes no golden."""
 _SUFFIXES = {"terminal": "txt", "markdown": "md"}
 _ASSETS = re.compile(r"(<(style|script)\b[^>]*>).*?(</\2>)", re.DOTALL)
 _CHARTS = re.compile(r"(<svg width=\"\d+pt\".*?</desc>).*?(</svg>)", re.DOTALL)
@@ -36,7 +36,7 @@ _HASHES = re.compile(r"sha256-[\w+/]+=*")
 
 
 def goldens() -> dict[str, str]:
-    """The text of every golden by its path below the folder."""
+    """The text of every golden, by its path relative to the folder."""
     found = {f"report/{path}": text for path, text in _of_report(_report()).items()}
     return found | {f"difference/{path}": text for path, text in _of_difference(_difference()).items()}
 
@@ -50,7 +50,7 @@ def without_assets(page: str) -> str:
 
 
 def differences(expected: dict[str, str]) -> list[str]:
-    """What is missing, different or left over in the folder."""
+    """The files that are missing, different or superfluous in the folder."""
     files = {path.relative_to(FOLDER).as_posix(): path for path in sorted(FOLDER.rglob("*.*"))}
     found = [f"missing: {name}" for name in expected if name not in files]
     found += [f"unknown: {name}" for name in files if name not in expected]
@@ -62,7 +62,7 @@ def differences(expected: dict[str, str]) -> list[str]:
 
 
 def main() -> int:
-    """Write the goldens, or check that they are up to date; 1 if they are not."""
+    """Write the goldens, or check them; returns 1 if the check finds a difference."""
     expected = goldens()
     problems = differences(expected)
     if "--check" in sys.argv:

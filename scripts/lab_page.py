@@ -12,11 +12,11 @@ from examples.lab.score import score
 from traceanalyzer.knowledge.profiler_overhead import overheads
 
 PAGE = Path(__file__).parents[1] / "docs" / "lab.md"
-RUNS = ("first", "second")
+RUNS = ("first", "second", "third")
 
 
 def text() -> str:
-    """The page as it shall be."""
+    """The expected text of the page."""
     runs = {}
     for name in RUNS:
         run = results.read(results.FOLDER / f"{name}.json")
@@ -25,7 +25,7 @@ def text() -> str:
 
 
 def main() -> int:
-    """Write, or check; 1 if the check finds a difference."""
+    """Write or check the page; returns 1 if the check finds a difference."""
     if "--check" not in sys.argv:
         PAGE.write_text(text(), encoding="utf-8")
         return 0

@@ -1,8 +1,8 @@
 """Texts and their translations: collects every `Text` of the package, and keeps the gettext catalogs up to date.
 
-python scripts/locales.py update            write the template and the catalogs; new texts are untranslated in them
+python scripts/locales.py update            write the template and the catalogs; new texts are untranslated
 python scripts/locales.py missing LANG      print what is not translated as JSON: {id: {english, one, note}}
-python scripts/locales.py fill LANG FILE    put translations in: {id: "text"}, with plural forms {id: ["1", "2", "5"]}
+python scripts/locales.py fill LANG FILE    add translations: {id: "text"}, with plural forms {id: ["1", "2", "5"]}
 python scripts/locales.py --check           fail if a text is not collected or not translated
 
 LANG is a folder of traceanalyzer/locales. docs/translating.md has the terms.
@@ -35,7 +35,7 @@ _HEAD = "# Texts of traceanalyzer: written by scripts/locales.py, see docs/trans
 
 
 class _Catalog(Catalog):
-    """With a head that says nothing about when and with what it was written: the same texts give the same bytes."""
+    """A catalog whose header has no date and no program: equal texts give equal bytes."""
 
     @property
     def mime_headers(self) -> list[tuple[str, str]]:
@@ -54,12 +54,12 @@ class _Catalog(Catalog):
 
 
 def template(texts: Iterable[Found]) -> Catalog:
-    """The texts without translations."""
+    """The template: all texts without translations."""
     return _filled(texts, None, {})
 
 
 def merged(texts: Iterable[Found], language: str, old: Iterable[Message]) -> Catalog:
-    """The texts with the translations that there are, by id; fuzzy where the English text has changed."""
+    """All texts with their existing translations, by id; a text whose English has changed is fuzzy."""
     return _filled(texts, language, {message.context: message for message in old if message.context})
 
 
@@ -83,7 +83,7 @@ def _filled(texts: Iterable[Found], language: str | None, old: dict[str, Message
 
 
 def _fitted(before: Message, text: Found) -> str | tuple[str, ...]:
-    """The old translation, as one form or as several; forms that are new stay empty in the file."""
+    """The old translation, as one form or several; new plural forms stay empty in the file."""
     forms = _several(before.string or "")
     return forms if text.one else forms[-1]
 
@@ -93,7 +93,7 @@ def _several(text: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def source(language: str) -> Path:
-    """The catalog that people edit."""
+    """The path of the catalog that people edit."""
     return LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
 
 
@@ -105,7 +105,7 @@ def _read(file: Path, language: str | None = None) -> Catalog:
 
 
 def as_po(catalog: Catalog) -> bytes:
-    """One line a text: a change of one word is a change of one line."""
+    """One line per text, so that a changed word is a changed line."""
     stream = io.BytesIO()
     write_po(stream, catalog, width=0, include_lineno=False)
     return stream.getvalue()
@@ -133,7 +133,7 @@ def update() -> None:
 
 
 def missing(language: str) -> dict[str, dict[str, object]]:
-    """Texts without a translation, or with one of an older text."""
+    """Texts whose translation is missing, or belongs to an older English text."""
     catalog = merged(collect(), language, _read(source(language), language))
     return {m.context: _asked(m) for m in catalog if m.context and (m.fuzzy or not all(_several(m.string or "")))}
 
@@ -148,7 +148,7 @@ def fill(language: str, translations: dict[str, str | list[str]]) -> None:
     """Put translations into the catalog of a language.
 
     Raises:
-        BadTextError: There is no such text, or a translation does not fit it; then nothing is written.
+        BadTextError: There is no such text, or a translation does not fit it. Nothing is written in this case.
     """
     catalog = merged(collect(), language, _read(source(language), language))
     by_id = {message.context: message for message in catalog if message.context}
@@ -165,7 +165,7 @@ def fill(language: str, translations: dict[str, str | list[str]]) -> None:
 
 
 def check() -> list[str]:
-    """What is wrong with template and catalogs, one line each."""
+    """The problems of the template and the catalogs, one line each."""
     texts = collect()
     wrong = [] if _content(_read(TEMPLATE)) == _content(template(texts)) else [f"{TEMPLATE.name}: is not up to date"]
     for language in LANGUAGES:
@@ -190,7 +190,7 @@ def _faults(catalog: Catalog, ids: set[str]) -> Iterator[str]:
 
 
 def _misfits(message: Message, number: int, forms: tuple[str, ...]) -> Iterator[str]:
-    """Why a translation cannot take the place of its text."""
+    """Why a translation does not fit its text."""
     english = _several(message.id)[-1]
     if len(forms) != number:
         yield f"{message.context}: has {len(forms)} forms, the language needs {number}"
@@ -205,11 +205,11 @@ def _fits(form: str, english: str) -> bool:
     try:
         return set(fields(form)) == set(fields(english))
     except ValueError:
-        return False  # a brace without its other
+        return False  # a brace that is not closed or not opened
 
 
 def _content(catalog: Catalog) -> list[tuple[object, ...]]:
-    """What a catalog says, whatever the version of Babel that wrote it."""
+    """The messages of a catalog in a form that does not depend on the version of Babel that wrote it."""
     return [
         (m.context, _several(m.id), _several(m.string or ""), m.fuzzy, " ".join(m.auto_comments), _files(m))
         for m in catalog

@@ -14,7 +14,7 @@ _OWN = ("synthetic", "malformed")
 
 
 def main() -> int:
-    """Write or check; 1 if the check finds a difference."""
+    """Write or check the fixtures; returns 1 if the check finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="exit 1 if the committed files differ, write nothing")
     options = parser.parse_args()
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def write(entry: Fixture) -> None:
-    """Write a fixture, unless an equal one is there."""
+    """Write a fixture, unless an equal one exists."""
     path = FOLDER / entry.path
     path.parent.mkdir(parents=True, exist_ok=True)
     if entry.content is not None and not (path.exists() and entry.matches(path.read_bytes())):
@@ -39,7 +39,7 @@ def write(entry: Fixture) -> None:
 
 
 def differences(entries: list[Fixture]) -> list[str]:
-    """What is missing, different or left over in the folder."""
+    """The files that are missing, different or superfluous in the folder."""
     missing = [entry.path for entry in entries if not (FOLDER / entry.path).exists()]
     if missing:
         return [f"missing: {path}" for path in missing]

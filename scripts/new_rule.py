@@ -1,4 +1,4 @@
-"""Start a new rule: its file, its situations and its test, with everything that the registry test asks for.
+"""Start a new rule: its file, its situations and its test, with everything that the registry test requires.
 
     python scripts/new_rule.py slow-thing "Something is slow"
 
@@ -103,16 +103,16 @@ def fires() -> TraceBuilder:
 
 
 def quiet() -> TraceBuilder:
-    """TODO: one that has not."""
+    """TODO: a program without the fault."""
     return training(1)
 
 
 def trap_another_kernel() -> TraceBuilder:
-    """TODO: one that looks as if it had."""
+    """TODO: a program without the fault that looks as if it had it."""
     return training(1000, kernel="other_kernel")
 '''
 
-TEST = '''"""{id}."""
+TEST = '''"""Tests of the rule `{id}`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_edge_share() -> None:
 
 
 def files(ident: str, title: str, version: str) -> dict[str, str]:
-    """Paths, relative to the project, and what stands in them."""
+    """Paths relative to the project, with the content of each file."""
     module = ident.replace("-", "_")
     names = {"id": ident, "module": module, "title": title, "version": version}
     return {
@@ -149,7 +149,7 @@ def files(ident: str, title: str, version: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the files; refuses to overwrite any."""
+    """Write the files; an existing file is never overwritten."""
     if len(sys.argv) != 3 or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", sys.argv[1]):
         print(__doc__)
         return 2

@@ -1,10 +1,10 @@
-"""Collects the names that are no secret: `python scripts/public_names.py WHEELS` writes traceanalyzer/rewrite/public/.
+"""Collects public names: `python scripts/public_names.py WHEELS` writes traceanalyzer/rewrite/public/.
 
-Run it in an environment with torch, NumPy and Triton; none of them is needed by the project itself. WHEELS is a folder
-with the wheels of torch (built for CUDA), triton, nvidia-nccl-cu12, nvidia-cublas-cu12 and nvidia-cudnn-cu12, as
-`pip download --no-deps` fetches them. Every list is a fact of a public package:
+Run it in an environment with torch, NumPy and Triton; the project itself needs none of them. WHEELS is a folder with
+the wheels of torch (built for CUDA), triton, nvidia-nccl-cu12, nvidia-cublas-cu12 and nvidia-cudnn-cu12, as `pip
+download --no-deps` fetches them. Every list comes from a public package:
 
-operators    what torch's dispatcher knows
+operators    operators of torch's dispatcher
 autograd     the nodes of torch's derivatives, and functions of torch written in Python
 marks        ranges that torch's own code records, and its compiler times
 modules      classes of torch.nn, optimizers of torch.optim
@@ -93,7 +93,7 @@ def operators(torch: object) -> set[str]:
 
 
 def autograd(tree: Path) -> Iterator[str]:
-    """Nodes; until 2021 they had no number."""
+    """Names of autograd's nodes, with and without a number: until 2021 nodes had none."""
     headers = "".join(p.read_text() for p in (tree / "include/torch/csrc/autograd").rglob("*.h"))
     for name in re.findall(
         r"struct (?:TORCH_API )?(\w+)\s*(?:final )?: public (?:Traceable|torch::autograd::)*(?:Node|Function)", headers
@@ -123,7 +123,7 @@ def marks(tree: Path) -> Iterator[str]:
 
 
 def modules(torch: object) -> Iterator[str]:
-    """Classes of modules, here and in the packages around."""
+    """Classes of modules, in this package and in the packages that contain it."""
     nn = torch.nn  # type: ignore[attr-defined]
     for name in (
         "nn",
@@ -183,7 +183,7 @@ def _standard(library: Path) -> Iterator[tuple[str, Path]]:
 
 
 def functions(torch: object, sources: dict[str, Path]) -> Iterator[str]:
-    """Functions and methods, of Python and of C."""
+    """Functions and methods, written in Python or in C."""
     for path in sources.values():
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.name) > 1:
@@ -218,7 +218,7 @@ def strings(wheels: Path, package: str, suffix: str) -> Iterator[str]:
 
 
 def demangled(texts: Iterable[str]) -> Iterator[str]:
-    """Symbols of kernels, as people write them."""
+    """Symbols of kernels, demangled."""
     names = {_STUB.sub("_Z", text) for text in texts if _MANGLED.fullmatch(text)}
     tool = shutil.which("c++filt")
     assert tool, "c++filt is missing: it is in binutils"
@@ -229,7 +229,7 @@ def demangled(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _is_generated(word: str) -> bool:
-    """Names of anonymous namespaces and lambdas hold hashes."""
+    """Whether a word was generated: it contains a hash, as in names of lambdas, or is very long."""
     return re.search(r"[0-9a-f]{8}|^_Z", word) is not None or len(word) > 120
 
 

@@ -1,6 +1,6 @@
 """Collects words of public sources that tests compare with: `python scripts/public_tokens.py TREE... > tokens.txt`.
 
-It knows nothing of traceanalyzer/rewrite/public/: words are identifiers in the text of headers, Python files and YAML
+It does not use traceanalyzer/rewrite/public/: words are identifiers in the text of headers, Python files and YAML
 (`torch/include`, `torchgen`, torch's table from CUDA to HIP, Python's library), and in the symbols of shared libraries
 (libtorch_cuda.so, for the kernels), not names that a program asked for.
 """
@@ -33,7 +33,7 @@ def main(trees: list[Path]) -> None:
 
 
 def symbols(library: Path) -> str:
-    """What a shared library defines or uses, as people write it."""
+    """The symbols that a shared library defines or uses, demangled."""
     tool = shutil.which("nm")
     assert tool, "nm is missing: it is in binutils"
     return subprocess.run([tool, "-DC", library], capture_output=True, text=True, check=True).stdout

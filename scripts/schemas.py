@@ -1,4 +1,4 @@
-"""JSON Schemas of what the program writes: each property is described by the docstring of its field."""
+"""JSON Schemas of the program's output: the docstring of each field describes its property."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def report() -> str:
     results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks, "stragglers": Stragglers}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
-    keys["stragglers"] = _or_null(keys["stragglers"])  # of ranks that cannot be replayed together
+    keys["stragglers"] = _or_null(keys["stragglers"])  # null for ranks that cannot be replayed together
     body = components[whole["$ref"].rsplit("/", 1)[1]]
     body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
     return _document("traceanalyzer report", whole, components)
 
 
 def _or_null(key: dict[str, Any]) -> dict[str, Any]:
-    """The property with null as another value."""
+    """The property, with null as a further value."""
     return {"anyOf": [{"$ref": key["$ref"]}, {"type": "null"}], "description": key["description"]}
 
 
@@ -47,7 +47,7 @@ def difference() -> str:
 
 
 def capture() -> str:
-    """Schema of what a capture records inside the trace."""
+    """Schema of the facts that a capture records in the trace."""
     (whole,), components = described([CaptureFacts])
     return _document("traceanalyzer capture facts", whole, components)
 
@@ -70,7 +70,7 @@ def described(types: list[type[msgspec.Struct]]) -> tuple[list[dict[str, Any]], 
 
 
 def _structs(types: Iterable[type[msgspec.Struct]]) -> Iterator[type[msgspec.Struct]]:
-    """The structs, and those that their fields hold, each once."""
+    """The structs, and those in their fields, each once."""
     seen: set[type] = set()
     waiting: list[Any] = list(types)
     while waiting:
@@ -106,7 +106,7 @@ def field_docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _question(result: Any) -> str:
-    """What an analysis answers: the question at the head of its module, or else the first sentence there."""
+    """The question that an analysis answers, from the docstring of its module, or else the first sentence there."""
     struct = next(_structs([result]))
     first = (sys.modules[struct.__module__].__doc__ or "").partition("\n\n")[0]
     question, mark, _ = " ".join(first.split()).partition("?")

@@ -22,7 +22,7 @@ class BadTextError(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """A text in the source, or the same one in several files."""
+    """A text in the source; several files may use it."""
 
     id: str
     english: str
@@ -32,7 +32,7 @@ class Found:
 
     @property
     def msgid(self) -> str | tuple[str, str]:
-        """Key and plural of the text, as gettext keeps it."""
+        """The key of the text for gettext, with its plural."""
         return (self.one, self.english) if self.one else self.english
 
 

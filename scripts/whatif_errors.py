@@ -1,7 +1,7 @@
 """How far is the causal model from recordings? Writes docs/whatif.md, or prints the table for some traces.
 
-python scripts/whatif_errors.py            docs/whatif.md, of the traces in TRACEANALYZER_CORPUS
-python scripts/whatif_errors.py TRACE...   print the errors of these
+python scripts/whatif_errors.py            docs/whatif.md, for the traces in TRACEANALYZER_CORPUS
+python scripts/whatif_errors.py TRACE...   print the errors of these traces
 """
 
 from __future__ import annotations
@@ -18,16 +18,30 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import traceanalyzer
 from scripts import whatif_pairs
+from scripts.whatif_words import BEFORE, EXPERIMENTS, PAIRS, PAIRS_SAY, VARIATION, WORKERS
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
 from traceanalyzer.simulation import model, natural_experiments, replay_error, variation
-from traceanalyzer.simulation.natural_experiments import Prediction
+from traceanalyzer.simulation.natural_experiments import StepPrediction
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.trace.model import Trace
 
+PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"
+WORKER_PAIRS = ("golden", "memory")
+"""Names of the two pairs of recordings."""
+STEPS = ("typical", "all")
+MEASURED_PAIRS = (
+    ("sam_a100_fp32", "sam_a100_half_compiled"),
+    ("sam2_a100_before_rle", "sam2_a100_after_rle"),
+    ("vit_a100_bf16_compiled", "vit_a100_int8_compiled"),
+    ("vit_a100_int8_compiled", "vit_a100_bf16_compiled"),
+    ("particle_transformer_a100_bs2", "particle_transformer_a100_bs16"),
+    ("particle_transformer_a100_bs2", "particle_transformer_a100_bs128"),
+)
 
-def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Prediction, ...], float]]:
-    """The replay error of each trace with steps, the predictions of its steps, and by which share steps differ."""
+
+def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[StepPrediction, ...], float]]:
+    """For each trace with steps: its replay error, the predictions of steps, and the deviation of steps as a share."""
     for path in paths:
         trace = traceanalyzer.load(path)
         if isinstance(trace, Trace):
@@ -39,137 +53,8 @@ def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[Predicti
                 yield Path(path).name, replay_error.analyze(context), predictions, share
 
 
-PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"
-TEXT = """# What if
-
-`traceanalyzer whatif` predicts what the typical step of a trace would take with some changes. It replays the
-dependencies in the recording: what each host thread does, what it launches, in which order streams run, and what waits
-for what. If no change is given, it ranks what would help most.
-
-    traceanalyzer whatif trace.json.gz
-    traceanalyzer whatif trace.json.gz --loader 0 --speedup "aten::convolution*=2" --no-sync aten::item
-    traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
-
-In Python: `traceanalyzer.whatif(trace, loader=0, speedup={"aten::convolution*": 2})`. `traceanalyzer whatif --help`
-says what a selector may be. Reports show the [critical path](metrics/critical_path.md), and `analyses.replay` has the
-error of the replay. The savings of findings come from the same replays ([savings](metrics/savings.md)).
-
-## What the figures mean
-
-The low and the high end of a prediction are replays with and without the parts of the recording that the model does not
-explain (residuals). Apart from this error of the model, the interval covers two more uncertainties. Steps that do
-the same differ ([below](#how-much-steps-differ)), which adds 2 % of the saving, combined as the root of the sum of
-squares. `--loader MS` means that worker processes prepare the batches, and at the low end they cost what was measured
-for [workers](#what-workers-of-a-loader-cost). If they have no cores of their own, or if there are workers already, that
-end is no saving. The point is a replay in the middle between both ends. The finding
-[dataloader-bound](rules/dataloader-bound.md) uses the same figures. `--free loader` is the loader without any cost. The
-interval does not cover the overhead of the profiler on the host or changing clocks. If the error exceeds 5 % of the
-step, the model makes no prediction and gives bounds.
-
-## Several ranks
-
-    traceanalyzer whatif traces/                # what each rank costs the others
-    traceanalyzer whatif traces/ --rank 2       # rank 2 like the others
-
-The traces of the ranks of one run are replayed together, as for the [slowdown](ranks.md) in a report of ranks. With
-`--rank N`, the work and the transfers of rank N take no longer than the median of all ranks at the same place of the
-step; this is the point, and the same number as `late_ns_per_step` of a late rank. At the other end of the interval they
-take exactly the median, so that the rank also loses what it is faster at. Both ends are wider by the error of the
-replay and the 2 % by which steps differ. Other options need the trace of one rank. In Python:
-`traceanalyzer.whatif("traces/", ranks=[2])`.
-
-## What a replay cannot know
-
-Kernels that slow each other down when they run at the same time, fused kernels, caches, other processes, and control
-flow that depends on values are not part of a replay. In the trace of one rank, waiting for other ranks counts as
-part of its collectives.
-
-## Errors of the replay
-
-Written by `scripts/whatif_errors.py`, from traces of other people that are not part of the project. *Error* is the
-difference between the replayed and the recorded typical step, *worst* the largest difference of any step; *starts* is
-the difference between the starts of device events, median and 95th percentile; all are shares of the step. *Given*
-counts starts that are taken from the recording because the model cannot explain them: after work from before the
-recording, without a launch, after waits without a cause.
-
-"""
-EXPERIMENTS = """
-## Predictions of steps that were recorded
-
-Steps of one trace differ in their pauses: waits for the loader, synchronizations, logging. For each pair of steps
-with the same calls, the host's pauses of one step (of at least 1 % of the step) are put into the other, and the replay
-is compared with the recorded step. *Naive* is the other step plus the difference of the pauses.
-
-"""
-VARIATION = """
-## How much steps differ
-
-Steps of one recording that do the same differ. *Deviation* is 1.4826 times the median distance from the median step,
-over the mean step: the standard deviation, if single steps that were disturbed do not count. Recordings with three
-typical steps or more; several recordings of one program count as one, with their mean. In the middle one of these seven
-programs it is 1.7 %, which intervals of savings take as 2 % (`traceanalyzer/simulation/variation.py`).
-
-"""
-
-
-WORKERS = """
-## What workers of a loader cost
-
-Workers take cores and memory bandwidth from the program. How much, two pairs of recordings tell: ResNet-50 on a V100,
-with no workers and with four. *Loads* is what making a batch takes; *rest* is the step without exposed waiting for the
-loader; *slowdown* is by how much the rest gets longer, per time that is loaded. Each pair is predicted with the
-slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not.
-Findings take the least and the largest of these slowdowns (`traceanalyzer/knowledge/loader_workers.py`).
-
-"""
-WORKER_PAIRS = ("golden", "memory")
-"""Names of the two pairs."""
-STEPS = ("typical", "all")
-PAIRS = """
-## Changes that were recorded
-
-For each pair of recordings, before and after a change of the program, what the second one measured is put into the
-first as edits, and the result is compared with the second one's step. *Kernels* are their speedups alone, by kind of
-work. *All* are also the calls of operators that went away, the host work of new ones in their place, and the time
-outside of operators. The interval of *all* is between the replays with and without the speedups of the kernels that
-stay, and with and without the change outside of operators, together with 2 % of the step in squares, by which two
-recordings of one program differ; *width* is that of the saving, over its middle.
-
-"""
-PAIRS_SAY = """
-Speedups of kernels explain a change only where the GPU bounds the step. For both changes of Segment Anything, and from
-batch size 2 to 16 and 128, the measured step lies outside of the interval of *kernels*: that interval covers only how
-the speedups are divided among the kernels and the error of the model, while the host's work changed, too, and it is on
-the critical path.
-
-Which parts *all* consists of, and between which replays its interval lies, was chosen after three trials on these same
-pairs of Segment Anything. That their measured steps lie in the intervals is therefore a fit and no independent test;
-other pairs may be further off.
-
-* Segment Anything in half precision with torch.compile: kernel time falls by 669 ms, but the host is on the critical
-  path for half of the step. New calls, nearly all of them one compiled region, take 400 ms of host work where 77 ms of
-  many calls were before. How much of that hides behind the GPU is not known from the first recording, so the interval
-  is wide.
-* SAM 2 with another encoding of masks: its kernels hardly change; 15,000 of 26,000 calls go away.
-* The vision transformer runs as graphs and is bound by the GPU: its kernels predict the step within 1 %, in either
-  direction.
-* The transformer is bound by the host at small batches. From 2 to 128 samples its kernels take five times as long, and
-  the step does not get longer, as predicted: the cost is fixed, not per sample. The host work of these recordings
-  differs by up to 12 % by itself. At 512 samples one first call of `aten::conv1d` takes 630 ms of the host: such
-  recordings cannot be compared.
-"""
-MEASURED_PAIRS = (
-    ("sam_a100_fp32", "sam_a100_half_compiled"),
-    ("sam2_a100_before_rle", "sam2_a100_after_rle"),
-    ("vit_a100_bf16_compiled", "vit_a100_int8_compiled"),
-    ("vit_a100_int8_compiled", "vit_a100_bf16_compiled"),
-    ("particle_transformer_a100_bs2", "particle_transformer_a100_bs16"),
-    ("particle_transformer_a100_bs2", "particle_transformer_a100_bs128"),
-)
-
-
 def pairs(folder: Path) -> Iterator[str]:
-    """The table of pairs; calls are compared only where the two recordings differ in them."""
+    """The table of pairs; *all* is shown only for Segment Anything, whose two recordings differ in their calls."""
     yield "| before | after | put in | step before | predicted | interval | measured | error | inside | width |\n"
     yield "|---|---|---|--:|--:|--:|--:|--:|---|--:|\n"
     for names in MEASURED_PAIRS:
@@ -192,21 +77,21 @@ class Errors:
     """Errors of many traces."""
 
     replays: list[Replay] = field(default_factory=list)
-    predictions: list[Prediction] = field(default_factory=list)
+    predictions: list[StepPrediction] = field(default_factory=list)
 
-    def add(self, found: Replay, predictions: Iterable[Prediction]) -> None:
-        """Count those of one more trace."""
+    def add(self, found: Replay, predictions: Iterable[StepPrediction]) -> None:
+        """Add the errors of one more trace."""
         self.replays.append(found)
         self.predictions += predictions
 
     def summary(self) -> str:
-        """One line on all replays."""
+        """One line that sums up all replays."""
         shares = [found.error_share for found in self.replays]
         abstained = sum(found.abstained for found in self.replays)
         return f"{len(shares)} traces: median {np.median(shares):.2%}, largest {max(shares):.2%}, {abstained} abstain"
 
     def quartiles(self) -> Iterator[tuple[str, int, list[float]]]:
-        """Kind of prediction, how many, and the quartiles of their errors."""
+        """Kind of prediction, their number, and the quartiles of their errors."""
         model_errors = [each.error_share for each in self.predictions]
         naive_errors = [each.naive_error_share for each in self.predictions]
         for kind, shares in (("model", model_errors), ("naive", naive_errors)):
@@ -224,7 +109,7 @@ def cells(found: Replay) -> tuple[str, ...]:
 
 
 def write_page(folder: Path) -> None:
-    """Write the page, of all traces of a corpus."""
+    """Write the page for all traces of a corpus."""
     files = [*sorted((folder / "corpus").glob("*.json.gz")), *sorted((folder / "field").glob("*/*.json.gz"))]
     errors, lines, spreads = Errors(), [], []
     for file, found, predictions, share in measured([str(file) for file in files]):
@@ -241,7 +126,7 @@ def write_page(folder: Path) -> None:
     )
     changes = f"{PAIRS}{''.join(pairs(folder / 'field' / 'pairs'))}{PAIRS_SAY}"
     differ = f"{VARIATION}| trace | steps | deviation |\n|---|--:|--:|\n{''.join(spreads)}"
-    text = f"{TEXT}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{differ}{changes}"
+    text = f"{BEFORE}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{differ}{changes}"
     text += f"{WORKERS}{workers(folder)}"
     PAGE.write_text(text, encoding="utf-8")
 

@@ -1,8 +1,8 @@
-"""Is a change predicted from its parts? For pairs of recordings, one before a change of a program and one after.
+"""Can a change be predicted from its parts? For pairs of recordings, one before a change of a program and one after.
 
-What the second recording measured is put into the first as edits: first the speedups of its kernels alone, then also
-which calls of operators went away, what host work came in their place, and the time outside of operators. So this is a
-test of the model, not of any advice: the parts are known, and what the step takes with them is predicted.
+The changes that the second recording shows are applied to the first as edits: first only the speedups of kernels, then
+also the calls of operators that are gone, the host work in their place, and the time outside of operators. So this is a
+test of the model, not of any advice: the changed parts are known, and the duration of the step is predicted.
 
 python scripts/whatif_pairs.py BEFORE AFTER    print the predictions for a pair
 """
@@ -23,9 +23,10 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.simulation import model, selectors, variation
-from traceanalyzer.simulation.edits import Edit, Host, Scale, Unblock
+from traceanalyzer.simulation import model, variation
+from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I64, Array, entries
@@ -33,12 +34,12 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _PRODUCTS = frozenset({"attention", "gemm", "reduction", "convolution"})
-"""Classes that a fused kernel or a compiler turns into each other; all others are moved data, and so are copies."""
+"""Classes between which fusion or a compiler may move work. All other classes move data, as copies do."""
 
 
 @dataclass(frozen=True)
 class PairPrediction:
-    """What was put in, what was predicted, and what was measured; times in ns of the typical step."""
+    """A prediction and the measurement; times are those of the typical step in ns."""
 
     put_in: str
     before_ns: float
@@ -54,21 +55,22 @@ class PairPrediction:
 
     @property
     def error_share(self) -> float:
-        """Difference of the point and the measured step as a share of the measured one."""
+        """Difference of the predicted and the measured step as a share of the measured one."""
         return abs(self.point_ns - self.measured_ns) / self.measured_ns
 
     @property
     def width_share(self) -> float:
-        """Width of the interval of the saving as a share of its middle, infinite around nothing."""
+        """Width of the interval of the saving as a share of its middle; infinite if the middle is 0."""
         middle = abs(self.before_ns - (self.low_ns + self.high_ns) / 2)
         return (self.high_ns - self.low_ns) / middle if middle else float("inf")
 
 
 def predictions(before: Context, after: Context) -> Iterator[PairPrediction]:
-    """The step after a change, from what was measured of its parts.
+    """The step after a change, predicted from the measured changes of its parts.
 
-    The interval of the kernels is between speedups by class and one of all kernels. That of all parts is between those
-    with and without the speedups of kernels that stay, and with and without the change outside of operators.
+    The interval for kernels lies between speedups by class and a single speedup of all kernels. The interval for all
+    parts lies between replays with and without the speedups of the remaining kernels, and with and without the change
+    outside of operators.
     """
     first, second = model.require(before), model.require(after)
     every = first.graph.device.row
@@ -89,21 +91,21 @@ def _prediction(
 
 
 def _speedups(before: Model, after: Model, rows: I64) -> list[Edit]:
-    """Speedups of some device events, so that each class takes what it takes in the second recording."""
+    """Speedups of some device events, after which each class takes as long as in the second recording."""
     (here, label, ns), (_, other, other_ns) = _classes(before), _classes(after)
     kept = np.isin(here, rows)
     here, label, ns = here[kept], label[kept], ns[kept]
     known = sorted(set(label.tolist()))
-    return [Scale(here[label == kind], other_ns[other == kind].sum() / ns[label == kind].sum()) for kind in known]
+    return [ScaleEdit(here[label == kind], other_ns[other == kind].sum() / ns[label == kind].sum()) for kind in known]
 
 
 def _one_speedup(before: Model, after: Model) -> list[Edit]:
     (rows, _, ns), (_, _, other_ns) = _classes(before), _classes(after)
-    return [Scale(rows, other_ns.sum() / ns.sum())]
+    return [ScaleEdit(rows, other_ns.sum() / ns.sum())]
 
 
 def _classes(found: Model) -> tuple[I64, Array, F64]:
-    """Device rows of a model, what kind of work they do, and their time per step in ns."""
+    """Device rows of a model, the kind of work of each, and the time per step in ns."""
     trace, device = found.context.trace, found.context.trace.device
     rows = found.graph.device.row
     codes, place = np.unique(device.name[rows], return_inverse=True)
@@ -114,7 +116,7 @@ def _classes(found: Model) -> tuple[I64, Array, F64]:
 
 
 def _outermost(context: Context) -> dict[str, I64]:
-    """Operators that are in no other one, by name."""
+    """Outermost operators, by name."""
     tree, is_operator = context.host.tree, context.host.kind == NodeKind.OPERATOR
     around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
     nodes = np.flatnonzero(is_operator & (around == NO_PARENT))
@@ -123,7 +125,7 @@ def _outermost(context: Context) -> dict[str, I64]:
 
 
 def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
-    """Calls of operators that one recording has more of than the other; of equal ones some, evenly over time."""
+    """Calls of operators that the other recording does not have; equal calls are chosen evenly over time."""
     found = [np.empty(0, np.int64)]
     for name, nodes in own.items():
         more = len(nodes) - len(other.get(name, ()))
@@ -132,14 +134,14 @@ def _surplus(own: dict[str, I64], other: dict[str, I64]) -> I64:
     return np.concatenate(found)
 
 
-def _gone(before: Context, after: Context) -> selectors.Selected:
-    """Calls that the second recording does not have, with what they launch."""
+def _gone(before: Context, after: Context) -> Selected:
+    """Calls that the second recording does not have, with the device work that they launch."""
     nodes = np.sort(_surplus(_outermost(before), _outermost(after)))
-    return selectors.of_nodes(before, "", nodes) or selectors.Selected("operator", "")
+    return of_nodes(before, "", nodes) or Selected("operator", "")
 
 
-def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list[Edit]:
-    """Calls that went away leave no device work; new ones of the second recording take their place on the host."""
+def _replaced(before: Context, after: Context, gone: Selected) -> list[Edit]:
+    """Removed calls leave no device work; new calls of the second recording take their place on the host."""
     new = _surplus(_outermost(after), _outermost(before))
     tree = after.host.tree
     comes = sum(
@@ -150,7 +152,11 @@ def _replaced(before: Context, after: Context, gone: selectors.Selected) -> list
         for thread, rows in _by_thread(gone.thread, np.arange(len(gone.thread)))
     )
     factor = comes / goes if goes else 0.0
-    return [Scale(gone.device, 0.0), Unblock(gone.calls), Host(gone.thread, gone.start_ns, gone.end_ns, factor)]
+    return [
+        ScaleEdit(gone.device, 0.0),
+        UnblockEdit(gone.calls),
+        HostEdit(gone.thread, gone.start_ns, gone.end_ns, factor),
+    ]
 
 
 def _by_thread(threads: Array, rows: I64) -> Iterator[tuple[int, I64]]:
@@ -166,11 +172,11 @@ def _outside(before: Context, after: Context) -> list[Edit]:
         for context, own in ((before, here), (after, there))
     ]
     factor = times[1] / times[0] if times[0] else 1.0
-    return [Host(np.full(len(found), thread), found.start, found.end, factor) for thread, found in here.items()]
+    return [HostEdit(np.full(len(found), thread), found.start, found.end, factor) for thread, found in here.items()]
 
 
 def _unnamed(context: Context) -> dict[int, Intervals]:
-    """Time of each host thread of the model within the steps and in no operator."""
+    """Time of each host thread of the model within the steps and outside of operators."""
     found, tree = model.require(context), context.host.tree
     steps = Intervals.none()
     for part in found.windows:
@@ -193,7 +199,7 @@ def context_of(path: Path | str) -> Context:
     """A trace, ready for analyses.
 
     Raises:
-        TypeError: The file holds printed tables.
+        TypeError: The file contains printed tables.
     """
     trace = traceanalyzer.load(path)
     if not isinstance(trace, Trace):

@@ -21,7 +21,7 @@ from traceanalyzer.trace.model import Trace
 
 @cache
 def content_of(path: Path) -> Trace | TableDocument:
-    """What is in a file."""
+    """The content of a file of the corpus."""
     return load(path)
 
 

@@ -35,7 +35,7 @@ def run(
 
 
 def checked(command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | None = None) -> str:
-    """Run a program that must not fail; what it prints."""
+    """Run a program that must not fail, and return its output."""
     done = run(command, cwd, env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

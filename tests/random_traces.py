@@ -1,4 +1,4 @@
-"""Traces of any shape, for laws that hold for all of them."""
+"""Traces of arbitrary shape, for laws about all traces."""
 
 from __future__ import annotations
 

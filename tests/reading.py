@@ -116,6 +116,6 @@ def losses(trace: Trace) -> Counter[str]:
 
 
 def lost_events(trace: Trace) -> int:
-    """How many events the reader says that it could not put into a table."""
+    """Number of events that the reader counted as losses."""
     cut = sum(loss.id == "read-truncated" and loss.params["bytes"] > 0 for loss in trace.losses)
     return sum(count for loss, count in losses(trace).items() if loss in LOST) + cut

@@ -47,7 +47,7 @@ def test_github_updates_its_own_comment(tmp_path: Path, found: str, method: str)
 
 @contextmanager
 def gitlab(notes: list[dict[str, object]]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """A server that answers as GitLab does; what it was asked."""
+    """A server that answers like GitLab, and the requests that it received."""
     asked: list[tuple[str, str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def gitlab(notes: list[dict[str, object]]) -> Iterator[tuple[str, list[tuple[str
         do_GET = do_POST = do_PUT = answer  # noqa: N815 - the names of http.server
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Quiet."""
+            """Do not log requests."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -74,7 +74,7 @@ def test_a_wrong_setting_is_one_line(text: str, says: str, tmp_path: Path) -> No
     ],
 )
 def test_an_error_names_file_and_key(text: str, key: str, tmp_path: Path) -> None:
-    """Also in pyproject.toml, where keys stand in a table of the program."""
+    """The settings also work in pyproject.toml, where keys are in a table of the program."""
     in_project = (
         re.sub(r"^\[", "[tool.traceanalyzer.", text) if text.startswith("[") else f"[tool.traceanalyzer]\n{text}"
     )

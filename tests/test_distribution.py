@@ -34,7 +34,7 @@ _PUBLISHED = ("README.md", "docs/**/*.md", "examples/**/*", "traceanalyzer/**/*.
 
 
 def _published() -> Iterator[tuple[str, str]]:
-    """Where an install command stands, and the command."""
+    """The place of each install command, and the command."""
     for place, text in _texts():
         for found in _INSTALL.findall(text):
             yield place, found
@@ -54,7 +54,7 @@ def _commands() -> list[str]:
 
 
 def _filled(command: str) -> tuple[str, ...]:
-    """The commands that stand for one that has a variable."""
+    """The commands into which a command with a variable expands."""
     if "$PACKAGE" in command:
         action = (ROOT / "examples/ci/github/action.yml").read_text("utf-8")
         version = action.split("\n  version:\n", 1)[1].split("\n  token:\n", 1)[0]
@@ -68,7 +68,7 @@ def _filled(command: str) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Our wheel, that of the example, and that of the other project."""
+    """The project's wheel, that of the example, and that of the other project."""
     folder = tmp_path_factory.mktemp("wheels")
     example = build_wheel(RULE_PACKAGE, ("pyproject.toml", "src", "README.md"), folder / "example")
     return {
@@ -79,7 +79,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _stand_in(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
-    """A wheel that holds these files."""
+    """A wheel with these files."""
     stem = f"{name.replace('-', '_')}-{version}"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     kind = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -146,7 +146,7 @@ class Environment:
         return checked([self.programs / "python", "-c", code], self.folder).strip()
 
     def installed(self) -> dict[str, str]:
-        """Versions by the name of what is installed."""
+        """Versions by the name of the installed distribution."""
         code = "import importlib.metadata as m; print(*((d.name, d.version) for d in m.distributions()), sep=chr(10))"
         return dict(re.findall(r"\('(.+)', '(.+)'\)", self.python(code)))
 
@@ -167,7 +167,7 @@ def _with_wheels(command: str, wheels: dict[str, Path]) -> str:
 
 
 def test_the_commands_are_found() -> None:
-    """Where they are known to stand; a pattern that finds nothing would test nothing."""
+    """Places where commands are known to be, because a pattern without matches would test nothing."""
     places = {place for place, _ in _published()}
     expected = {"README.md", "docs/capture.md", "docs/batch.md", "traceanalyzer/errors.py"}
     expected |= {"examples/ci/github/action.yml", "examples/ci/gitlab/traceanalyzer.gitlab-ci.yml"}

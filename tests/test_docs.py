@@ -40,7 +40,7 @@ def test_generated_parts_are_up_to_date() -> None:
 
 
 def test_a_stale_page_would_be_noticed(tmp_path: Path) -> None:
-    """The same check on a copy with one number of the README changed."""
+    """The check on a copy with one changed number in the README."""
     fixtures = [f"fixtures/synthetic/gpu_training{suffix}.json.gz" for suffix in ("", "_fed")]
     schemas = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.schema.json")]
     for name in ("scripts/docs.py", "scripts/schemas.py", *schemas, *fixtures):
@@ -123,7 +123,7 @@ def test_every_page_has_one_title(page: Path) -> None:
 
 
 def table() -> list[tuple[str, str]]:
-    """The rows of ARCHITECTURE's table: path and what it is."""
+    """The rows of ARCHITECTURE's table: path and description."""
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", ARCHITECTURE, re.MULTILINE)
     return [(path, text) for path, text in rows if "`" in path]
 

@@ -1,4 +1,4 @@
-"""The committed fixtures are what the scripts write, hold nobody's data, and are consistent in themselves."""
+"""The committed fixtures equal the output of the scripts, contain no private data, and are consistent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRIVATE = [
 
 
 def found_private(text: str) -> list[str]:
-    """Private names in a text, each with what is around it."""
+    """Private names in a text, each with the text around it."""
     return [text[max(0, match.start() - 20) : match.end()] for one in PRIVATE for match in one.finditer(text)]
 
 

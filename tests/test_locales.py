@@ -36,7 +36,7 @@ def test_every_language_has_a_catalog() -> None:
 
 
 def test_every_text_of_the_program_is_collected() -> None:
-    """Those that modules hold when they are imported, and those that functions make."""
+    """Texts that modules define on import, and texts that functions create."""
     found = {text.id: text for text in collect()}
     assert {"overview-mean", "q-no-steps", "skip-no-steps", "unit-ms", "communication-step-calls"} <= set(found)
     assert found["overview-mean"].files == ("traceanalyzer/renderers/sections/overview.py",)

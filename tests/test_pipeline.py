@@ -107,7 +107,7 @@ def test_chosen_steps_are_all_that_counts() -> None:
 
 
 def test_steps_of_a_part_are_those_of_the_whole() -> None:
-    """What is left out cannot move the borders of what stays."""
+    """Steps that are left out must not change the bounds of the others."""
     whole = plain(analyze(read_built(training())))["step_breakdown"]["steps"]
     part = plain(analyze(read_built(training()), StepChoice(skip_warmup=1)))["step_breakdown"]["steps"]
     assert part == whole[1:]

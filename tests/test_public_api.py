@@ -1,4 +1,4 @@
-"""What `import traceanalyzer` gives, and what it does not cost."""
+"""The names that `import traceanalyzer` provides, and modules that it must not import."""
 
 from __future__ import annotations
 

@@ -38,21 +38,21 @@ class Described(msgspec.Struct):
 
 
 class Inherited(Described):
-    """A result that adds a field to those of its base."""
+    """A result that adds a field to its base."""
 
     share: float = 0.0
     """Share of the whole time."""
 
 
 class Forgotten(msgspec.Struct):
-    """A result that holds another one, of which a field was forgotten."""
+    """A result that contains another one, of which a field has no description."""
 
     rows: tuple[NoWords, ...] = ()
     """The rows of the result."""
 
 
 class NoWords(msgspec.Struct):
-    """A row with a field that nobody described."""
+    """A row with a field without a description."""
 
     calls: int = 0
     total: int = 0

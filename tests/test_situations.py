@@ -80,7 +80,7 @@ def test_the_overlapping_situation_overlaps() -> None:
 
 
 def records(situation: Situation) -> list[dict[str, Any]]:
-    """What is said of memory, in order."""
+    """The memory records in their order."""
     return [event["args"] for event in events_of(situation) if event["name"] == "[memory]"]
 
 
@@ -109,7 +109,7 @@ def test_memory_totals_follow_the_records(situation: Situation) -> None:
 
 
 def assert_totals_follow(found: list[dict[str, Any]]) -> None:
-    """Of each device, every total is the one before and what was allocated; a situation may have no record."""
+    """For each device, every total is the previous total plus the allocated bytes; a situation may have no record."""
     totals: dict[int, int] = {}
     for args in found:
         before = totals.get(args["Device Id"], args["Total Allocated"] - args["Bytes"])

@@ -17,7 +17,7 @@ FILES = sorted(TESTS.rglob("test_*.py"))
 
 
 def called(call: ast.Call) -> str:
-    """The name of what is called, without what it belongs to."""
+    """The name of the called function, without its object."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 

@@ -26,7 +26,7 @@ class Config:
     """The settings of a project; every one has a default."""
 
     gpu: Mapping[str, Any] = field(default_factory=dict)
-    """Peaks of the device, for devices that the table does not know or gets wrong."""
+    """Peak rates of the device, for devices that are missing or wrong in the table."""
     rules: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Thresholds by rule and key that replace the rules' own."""
     select: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Config:
     """Severity from which on a finding makes the exit code 1."""
 
     origin: str = field(default="", compare=False)
-    """What goes before a key in an error: the file, and in pyproject.toml the table."""
+    """Prefix of a key in an error: the file, and in pyproject.toml the table."""
     options: frozenset[str] = field(default=frozenset(), compare=False)
     """Rules that the command line names, where errors must not blame the file."""
 
@@ -186,7 +186,7 @@ def _is_number(value: object) -> bool:
 
 
 def _header(origin: str) -> str:
-    """What goes before the name of a table: nothing, or in pyproject.toml the table of this program."""
+    """Prefix of the name of a table: empty, or in pyproject.toml the table of this program."""
     return origin.partition(": ")[2]
 
 

@@ -1,4 +1,4 @@
-"""The errors that users see. Every message says what is wrong, where, and what to do."""
+"""The errors that users see. Every message states what is wrong, where, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the recordings that may hold the capture of the graphs of a trace, and says what became of them."""
+"""Reads recordings that may contain the capture of a trace's graphs, and reports which were used."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _UNREADABLE = Text("graph-join-unreadable", "it cannot be read ({error})", "erro
 _OPAQUE = frozenset({"q-graph-opaque", "q-unattributed"})
 """Doubts of a trace whose graphs are not joined with a capture."""
 _NEARLY_ALL = 0.95
-"""Share of the graphs' time above which these doubts are no more (own choice)."""
+"""Joined share of the graphs' time above which these warnings are dropped (own choice)."""
 
 
 class GraphCaptures(msgspec.Struct, frozen=True):
-    """Recordings that may hold the capture of the graphs that a trace launches."""
+    """Recordings that may contain the capture of the graphs that a trace launches."""
 
     named: tuple[str | Path | Trace, ...] = ()
     """Named by the user: one of them must agree, and all must be traces."""

@@ -51,7 +51,7 @@ class MeasuredRun:
         return join(self.members, self.name, config)
 
     def what_if(self, ranks: Sequence[int] = ()) -> WhatIf:
-        """What a step would take if some ranks were like the others; without any, what each of them would do alone.
+        """Predict the step if some ranks were like the others; without a choice, for each rank alone.
 
         Raises:
             UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
@@ -63,7 +63,7 @@ class MeasuredRun:
 
     @property
     def summary(self) -> Iterable[str]:
-        """What was left out, in a few lines."""
+        """A summary of the files that were left out, in a few lines."""
         if not self.left_out:
             return
         count = len(self.left_out)
@@ -218,7 +218,7 @@ def _is_no_trace(file: FoundFile) -> bool:
 
 
 def _all_of(files: list[FoundFile], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
-    """What is in some files, and why some cannot be used."""
+    """The contents of some files, and the reasons why others cannot be used."""
     measured, reasons = [], []
     for file in files:
         try:
@@ -254,8 +254,8 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
 
     Args:
         measured: All files that can be used.
-        given: What the user wrote.
-        is_one: Files were named one by one: then they are one run, wherever they lie.
+        given: Inputs as the user wrote them.
+        is_one: Whether files were named one by one; then they are one run, wherever they are.
 
     Raises:
         UnusableInputError: No file is a rank.
@@ -278,6 +278,6 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
 
 
 def _as_file(entry: _MeasuredFile) -> rank_groups.RankFile:
-    """What grouping needs to know of the file."""
+    """Facts about the file that grouping needs."""
     summary = entry.member.summary
     return rank_groups.RankFile(entry.name, summary.rank, summary.world_size, summary.base_ns)

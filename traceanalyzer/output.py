@@ -75,7 +75,7 @@ def writing(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
     temporary = target.parent / f".traceanalyzer-{os.urandom(8).hex()}"
-    # Not tempfile's: a new file shall have the mode that the user's mask gives it.
+    # Not by tempfile: a new file must have the mode of the user's mask.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -83,7 +83,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o777)
         os.replace(temporary, target)  # noqa: PTH105 - the same name on every system
-    except BaseException:  # an interrupt must not leave the temporary file behind, either
+    except BaseException:  # remove the temporary file after an interrupt, too
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise

@@ -59,7 +59,7 @@ class StepChoice:
         """Select the chosen ones of a trace's steps.
 
         Raises:
-            UsageError: None is left.
+            UsageError: No step is left.
         """
         numbers = [int(name) for name in steps.names]
         chosen = [
@@ -133,14 +133,14 @@ def report_on(
     beside: Beside | None = None,
     jobs: int = 1,
 ) -> model.Report:
-    """The report on whatever a file holds: made of a trace or of tables, or the one that was saved.
+    """The report on the content of a file: made from a trace or from tables, or the saved one.
 
     Args:
         content: What `inputs.opening.read` returned.
-        name: Of the file, for errors.
+        name: Name of the file, for errors.
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
-        beside: What else was recorded of the same program.
+        beside: Further recordings of the same program.
         jobs: As of `analyze`.
 
     Raises:
@@ -189,7 +189,7 @@ def context_of(
 
 
 def source_of(trace: Trace) -> ReportSource:
-    """What a report on a trace says about its file."""
+    """Source facts of a report on a trace."""
     return ReportSource(trace.info.name, "kineto", trace.info.size_bytes)
 
 
@@ -238,7 +238,7 @@ def _as_saved(values: Any, kind: type[T]) -> T:
 
 
 def summary_of(trace: Trace, context: Context) -> TraceSummary:
-    """What a report says about the recording as a whole."""
+    """Facts about the recording as a whole."""
     info = trace.info
     return TraceSummary(
         events=sum(map(len, all_tables(trace).values())),

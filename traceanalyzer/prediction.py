@@ -1,4 +1,4 @@
-"""Predicts from a trace, or from those of all ranks of a run, what a step would take with some changes."""
+"""Predicts the duration of a step with some changes, from a trace or from the traces of all ranks of a run."""
 
 from __future__ import annotations
 

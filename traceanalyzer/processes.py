@@ -1,4 +1,4 @@
-"""Forked processes that work for this one, and end with it whatever happens to either."""
+"""Forked processes that work for this one. They end with it, even after a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Child:
         """Fork.
 
         Args:
-            work: What it does: called with its end of the connection, and the arguments.
+            work: Function of the process, called with its end of the connection and the arguments.
             arguments: Used as they are in memory, nothing is copied.
             others: Children that were forked before it.
 
@@ -43,7 +43,7 @@ class Child:
         theirs.close()
 
     def stop(self) -> None:
-        """End the process, whatever it is doing: it has nothing that must be kept."""
+        """Kill the process; it has no state that must be kept."""
         self.connection.close()
         self._process.kill()
         self._process.join()
@@ -52,7 +52,7 @@ class Child:
 @contextmanager
 def no_interrupts() -> Iterator[None]:
     """Let processes that start here ignore Ctrl-C from the beginning, because the parent handles it."""
-    if threading.current_thread() is not threading.main_thread():  # there, nobody may set handlers
+    if threading.current_thread() is not threading.main_thread():  # handlers can only be set in the main thread
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -72,5 +72,5 @@ def _run(
     # The terminal is the parent's, and a thread that draws there may hold its lock.
     warnings.simplefilter("ignore")
     for other in inherited:
-        other.close()  # or nobody would see that the parent is gone
+        other.close()  # otherwise the end of the parent would go unnoticed
     work(connection, *arguments)

@@ -1,4 +1,4 @@
-"""The bottleneck lab: what advice is worth, measured. Faults of training programs, each with its fix.
+"""The bottleneck lab measures what advice is worth, on faults of training programs and their fixes.
 
     python -m examples.lab list
     python -m examples.lab measure loop-over-elements -o run.json --traces traces/

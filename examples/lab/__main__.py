@@ -13,7 +13,7 @@ from examples.lab.score import score
 
 
 def main() -> None:
-    """Parse and do."""
+    """Parse the command line and run the command."""
     options = _options()
     options.run(options)
 
@@ -27,7 +27,7 @@ def _list(_: argparse.Namespace) -> None:
 def _measure(options: argparse.Namespace) -> None:
     from examples.lab.measuring import Effort, measure  # noqa: PLC0415 - needs torch
 
-    effort = Effort(steps=options.steps, rounds=options.rounds)
+    effort = Effort(record=options.record, steps=options.steps, rounds=options.rounds)
     faults = [BY_NAME[name] for name in options.faults] or FAULTS
     with tempfile.TemporaryDirectory() as scratch:
         run = measure(faults, options.sizes, effort, options.traces or Path(scratch))
@@ -67,6 +67,7 @@ def _options() -> argparse.Namespace:
     measure.add_argument("--sizes", nargs="+", choices=("small", "large"), default=("small", "large"))
     measure.add_argument("--steps", type=int, help="steps of a turn; else as many as suit the size")
     measure.add_argument("--rounds", type=int, default=5, help="how often both programs are timed")
+    measure.add_argument("--record", type=int, default=6, help="steps to record: an interval of more steps is narrower")
     measure.set_defaults(run=_measure)
     keep = commands.add_parser("keep", help="shorten the traces of a run and keep them")
     keep.add_argument("traces", type=Path)

@@ -1,4 +1,4 @@
-"""All faults of the lab: what each is, what takes it away, and the rules that shall see it. Loads no torch."""
+"""All faults of the lab, with the fix and the rules that should detect each. Does not import torch."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ NOTHING: MappingProxyType[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. Its two programs, `before` and `after`, are in the module of its name in `faults/`."""
+    """One fault. Its two programs, `before` and `after`, are in the module of the same name in `faults/`."""
 
     name: str
     fault: str
-    """What is wrong, as docs/lab.md has it."""
+    """What is wrong; this text is shown in docs/lab.md."""
     fix: str
     """What the program `after` does instead."""
     rules: tuple[str, ...] = ()
-    """Ids of the rules of which each is a right answer. Empty: no rule is about it."""
+    """Ids of rules, any of which is a right answer. Empty if no rule is about the fault."""
     untold: str = ""
-    """Why a trace cannot tell it, where no rule is about it."""
+    """Why a trace cannot show the fault, if no rule is about it."""
     needs_gpu: bool = False
-    """On a CPU it does not exist or costs nothing."""
+    """Whether the fault does not exist, or costs nothing, on a CPU."""
     is_risk: bool = False
-    """It costs memory, not time: nothing is predicted."""
+    """Whether the fault costs memory instead of time, so that no saving is predicted."""
     ranks: int = 1
-    """Processes that train together."""
+    """Number of processes that train together."""
     kept_steps: int = 3
-    """Steps of its traces that are kept, if they are small enough: as many as show it."""
+    """Steps that are kept of each trace, if they are small enough: as many as are needed to show the fault."""
     is_slow: bool = False
-    """Its steps take so long that fewer of them are timed."""
+    """Whether steps take so long that fewer of them are timed."""
     recording: MappingProxyType[str, Any] = field(default_factory=lambda: NOTHING)
-    """Options of `traceanalyzer.capture.profile` beside its defaults."""
+    """Options of `traceanalyzer.capture.profile` that differ from the defaults."""
 
     @property
     def module(self) -> str:
-        """Where its programs are."""
+        """Name of the module with the two programs."""
         return f"examples.lab.faults.{self.name.replace('-', '_')}"
 
 

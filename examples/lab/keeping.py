@@ -1,4 +1,4 @@
-"""Shortens the traces of a run with the tool itself, so that they can be kept: `fixtures/lab`."""
+"""Cuts the traces of a run with the tool itself, so that they are small enough for `fixtures/lab`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from traceanalyzer.rewrite.trim import trim
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "lab"
 LARGEST = 250_000
-"""Bytes of a trace that is kept."""
+"""Largest size in bytes of a kept trace."""
 
 
 def keep(traces: Path, target: Path, sizes: Collection[str]) -> list[Path]:
-    """Write the last steps of the traces of a run, without names of the machine; returns what was written."""
+    """Write the last steps of the traces of a run, without names of the machine; returns the files written."""
     target.mkdir(parents=True, exist_ok=True)
     written = []
     for fault in FAULTS:
@@ -38,7 +38,7 @@ def keep(traces: Path, target: Path, sizes: Collection[str]) -> list[Path]:
 
 
 def _keys(fault: Fault) -> list[tuple[str, int]]:
-    """Sides and ranks of a fault."""
+    """The sides (before, after) and ranks of a fault."""
     return [(side, rank) for side in SIDES for rank in range(fault.ranks)]
 
 
@@ -63,12 +63,12 @@ def _short(trace: Path, steps: int) -> bytes:
 
 
 def kept(fault: str, size: str, side: str, folder: Path = FOLDER, rank: int = 0) -> Path:
-    """Where a shortened trace is, if it was kept."""
+    """Path of a shortened trace, which exists only if the trace was kept."""
     return folder / f"{of_rank(Path(fault), rank).name}.{size}.{side}.json.gz"
 
 
 def of_rank(folder: Path, rank: int) -> Path:
-    """Where a rank of a fault leaves its traces: those of rank 0 in the fault's own folder."""
+    """Folder of the traces of a rank; rank 0 uses the fault's own folder."""
     return folder.with_name(f"{folder.name}.rank{rank}") if rank else folder
 
 

@@ -11,7 +11,7 @@ from examples.lab.results import Machine
 
 
 def facts(load_before: float, gpu: str | None) -> Machine:
-    """Where a run was made."""
+    """Describe the machine of this process."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return Machine(cpu(), cores(), memory_gb, gpu, platform.system(), (load_before, load()))
 
@@ -30,10 +30,10 @@ def cpu() -> str:
 
 
 def load() -> float:
-    """Programs that ran or wanted to in the last minute, on average; 0 where the system does not tell."""
+    """Mean number of runnable processes in the last minute (load average); 0 if the system does not provide it."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def now() -> str:
-    """The minute, in UTC."""
+    """The current minute, in UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")

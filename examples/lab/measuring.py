@@ -1,4 +1,4 @@
-"""Runs faults in processes of their own, and reads what the tool says of their traces."""
+"""Runs each fault in a separate process, and analyzes its traces."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PATIENCE_S = 600
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is recorded and timed."""
+    """How many steps are recorded and timed."""
 
     warmup: int = 3
     record: int = 6
     steps: int | None = None
-    """Steps of a turn; None: as many as suit the size."""
+    """Steps of a turn; None: a number that suits the size."""
     rounds: int = 5
 
     def turn(self, fault: Fault, size: str) -> int:
-        """Steps of a turn: multiples of four, the steps of the shortest epoch."""
+        """Steps of a turn: a multiple of four, which are the steps of the shortest epoch."""
         return self.steps or (8 if fault.is_slow else 80 if size == "small" else 32)
 
 
@@ -42,9 +42,9 @@ def measure(faults: Iterable[Fault], sizes: Iterable[str], effort: Effort, trace
     """Record and time faults at some sizes.
 
     Args:
-        faults: Those that need a GPU are left out without one.
+        faults: The faults; those that need a GPU are left out if there is none.
         sizes: Names of sizes, of `parts.SIZES`.
-        effort: How much.
+        effort: How many steps are recorded and timed.
         traces: A folder for the traces: `NAME/SIZE/before/` and `after/`.
     """
     started, load, rows, failed = machine.now(), machine.load(), [], {}
@@ -62,7 +62,7 @@ def measure(faults: Iterable[Fault], sizes: Iterable[str], effort: Effort, trace
 
 
 def _rows(fault: Fault, sizes: tuple[str, ...], effort: Effort, folder: Path) -> list[Row]:
-    """Start the processes of a fault, one for each rank, and collect what they leave."""
+    """Start the processes of a fault, one for each rank, and collect their results."""
     with tempfile.TemporaryDirectory() as scratch:
         processes = []
         for rank in range(fault.ranks):

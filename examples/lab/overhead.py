@@ -1,9 +1,10 @@
-"""Measures what the profiler itself costs per kind of event on this machine.
+"""Measures the cost of the profiler per kind of event on this machine.
 
-A loop makes events of one kind. Its CPU time with the option that records them, less that without, over the number of
-events that a trace then holds, is the cost of one. It is CPU time of the thread, which other programs do not add to.
-The shortest of some pieces counts, because caches and neighbours on the core disturb the others, and each difference
-is of two moments that lie close together, because the clock of the core changes.
+A loop makes events of one kind. The cost of an event is the CPU time of the loop with the option that records such
+events, less the CPU time without it, divided by the number of events in the trace. CPU time of the thread is measured,
+because other programs do not add to it. The shortest of some pieces counts, because caches and other programs on the
+core disturb the others. The two measurements of a difference follow each other directly, because the clock of the core
+changes.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from examples.lab import machine
 from traceanalyzer.knowledge.profiler_overhead import EventCost, Overhead
 
 _PIECES = 6
-"""Of which the shortest counts."""
+"""Number of pieces of which the shortest counts."""
 _EVENTS = 1000
-"""Turns of the loop in a piece."""
+"""Iterations of the loop in a piece."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How to make events of a kind, and what their recording is compared with."""
+    """How to make events of a kind, and the options with and without their recording."""
 
     loop: Callable[[], None]
     category: str
-    """Of the events, in the trace."""
+    """Category of the events in the trace."""
     options: dict[str, bool]
     without: dict[str, bool] | None
     """Options to compare with; None: no profiler."""
 
 
 def write(path: Path, rounds: int) -> None:
-    """Measure, and add the figures to those that the file has."""
+    """Measure, and add the figures to the file."""
     torch.set_num_threads(1)
     kept = msgspec.json.decode(path.read_bytes(), type=list[Overhead]) if path.exists() else []
     data = msgspec.json.encode([*kept, measure(rounds)])
@@ -52,7 +53,7 @@ def write(path: Path, rounds: int) -> None:
 
 
 def measure(rounds: int) -> Overhead:
-    """All kinds, in turns."""
+    """Measure all kinds in turns."""
     kinds = _kinds()
     events = {name: _events(kind) for name, kind in kinds.items()}
     costs: dict[str, list[float]] = {name: [] for name in kinds}
@@ -82,7 +83,7 @@ def _kinds() -> dict[str, Kind]:
 
 
 def _events(kind: Kind) -> float:
-    """How many events of its category a piece leaves in the trace."""
+    """Number of events of its category that a piece adds to the trace."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json.gz"
         with profile(activities=[ProfilerActivity.CPU], **kind.options) as recording:
@@ -109,20 +110,20 @@ def _piece_ns(loop: Callable[[], None]) -> float:
 
 
 def _operators() -> None:
-    """Operators that allocate nothing."""
+    """Call operators that allocate nothing."""
     left, right, out = torch.ones(1), torch.ones(1), torch.ones(1)
     for _ in range(_EVENTS):
         torch.add(left, right, out=out)
 
 
 def _allocations() -> None:
-    """Each is an allocation and a release."""
+    """Allocate and release memory."""
     for _ in range(_EVENTS):
         torch.empty(16)
 
 
 def _calls() -> None:
-    """Python functions that do nothing."""
+    """Call Python functions that do nothing."""
     for _ in range(_EVENTS):
         _nothing()
 

@@ -32,16 +32,16 @@ _COLUMNS = (
 
 
 def render(runs: Mapping[str, tuple[Run, Sequence[Score]]], overheads: Iterable[Overhead]) -> str:
-    """All of the page.
+    """The text of the whole page.
 
     Args:
-        runs: By name, in the order of time; the scores are those of the run.
-        overheads: What the profiler costs.
+        runs: Each run with its scores, by name, in the order of time.
+        overheads: Measured costs of the profiler.
     """
     parts = [BEFORE, _markdown(_catalogue()), "## Results", AFTER]
     for name, (run, rows) in runs.items():
         parts += [f"### The {name} run", _about(run, rows), summary(rows), table(rows)]
-    parts += ["## The same in both runs?", _agreement(*(rows for _, rows in runs.values()))]
+    parts += ["## The same in all runs?", _agreement({name: rows for name, (_, rows) in runs.items()})]
     parts += ["## What is outside", _outside(runs[KEPT_RUN][1])]
     parts += ["## What the profiler costs", _COST, _markdown(_costs(overheads)), PLANTED]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -53,7 +53,7 @@ def table(rows: Iterable[Score]) -> str:
 
 
 def summary(rows: Sequence[Score]) -> str:
-    """How many of how many."""
+    """A list of counts: rows, predictions, predictions inside the interval, and so on."""
     ruled = [row for row in rows if row.fault.rules]
     predicted = [row for row in ruled if row.predicted is not None]
     faults = len({row.fault.name for row in rows})
@@ -67,10 +67,15 @@ def summary(rows: Sequence[Score]) -> str:
         f"In {sum(row.costs_nothing for row in rows)} rows the fault costs nothing that can be told from noise.",
     ]
     told = [row for row in predicted if not row.costs_nothing]
-    lines.append(f"Of the {len(told)} others with a prediction, {sum(map(_in_shares, told))} are inside in shares.")
-    widths = [row.width for row in predicted if row.width is not None]
-    if widths:
-        lines.append(f"The intervals are {median(widths):.0%} of their middle wide, in the median.")
+    inside = sum(map(_in_shares, told))
+    part = f" ({inside / len(told):.0%})" if told else ""
+    lines.append(f"Of the {len(told)} others with a prediction, {inside}{part} are inside in shares.")
+    widths, others = ([row.width for row in part if row.width is not None] for part in (predicted, told))
+    if others:
+        lines.append(
+            f"The intervals are {median(widths):.0%} of their middle wide in the median, and {median(others):.0%} of "
+            "rows that can be told from noise."
+        )
     return "\n".join(f"* {line}" for line in lines)
 
 
@@ -144,33 +149,45 @@ def _about(run: Run, rows: Sequence[Score]) -> str:
     return text + "".join(f" `{name}` failed: {why}." for name, why in run.failed.items())
 
 
-def _agreement(first: Sequence[Score], second: Sequence[Score]) -> str:
-    """How far the runs lie apart: the noise of different moments."""
-    others = {(row.fault.name, row.row.size): row for row in second}
-    pairs = [(row, others[key]) for row in first if (key := (row.fault.name, row.row.size)) in others]
-    apart = [abs(one.undisturbed_shares[1] - two.undisturbed_shares[1]) for one, two in pairs]
-    wall = [abs(one.measured[1] - two.measured[1]) / one.row.before.step_ms for one, two in pairs]
-    widest = sorted(zip(apart, range(len(pairs)), strict=True), reverse=True)[:8]
-    rows = [
+def _agreement(runs: Mapping[str, Sequence[Score]]) -> str:
+    """How much the runs differ, which shows the noise between different moments.
+
+    Args:
+        runs: By name, the scores of a run.
+    """
+    found: dict[tuple[str, str], list[Score]] = {}
+    for rows in runs.values():
+        for row in rows:
+            found.setdefault((row.fault.name, row.row.size), []).append(row)
+    same = {key: rows for key, rows in found.items() if len(rows) == len(runs)}
+    apart = {key: _apart(row.undisturbed_shares[1] for row in rows) for key, rows in same.items()}
+    wall = [_apart(row.measured[1] / rows[0].row.before.step_ms for row in rows) for rows in same.values()]
+    widest = sorted(same, key=lambda key: -apart[key])[:8]
+    cells = [
         (
-            row[0].fault.name,
-            row[0].row.size,
-            *("{1:.0%} ({0:.0%} to {2:.0%})".format(*score.undisturbed_shares) for score in row),
-            *("{1:.2f} ms ({0:.2f} to {2:.2f})".format(*score.measured) for score in row),
+            *key,
+            *("{1:.0%} ({0:.0%} to {2:.0%})".format(*row.undisturbed_shares) for row in same[key]),
+            *("{1:.2f} ms ({0:.2f} to {2:.2f})".format(*row.measured) for row in same[key]),
         )
-        for row in (pairs[place] for _, place in widest)
+        for key in widest
     ]
     text = (
-        f"{len(pairs)} rows are in both runs. The medians of their shares lie {median(apart):.1%} of the step apart in "
-        f"the median, {max(apart):.0%} at most; those in ms {median(wall):.0%} in the median, {max(wall):.0%} at most: "
-        "that is the noise of different moments. The rows that lie furthest apart:"
+        f"{len(same)} rows are in all runs. The medians of their shares lie {median(apart.values()):.1%} of the step "
+        f"apart in the median, {max(apart.values()):.0%} at most; those in ms {median(wall):.0%} in the median, "
+        f"{max(wall):.0%} at most: that is the noise of different moments. The rows that lie furthest apart:"
     )
-    columns = ("fault", "size", "share, first", "share, second", "ms, first", "ms, second")
-    return f"{text}\n\n{_markdown([columns, *rows])}"
+    columns = ("fault", "size", *(f"share, {name}" for name in runs), *(f"ms, {name}" for name in runs))
+    return f"{text}\n\n{_markdown([columns, *cells])}"
+
+
+def _apart(values: Iterable[float]) -> float:
+    """Largest value less smallest."""
+    known = list(values)
+    return max(known) - min(known)
 
 
 def _outside(rows: Sequence[Score]) -> str:
-    """Kinds of failures, each with its rows and their measured shares."""
+    """The kinds of failures, each with its rows and their measured shares."""
     ruled = [row for row in rows if row.fault.rules]
     seen = [row for row in ruled if row.predicted_shares is not None]
     too_much = [row for row in seen if row.undisturbed_shares[1] < (row.predicted_shares or (0, 0))[0]]

@@ -1,4 +1,4 @@
-"""What the programs of the lab are built of: sizes, networks, data, and the usual step."""
+"""Building blocks of the lab's programs: sizes, networks, data, and the usual step."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torch.utils.data import DataLoader, Dataset
 CLASSES = 10
 
 Program = Generator[int, None, None]
-"""A training or an inference without an end; yields the number of samples after each step."""
+"""An endless training or inference; yields the number of samples after each step."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much work a step is."""
+    """The amount of work in a step."""
 
     batch: int
     side: int
-    """Pixels of an image, each way."""
+    """Height and width of an image in pixels."""
     width: int
     """Channels of convolutions; an eighth of the features of linear layers."""
     layers: int
@@ -35,12 +35,12 @@ SIZES = {
     "cpu": {"small": Size(16, 16, 16, 4, 64), "large": Size(32, 20, 24, 8, 96)},
     "cuda": {"small": Size(64, 32, 64, 8, 256), "large": Size(256, 64, 128, 16, 512)},
 }
-"""By kind of device and name."""
+"""Sizes by kind of device and name."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where a program runs, and how large it is."""
+    """The device and the size of a program."""
 
     device: torch.device
     size: Size
@@ -48,12 +48,12 @@ class Setup:
 
     @property
     def workers(self) -> int:
-        """As many as fit beside the training: two, or what a GPU needs."""
+        """Number of workers: two on a CPU, which fit beside the training, or as many as a GPU needs."""
         return 2 if self.device.type == "cpu" else min(8, os.cpu_count() or 1)
 
 
 class Batches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Ready batches of noise: a dataset that costs nothing."""
+    """Prepared batches of noise: a dataset that costs nothing."""
 
     def __init__(self, setup: Setup, batch: int | None = None) -> None:
         size = setup.size
@@ -68,7 +68,7 @@ class Batches(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 
 class Images(Dataset[tuple[torch.Tensor, int]]):
-    """Noise and classes, sample by sample."""
+    """A dataset of single samples: noise and a class."""
 
     def __init__(self, setup: Setup, length: int = 1_000_000) -> None:
         self.side, self._length = setup.size.side, length
@@ -82,13 +82,13 @@ class Images(Dataset[tuple[torch.Tensor, int]]):
 
 
 def batches(setup: Setup, batch: int | None = None) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Batches from a loader that costs next to nothing, on the device."""
+    """Batches on the device, from a loader that costs almost nothing."""
     for images, labels in DataLoader(Batches(setup, batch), batch_size=None):
         yield images.to(setup.device), labels.to(setup.device)
 
 
 def convnet(setup: Setup, *, bias: bool = False) -> nn.Module:
-    """Convolutions with batch norm, a mean, and a classifier."""
+    """A network of convolutions with batch norm, a mean, and a classifier."""
     width = setup.size.width
 
     def block(inputs: int) -> nn.Sequential:
@@ -100,7 +100,7 @@ def convnet(setup: Setup, *, bias: bool = False) -> nn.Module:
 
 
 def mlp(setup: Setup) -> nn.Sequential:
-    """Linear layers over the pixels."""
+    """A network of linear layers over the pixels."""
     size, inner = setup.size, 8 * setup.size.width
     body = [layer for _ in range(size.layers) for layer in (nn.Linear(inner, inner), nn.ReLU())]
     first = nn.Linear(3 * size.side**2, inner)
@@ -133,7 +133,7 @@ def train(setup: Setup, net: nn.Module, optimizer: torch.optim.Optimizer | None 
 
 
 def train_from(setup: Setup, dataset: Dataset[Any], **loader: Any) -> Program:
-    """The usual training, fed by a loader that is to be looked at."""
+    """The usual training, with the loader that a fault is about."""
     net = convnet(setup)
     optimizer = sgd(net)
     source = DataLoader(dataset, **{"batch_size": setup.size.batch} | loader)

@@ -1,4 +1,4 @@
-"""Reads a trace, or those of all ranks, and keeps what the tool says."""
+"""Analyzes a trace, or the traces of all ranks, and keeps the findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NS_PER_MS = 1e6
 
 
 def recorded(traces: Sequence[Path]) -> Recorded:
-    """The findings of a trace and its typical step; of several ranks those of rank 0 and of all of them together."""
+    """The findings and the typical step of a trace; for several ranks, those of rank 0 and of the joint report."""
     report = ta.analyze(ta.load(traces[0]))
     findings, step_ns = list(report.findings), report.headlines[0].resources.step_ns
     if len(traces) > 1:

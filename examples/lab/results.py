@@ -1,4 +1,4 @@
-"""What a run of the lab leaves behind, as data. Times in ms per step."""
+"""The results of a run of the lab, as data. Times are in ms per step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 
 FOLDER = Path(__file__).parent / "results"
-"""The runs that docs/lab.md is about."""
+"""Folder of the runs that docs/lab.md shows."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -17,16 +17,16 @@ class Said(msgspec.Struct, frozen=True):
     rule: str
     severity: str
     saving_ms: tuple[float, float] | None = None
-    """By how much a step gets shorter, at least and at most; null where nothing is promised."""
+    """By how much a step gets shorter, at least and at most; null if no saving is predicted."""
     saving_share: tuple[float, float] | None = None
-    """The same as shares of the step that it is about; null in runs that did not keep them."""
+    """The saving as shares of its step; null in runs that did not save shares."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What the tool said of a trace, when the run was made."""
+    """The findings of the tool on a trace, at the time of the run."""
 
     step_ms: float
-    """Typical step of the trace, so with the profiler."""
+    """Typical step of the trace, and so with the profiler."""
     said: tuple[Said, ...]
 
 
@@ -35,14 +35,14 @@ class Turn(msgspec.Struct, frozen=True):
 
     step_ms: float
     waited_ms: float | None
-    """Part of `step_ms` in which the main thread could run and other programs had the core; null where the system does
-    not count it."""
+    """Part of `step_ms` in which the main thread was ready to run but other programs used the core; null if the system
+    does not count it."""
     samples: float
-    """Samples of one step."""
+    """Samples in one step."""
 
 
 class Side(msgspec.Struct, frozen=True):
-    """A program, with the fault or without."""
+    """A program, with or without the fault."""
 
     turns: tuple[Turn, ...]
     recorded: Recorded
@@ -62,10 +62,10 @@ class Row(msgspec.Struct, frozen=True):
     after: Side
 
     def savings_ms(self, *, undisturbed: bool = False) -> list[float]:
-        """What the fix saves of a step, for as many samples as that step has, turn by turn.
+        """What the fix saves of a step with the fault, for an equal number of samples, turn by turn.
 
         Args:
-            undisturbed: Without the time in which the main thread waited for a core.
+            undisturbed: Subtract the time in which the main thread waited for a core.
         """
         return [
             before - after * old.samples / new.samples
@@ -74,14 +74,14 @@ class Row(msgspec.Struct, frozen=True):
         ]
 
     def shares(self, *, undisturbed: bool = False) -> list[float]:
-        """The same as shares of the step with the fault."""
+        """The savings as shares of the step with the fault."""
         savings = self.savings_ms(undisturbed=undisturbed)
         turns = zip(savings, self.before.turns, strict=True)
         return [saving / _time(turn, undisturbed) for saving, turn in turns]
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Where a run was made, without its name."""
+    """The machine of a run, without its name."""
 
     cpu: str
     cores: int
@@ -89,31 +89,31 @@ class Machine(msgspec.Struct, frozen=True):
     gpu: str | None
     system: str
     load: tuple[float, float]
-    """Programs that ran or wanted to, on average, at the beginning and at the end of the run."""
+    """Load average at the beginning and at the end of the run."""
 
 
 class Run(msgspec.Struct, frozen=True):
     """All rows of one run."""
 
     started: str
-    """In UTC, as ISO 8601 has it."""
+    """Time in UTC, in the format of ISO 8601."""
     ended: str
     machine: Machine
     versions: dict[str, str]
     rows: tuple[Row, ...]
     failed: dict[str, str] = {}
-    """Faults that could not be run, and why."""
+    """Faults that could not be run, each with the reason."""
     note: str = ""
-    """What else must be known of the run."""
+    """Further information about the run."""
 
 
 def read(path: Path) -> Run:
-    """A run that was written."""
+    """Read a run from its file."""
     return msgspec.json.decode(path.read_bytes(), type=Run)
 
 
 def write(run: Run, path: Path) -> None:
-    """Keep a run; four digits are more than can be measured."""
+    """Write a run to a file, with four digits, which is more than can be measured."""
     plain = _rounded(msgspec.to_builtins(run))
     path.write_bytes(msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n")
 

@@ -1,4 +1,4 @@
-"""Compares what the tool predicts with what was measured, without running anything again."""
+"""Compares predictions of the tool with the measurements of a run, without running the programs again."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from examples.lab.task import SIDES
 
 SERIOUS = frozenset({"critical", "high", "medium"})
 NOISE = 0.02
-"""Share of the step below which a saving is nothing: two equal programs on a quiet machine differ by as much."""
+"""Share of the step below which a saving counts as 0, because two equal programs differ by as much."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One row: predicted beside measured. Times in ms per step, shares of the step with the fault."""
+    """Prediction and measurement of one row. Times are in ms per step, shares are of the step with the fault."""
 
     fault: Fault
     row: Row
     before: Recorded
-    """What the tool says now, if the trace was kept; else what it said when the run was made."""
+    """Findings of this version, if the trace was kept; else those saved with the run."""
     after: Recorded
     is_fresh: bool
-    """Whether both traces were kept, so that this version of the tool has judged them."""
+    """Whether both traces were kept, so that this version of the tool has analyzed them."""
 
     @property
     def fired(self) -> tuple[str, ...]:
-        """Rules of the fault that see it."""
+        """Expected rules that fired on the program with the fault."""
         return tuple(dict.fromkeys(said.rule for said in self.before.said if said.rule in self.fault.rules))
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Other findings of weight."""
+        """Other findings of medium severity or more."""
         serious = [said.rule for said in self.before.said if said.severity in SERIOUS]
         return tuple(dict.fromkeys(rule for rule in serious if rule not in self.fault.rules))
 
     @property
     def false_alarms(self) -> tuple[str, ...]:
-        """Rules of the fault that see it after the fix."""
+        """Expected rules that still fire after the fix."""
         return tuple(dict.fromkeys(said.rule for said in self.after.said if said.rule in self.fault.rules))
 
     @property
     def still_said(self) -> tuple[str, ...]:
-        """Other findings of weight after the fix; they may be true."""
+        """Other findings of medium severity or more after the fix; they may be true."""
         serious = [said.rule for said in self.after.said if said.severity in SERIOUS]
         return tuple(dict.fromkeys(rule for rule in serious if rule not in self.fault.rules))
 
     @property
     def predicted(self) -> tuple[float, float] | None:
-        """The saving of the finding of the fault that promises most, at least and at most; None without one."""
+        """The largest predicted saving of an expected rule, at least and at most; None if there is none."""
         return None if self._chosen is None else self._chosen.saving_ms
 
     @property
@@ -63,7 +63,7 @@ class Score:
 
     @property
     def predicted_shares(self) -> tuple[float, float] | None:
-        """The same as shares of the step that the saving is about."""
+        """The predicted saving as shares of its step."""
         if self._chosen is None or self._chosen.saving_ms is None:
             return None
         low, high = self._chosen.saving_ms
@@ -76,27 +76,27 @@ class Score:
 
     @property
     def measured_shares(self) -> tuple[float, float, float]:
-        """The same as shares of the step."""
+        """The measured savings as shares of the step."""
         return _spread(self.row.shares())
 
     @property
     def undisturbed_shares(self) -> tuple[float, float, float]:
-        """The same without the time in which other programs had the core of the main thread."""
+        """The measured shares without the time in which other programs used the core of the main thread."""
         return _spread(self.row.shares(undisturbed=True))
 
     @property
     def inside(self) -> bool | None:
-        """Whether the median of what was measured lies in the predicted interval; None without one."""
+        """Whether the median of the measured savings lies in the predicted interval; None without a prediction."""
         return _inside(self.measured[1], self.predicted)
 
     @property
     def inside_share(self) -> bool | None:
-        """The same in shares of the step, which a busy machine disturbs less."""
+        """As `inside`, but in shares of the step, which a busy machine disturbs less."""
         return _inside(self.undisturbed_shares[1], self.predicted_shares)
 
     @property
     def touches(self) -> bool | None:
-        """Whether any turn lies in the interval, or turns lie on both sides of it."""
+        """Whether a turn lies in the predicted interval, or turns lie on both sides of it."""
         if self.predicted is None:
             return None
         low, high = self.predicted
@@ -104,7 +104,7 @@ class Score:
 
     @property
     def width(self) -> float | None:
-        """Width of the predicted interval over its middle; 2 where it begins at 0."""
+        """Width of the predicted interval divided by its middle; 2 if it begins at 0."""
         if self.predicted is None or not sum(self.predicted):
             return None
         low, high = self.predicted
@@ -112,17 +112,17 @@ class Score:
 
     @property
     def costs_nothing(self) -> bool:
-        """Whether the fault cannot be told from noise here."""
+        """Whether the cost of the fault cannot be distinguished from noise."""
         low, middle, _ = self.undisturbed_shares
         return middle < NOISE or low < 0
 
 
 def score(run: Run, folder: Path | None) -> list[Score]:
-    """Judge all rows of a run.
+    """Score all rows of a run.
 
     Args:
-        run: What was measured, and what was said then.
-        folder: Kept traces of the same run; None: there are none.
+        run: Measurements, and findings at the time of the run.
+        folder: Folder of the kept traces of the same run; None if no traces were kept.
     """
     return [_score(row, folder) for row in run.rows if row.fault in BY_NAME]
 
@@ -137,7 +137,7 @@ def _score(row: Row, folder: Path | None) -> Score:
 
 
 def _kept(fault: Fault, size: str, side: str, folder: Path) -> tuple[Path, ...]:
-    """Where the traces of all ranks are, if they were kept."""
+    """Paths of the traces of all ranks, if they were kept."""
     return tuple(keeping.kept(fault.name, size, side, folder, rank) for rank in range(fault.ranks))
 
 

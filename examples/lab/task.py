@@ -1,4 +1,4 @@
-"""What a process of the lab is asked for. Loads no torch."""
+"""The task of a process of the lab. Does not import torch."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ SIDES = ("before", "after")
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What to record and to time."""
+    """What a process records and times."""
 
     fault: str
     sizes: tuple[str, ...]
     folder: str
-    """Gets for each size a folder with `before/` and `after/`, which hold traces, and `turns.json`."""
+    """Output folder; for each size, the process writes traces to `before/` and `after/`, and a file `turns.json`."""
     warmup: int
     record: int
     """Steps to record."""
     steps: tuple[int, ...]
-    """Steps of a turn, for each size."""
+    """Number of steps in a turn, for each size."""
     rounds: int
     rank: int = 0
     store: str = ""
-    """A file in which the ranks meet."""
+    """File through which the ranks find each other."""

@@ -1,9 +1,9 @@
-"""A process of its own for one fault: records its two programs, then times them in turns without the profiler.
+"""The process of one fault: records its two programs, then times them in turns without the profiler.
 
     python -m examples.lab.worker TASK.json
 
-With two ranks it is started twice; rank 0 writes what was timed. The programs of a fault share a process, so that they
-run in the same moments, and no fault meets what another has left in torch.
+With two ranks it is started twice; rank 0 writes the times. The two programs of a fault share a process, so that they
+run under the same conditions; other faults have other processes, because a program may leave state in torch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from traceanalyzer.capture import ThroughputMeter, profile
 
 
 def main(task: Task) -> None:
-    """Record, time, write."""
+    """Record and time the programs, and write the results."""
     fault = BY_NAME[task.fault]
     cuda = torch.cuda.is_available()
     if not cuda:
-        torch.set_num_threads(1)  # the other cores are for workers, ranks and the machine
+        torch.set_num_threads(1)  # leave the other cores to workers, ranks and other programs
     if fault.ranks > 1:
         store = f"file://{task.store}"
         distributed.init_process_group("gloo", init_method=store, rank=task.rank, world_size=fault.ranks)
@@ -44,7 +44,7 @@ def main(task: Task) -> None:
 
 
 def measure(fault: Fault, setup: Setup, task: Task, folder: Path, steps: int) -> None:
-    """Record both programs, then time them in turns; who goes first changes, too."""
+    """Record both programs, then time them in turns; which program comes first alternates, too."""
     for side in SIDES:
         record(fault, setup, task, side, folder / side)
     turns: dict[str, list[Turn]] = {side: [] for side in SIDES}
@@ -55,13 +55,13 @@ def measure(fault: Fault, setup: Setup, task: Task, folder: Path, steps: int) ->
 
 
 def program(fault: Fault, setup: Setup, side: str) -> Program:
-    """One of the two programs of a fault, at its beginning."""
+    """Start one of the two programs of a fault."""
     torch.manual_seed(0)
     return getattr(importlib.import_module(fault.module), side)(setup)
 
 
 def record(fault: Fault, setup: Setup, task: Task, side: str, folder: Path) -> None:
-    """Record some steps; those after them are for the capture to compare with."""
+    """Record some steps; the capture compares them with the steps after them."""
     steps = program(fault, setup, side)
     with profile(folder, steps=task.record, warmup=task.warmup, **fault.recording) as recording:
         for _ in range(task.warmup + 2 * task.record + 1):
@@ -73,7 +73,7 @@ def record(fault: Fault, setup: Setup, task: Task, side: str, folder: Path) -> N
 
 
 def timed(running: Program, warmup: int, steps: int) -> Turn:
-    """Time some steps without the profiler, after those of the warm-up."""
+    """Time some steps without the profiler, after a warm-up."""
     for _ in range(warmup):
         next(running)
     meter, waited = ThroughputMeter(), _waited_ns()
@@ -86,14 +86,14 @@ def timed(running: Program, warmup: int, steps: int) -> Turn:
 
 
 def _waited_ns() -> int | None:
-    """How long this thread was ready to run while other programs had the core, as Linux counts it."""
+    """Time in ns in which this thread was ready to run but had no core, as Linux counts it; None elsewhere."""
     with suppress(OSError, IndexError, ValueError):
         return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1])
     return None
 
 
 def _end(steps: Program) -> None:
-    """End a program: its workers stop, and no later capture sees its modules."""
+    """End a program, so that its workers stop and no later capture finds its modules."""
     steps.close()
     gc.collect()
     if distributed.is_initialized():
@@ -103,4 +103,4 @@ def _end(steps: Program) -> None:
 if __name__ == "__main__":
     main(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Task))
     sys.stdout.flush()
-    os._exit(0)  # threads of gloo and of loaders have nothing left to say
+    os._exit(0)  # do not wait for threads of gloo and of loaders

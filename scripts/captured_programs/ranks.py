@@ -1,4 +1,4 @@
-"""Train a small network in two processes, whose gradients gloo averages, from two batches per update."""
+"""Train a small network in two processes with two batches per update; gloo averages the gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def train() -> None:
             loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    time.sleep(0.5)  # a thread of gloo that still lets go of its last work would wait for the end of the group forever
+    time.sleep(0.5)  # else a gloo thread that is still releasing its last work waits for the group forever
     dist.destroy_process_group()
 
 

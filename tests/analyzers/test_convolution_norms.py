@@ -1,4 +1,4 @@
-"""Convolutions and the batch norms behind them."""
+"""Convolutions and the batch norms that follow them."""
 
 from __future__ import annotations
 

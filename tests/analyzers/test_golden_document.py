@@ -53,7 +53,7 @@ def golden(corpus: Path, run: str) -> tuple[Any, ...]:
 
 
 def us(nanoseconds: int) -> int:
-    """Whole microseconds, which is what the traces hold."""
+    """Rounded to whole microseconds, as in the traces."""
     whole, rest = divmod(nanoseconds, 1000)
     assert rest == 0
     return whole
@@ -64,7 +64,7 @@ def field(title: str) -> str:
 
 
 def test_header_swaps_two_columns(corpus: Path, run: str) -> None:
-    """So the tooltips are to be trusted, not the header."""
+    """So the tooltips are right, not the header."""
     overview = golden(corpus, run)[0]["steps"]
     titles = [column["name"] for column in overview["columns"] if column["type"] == "number"]
     shown = [TOOLTIP.search(cell)[3] for cell in overview["rows"][0][2::2]]  # type: ignore[index]
@@ -144,7 +144,7 @@ def test_operators_are_in_the_order_of_their_device_time(corpus: Path, run: str)
 
 @pytest.mark.parametrize("pie", PIES)
 def test_pies_of_operators(corpus: Path, run: str, pie: str) -> None:
-    """Only what is above 0, the largest first."""
+    """Only values above 0, the largest first."""
     rows = golden(corpus, run)[1][pie]["rows"]
     found = {row["name"]: us(row[PIES[pie]]) for row in ours(corpus, run)["operators"]["rows"]}
     assert {name: value for name, value in found.items() if value > 0} == dict(map(tuple, rows))

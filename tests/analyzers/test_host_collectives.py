@@ -1,4 +1,4 @@
-"""Collectives that run on the CPU: what they cost, and when nothing hides them."""
+"""Collectives that run on the CPU: their cost, and when they are exposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws that hold for every trace."""
+"""Laws of analyses for arbitrary traces."""
 
 from __future__ import annotations
 

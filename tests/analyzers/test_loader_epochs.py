@@ -1,4 +1,4 @@
-"""Changes of epochs: which pairs of waits they are, and what they cost."""
+"""Changes of epochs: how they are recognized by pairs of waits, and their cost."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def counters() -> TraceBuilder:
 
 
 def without_its_gpu() -> TraceBuilder:
-    """Ranges of NCCL, and nothing else that tells of a GPU."""
+    """Ranges of NCCL, and no other sign of a GPU."""
     trace = TraceBuilder(devices=())
     trace.step(0, 0, 1000)
     trace.op("aten::mm", 10, 50, shapes=[[8, 8]], types=["float"])

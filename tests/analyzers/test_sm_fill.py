@@ -58,7 +58,7 @@ def test_needs_blocks_per_multiprocessor() -> None:
 
 
 def test_kernels_of_an_unknown_device_are_left_out() -> None:
-    """Nobody knows which kernels share its multiprocessors."""
+    """It is unknown which kernels share its multiprocessors."""
     trace = TraceBuilder(devices=(V100,))
     trace.kernel("small", 0, 10, grid=(20, 1, 1))
     assert sm_fill.missing(Context(read_built(trace))) is None

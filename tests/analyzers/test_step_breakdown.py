@@ -116,7 +116,7 @@ def test_host_ranges_by_their_names(name: str, part: str) -> None:
 
 
 def test_the_operator_around_a_collective_is_not_communication() -> None:
-    """What a collective is, its own kernel says, not the operator that launched it."""
+    """The kernel's own name decides whether it is a collective, not the operator that launched it."""
     trace = one_step()
     trace.collective("all_reduce", 40, 20, at=10, nelems=1024, host_dur=10, annotation=False)
     found = parts(breakdown(trace).steps[0])

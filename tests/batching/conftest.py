@@ -1,4 +1,4 @@
-"""A large batch that nobody interrupts, made once for all who compare with it."""
+"""A large batch that is not interrupted, made once for all tests that compare with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOOD, BAD = (1980, 20) if os.environ.get("TRACEANALYZER_FULL") == "1" else (196,
 
 @dataclass(frozen=True)
 class Finished:
-    """A folder of traces, what a batch made of it, and what was told."""
+    """A folder of traces, the output of a batch, and its messages."""
 
     source: Path
     target: Path

@@ -21,7 +21,7 @@ BAD = {
     "trace_without_events.json": b'{"hello": 1}',
     "damaged.json.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + b"\xa5" * 40,
 }
-"""Files that were traces once, or that say they are."""
+"""Files that may have been traces, by their content or name."""
 
 TABLE = """\
 ---------------  ------------  ------------  ------------  ------------  ------------  ------------
@@ -68,7 +68,7 @@ def population(folder: Path, good: int, bad: int) -> Path:
 
 @dataclass
 class Counted(Silent):
-    """Remembers what it was told."""
+    """Remembers its messages."""
 
     total: tuple[int, int] = (0, 0)
     bytes: int = 0

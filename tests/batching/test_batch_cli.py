@@ -1,4 +1,4 @@
-"""`traceanalyzer batch` as people call it: exit codes, what is printed, and what is not imported."""
+"""`traceanalyzer batch` on the command line: exit codes, printed text, and modules that must not be imported."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ JOBS = 2
 
 
 def start(source: Path, target: Path) -> subprocess.Popen[bytes]:
-    """A batch as a program, in a group of its own."""
+    """A batch as a program, in its own process group."""
     return subprocess.Popen(
         [*PROGRAM, "batch", str(source), "-o", str(target), "--format", "json", "--jobs", str(JOBS)],
         stdout=subprocess.PIPE,

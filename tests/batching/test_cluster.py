@@ -32,7 +32,7 @@ def free_port() -> int:
 
 @contextmanager
 def program(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of Dask; what it started goes with it."""
+    """A process of Dask, which is ended with its children."""
     started = subprocess.Popen(
         [sys.executable, "-m", *arguments],
         stdout=subprocess.DEVNULL,

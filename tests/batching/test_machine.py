@@ -26,7 +26,7 @@ def test_available(meminfo: Path, tmp_path: Path) -> None:
 
 
 def test_a_container_may_use_less(meminfo: Path, tmp_path: Path) -> None:
-    """What is used counts, but not what is only cache."""
+    """Used memory counts, but not memory that is only cache."""
     (tmp_path / "memory.max").write_text(f"{4 * GIB}\n")
     (tmp_path / "memory.current").write_text(f"{2 * GIB}\n")
     (tmp_path / "memory.stat").write_text(f"anon 5\ninactive_file {GIB}\n")

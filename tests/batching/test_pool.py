@@ -89,7 +89,7 @@ def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, sabotage) -> None:  # 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_workers_that_cannot_start_end_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no file's fault, and would be the same for all of them."""
+    """The error does not depend on a file and would occur for all of them."""
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("processes cannot be forked here")
     monkeypatch.setattr(worker, "_serve", lambda connection: os._exit(5))
@@ -157,7 +157,7 @@ class Instantly:
 def test_what_runs_together_fits_together(needs: list[int], memory: int, jobs: int) -> None:
     files = Files(needs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool, "Worker", Instantly)
+        patch.setattr(pool, "BatchWorker", Instantly)
         WorkerPool(files, jobs, memory, multiprocessing.get_context()).run()  # type: ignore[arg-type]
     assert sorted(files.done) == sorted(needs), "every file is analyzed, however large"
     assert files.most <= max([memory, *needs], default=0)

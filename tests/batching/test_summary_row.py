@@ -1,4 +1,4 @@
-"""A report in one row: what counts as wasted, and what is unknown."""
+"""A report in one row: wasted time, and unknown values."""
 
 from __future__ import annotations
 

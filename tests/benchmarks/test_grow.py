@@ -1,4 +1,4 @@
-"""The generator of big traces: what it changes, and that it changes nothing else."""
+"""The generator of large traces changes the right numbers and nothing else."""
 
 import gzip
 import json

@@ -14,7 +14,7 @@ from benchmarks.shape_events import Events
 from traceanalyzer.errors import UnusableInputError
 
 EMPTY = frozenset({"counters"})
-"""Nothing in it can be analyzed."""
+"""A trace in which nothing can be analyzed."""
 
 
 @pytest.mark.parametrize("shape", shape_traces.SHAPES, ids=lambda shape: shape.__name__)

@@ -25,7 +25,7 @@ SWITCHES = (
     "--disable-component-update",
     "--disable-sync",
 )
-"""As root, without a graphics card, and quiet on the network."""
+"""Options to run as root, without a graphics card, and without network requests."""
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +101,6 @@ def looked_at(tab: Page, tmp_path: Path) -> Iterator[Callable[[str], Opened]]:
 
 
 def check_silence(page: Opened) -> None:
-    """Nothing was said on its console and nothing was asked of the network."""
+    """The console is empty, and no network request was made."""
     assert page.said == []
     assert page.requests == []

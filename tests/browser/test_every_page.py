@@ -38,7 +38,7 @@ CHECKED = (
 
 
 def small(report: Report) -> str:
-    """The same elements, fewer rows: axe-core takes its time for each."""
+    """A page with the same elements and fewer rows, because axe-core takes long for each row."""
     return page.assemble(report, ENGLISH, stages(2)[-1])
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def page_file() -> Path:
-    """Speedscope's page."""
+    """The page of speedscope."""
     named = os.environ.get("SPEEDSCOPE_PAGE")
     if named is None:
         pytest.skip("speedscope is not installed: SPEEDSCOPE_PAGE is not set")
@@ -87,7 +87,7 @@ def nanoseconds(text: str) -> float:
 
 
 def expected(profile: dict[str, Any], frames: list[dict[str, Any]]) -> dict[str, int]:
-    """The same of all functions, from the file."""
+    """Time of each function, computed from the file."""
     total: dict[str, int] = {}
     for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
         for frame in set(stack):

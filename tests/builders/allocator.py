@@ -10,7 +10,7 @@ _ROUND = 512
 
 
 class Allocator:
-    """Memory of one device, or of the host where `device` is None."""
+    """Memory of one device, or of the host if `device` is None."""
 
     def __init__(self, device: int | None = None, *, held: int = 0) -> None:
         """`held` bytes, such as the weights, were allocated before the trace."""

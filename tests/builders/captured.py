@@ -15,7 +15,7 @@ class Captured:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Trace and tables."""
+        """A trace and the tables of the same profile."""
         return f"{self.name}.json.gz", f"{self.name}.key_averages.txt"
 
 
@@ -66,7 +66,7 @@ CAPTURED = (
 
 @dataclass(frozen=True)
 class Commanded:
-    """A trace of `traceanalyzer capture`, which holds what the capture recorded beside the events."""
+    """A trace of `traceanalyzer capture`, with the facts that the capture recorded besides the events."""
 
     name: str
     shows: str

@@ -13,7 +13,7 @@ from .values import Event, Time
 
 
 class KernelDetails(TypedDict, total=False):
-    """What a kernel event may say beside its name and times."""
+    """Arguments of a kernel event besides its name and times."""
 
     stream: int
     device: int

@@ -101,7 +101,7 @@ def _malformed(file: Malformed) -> Fixture:
 
 
 def readme(entries: Iterable[Fixture], folder: Path = FOLDER) -> bytes:
-    """The page about the fixtures; sizes are those of the files in the folder."""
+    """The page about the fixtures, with the sizes of the files in the folder."""
     lines = [_INTRODUCTION.format(maker=MAKER, capturer=CAPTURER, commander=COMMANDER, lab=LAB)]
     lines += ["| file | what it shows | what the tool must say | size | made by |", "|---|---|---|---|---|"]
     for entry in entries:

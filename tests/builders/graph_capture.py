@@ -57,7 +57,7 @@ class Vendor:
     is_hip: bool = True
 
     def builder(self, rank: int | None = None) -> TraceBuilder:
-        """An empty recording."""
+        """A recording without events."""
         info = None if rank is None else distributed_info(rank, 8)
         if self.is_hip:
             return TraceBuilder(ROCM, devices=(MI300X,), distributed=info)

@@ -146,7 +146,7 @@ def _members(mapping: Mapping[str, object], keys: Iterable[str]) -> str:
 
 @lru_cache(10_000)
 def _key(text: str) -> str:
-    """The same few keys stand in every event."""
+    """Keys that occur in every event."""
     return _UNICODE(text) + ": "
 
 

@@ -10,7 +10,7 @@ from .hardware import Device
 from .values import Event, Time, micros, ns
 
 AUTO = -1
-"""Stands for an external id to be found: that of the innermost operator around a launch."""
+"""Placeholder for an external id: that of the innermost operator around a launch."""
 
 
 class EventLog:

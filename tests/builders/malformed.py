@@ -28,7 +28,7 @@ class Malformed:
     lost: int = 0
     """Events that are in the file and cannot be in a table; the tool must count them."""
     usable: bool = True
-    """Whether a report is possible; otherwise one line says why not."""
+    """Whether a report is possible; otherwise a one-line error gives the reason."""
 
 
 def unusable(name: str, wrong: str, data: bytes, lost: int = 0) -> Malformed:

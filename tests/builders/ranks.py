@@ -25,7 +25,7 @@ class Meeting:
     """Who meets; None: all ranks."""
     operation: str = "all_reduce"
     name: str = "0"
-    """Of the group; a number is put behind it where there are several."""
+    """Name of the group; a number is appended if there are several."""
     nelems: int = 1_000_000
     out_nelems: int | None = None
     hidden: int = 0

@@ -1,7 +1,7 @@
 """A small simulator: a host thread that runs operators, and streams that run what it launches.
 
-Containment, launch order, waiting and idle gaps come out of the simulation, so that a situation only
-says what the program does and how long the pieces take.
+Containment, launch order, waiting and idle gaps result from the simulation, so that a situation only describes what the
+program does and how long its parts take.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Work:
     args: Mapping[str, object] = field(default_factory=dict)
 
     def details(self, stream: Stream) -> KernelDetails:
-        """What the kernel event says when it ran on a stream."""
+        """Arguments of the kernel event on a stream."""
         place: KernelDetails = {"stream": stream.number, "device": stream.device}
         shape: KernelDetails = {"grid": self.grid, "block": self.block, "registers": self.registers}
         rest: KernelDetails = {"shared": self.shared, "occupancy": self.occupancy, "args": self.args}

@@ -58,7 +58,7 @@ class TraceBuilder(TransferEvents):
         self.process = process
         self.margins = margins
         self.window_end: Time | None = None
-        """Where `Record Window End` stands, if not after the last event."""
+        """Time of `Record Window End`, if not after the last event."""
         self.framed = True
         """Whether process and thread names, the profiler's span and the window markers are written."""
 

@@ -12,7 +12,7 @@ Event = dict[str, object]
 
 
 class Raw(str):
-    """Text that is written as it stands, for what JSON forbids: `Raw("NaN")`, `Raw("inf")`, `Raw("N/A")`."""
+    """Text that is written verbatim, for values that JSON forbids: `Raw("NaN")`, `Raw("inf")`, `Raw("N/A")`."""
 
     __slots__ = ()
 

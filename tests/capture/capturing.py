@@ -1,4 +1,4 @@
-"""Runs programs under `traceanalyzer capture`, and reads what is left."""
+"""Runs programs under `traceanalyzer capture`, and reads the resulting files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def capture(
 
 
 def plainly(program: str, *arguments: str) -> Run:
-    """The same without a capture."""
+    """Run the program without a capture."""
     return spawn(*arguments, program=(sys.executable, str(PROGRAMS / program)), patience_s=PATIENCE_S)
 
 

@@ -1,4 +1,4 @@
-"""What a saved trace says about the machine: nothing."""
+"""A saved trace contains nothing about the machine."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ARGUMENTS = ("--steps", "9", "-o", "x", "--", "--help", "", "a b")
 
 
 def shell(script: str, *options: str, cwd: Path, **env: str) -> Run:
-    """A shell is no Python, so nobody asks it for torch."""
+    """A shell is not a Python interpreter, so it is not asked for torch."""
     return spawn(*options, "--", "sh", "-c", script, program=CAPTURE, cwd=cwd, env=env)
 
 

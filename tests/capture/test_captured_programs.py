@@ -1,4 +1,4 @@
-"""Programs nobody changed, captured from the command line."""
+"""Unchanged programs, captured from the command line."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_nothing_in_the_files_names_a_machine_a_user_or_a_folder(tmp_path: Path)
 
 
 def started(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    """A capture of a training that never ends, in a session of its own."""
+    """A capture of a training that never ends, in its own session."""
     command = [*CAPTURE, "-o", str(folder), *options, "--", sys.executable, str(PROGRAMS / "training.py"), "9"]
     return subprocess.Popen(
         [*command, "--forever"],

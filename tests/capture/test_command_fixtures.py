@@ -1,4 +1,4 @@
-"""What real captures say: `fixtures/captured/command_*`."""
+"""Reports on real captures: `fixtures/captured/command_*`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FOUND = {
     "command_workers": {"dataloader-bound", "optimizer-expensive"},
     "two_threads": {"step-time-outliers"},
 }
-"""What is wrong with the captured programs; with the others, nothing is."""
+"""The faults of the captured programs; other programs have none."""
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "captured").glob("*.json.gz")), ids=lambda path: path.name)

@@ -46,7 +46,7 @@ def run_lab(folder: Path, *faults: str) -> dict[tuple[str, str], Any]:
 
 @pytest.mark.torch
 def test_every_program_of_one_process_makes_steps() -> None:
-    """Those of the GPU, too: on a CPU they cost nothing, but run."""
+    """Faults of the GPU are included: on a CPU they cost nothing, but run."""
     needs_torch()
     run = spawn(program=(sys.executable, "-W", "ignore", "-c", STEP_EACH), cwd=ROOT, patience_s=PATIENCE_S)
     assert run.code == 0, run.err

@@ -25,7 +25,7 @@ _INHERITED_TASTE = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM", "LANG
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left behind."""
+    """The result of a run."""
 
     code: int
     stdout: bytes

@@ -18,7 +18,7 @@ VARIABLE = "_TRACEANALYZER_COMPLETE"
 
 
 def completed(*words: str, shell: str = "bash") -> list[str]:
-    """What a shell is told for the last word."""
+    """The completions that a shell gets for the last word."""
     place = words[-1] if shell == "fish" else str(len(words))
     variables = {"COMP_WORDS": " ".join(["traceanalyzer", *words]), "COMP_CWORD": place}
     run = spawn(env={VARIABLE: f"{shell}_complete", **variables})
@@ -27,7 +27,7 @@ def completed(*words: str, shell: str = "bash") -> list[str]:
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
-    """What bash is told for the last word, asked in this process."""
+    """The completions of bash for the last word, computed in this process."""
     monkeypatch.setenv(VARIABLE, "bash_complete")
     monkeypatch.setenv("COMP_WORDS", " ".join(["traceanalyzer", *words]))
     monkeypatch.setenv("COMP_CWORD", str(len(words)))

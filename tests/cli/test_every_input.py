@@ -31,7 +31,7 @@ def rank_trace() -> TraceBuilder:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same trace in every form; `alone` has nothing beside it."""
+    """A trace in every form; the folder of `alone` has no other files."""
     root = tmp_path_factory.mktemp("inputs")
     for folder in ("alone", "saved", "mixed"):
         (root / folder).mkdir()
@@ -102,7 +102,7 @@ def test_the_help_says_it_in_the_same_words(command: str) -> None:
 
 
 def hostile(root: Path) -> dict[str, tuple[str, str]]:
-    """Inputs that lead to nothing, and what is said."""
+    """Inputs without a usable file, and the error for each."""
     (root / "empty").mkdir()
     (root / "junk").mkdir()
     (root / "junk" / "config.json").write_text('{"lr": 0.1}')

@@ -1,4 +1,4 @@
-"""What traceanalyzer.toml settles holds for every command, and an option comes before it."""
+"""Settings of traceanalyzer.toml apply to every command, and options override them."""
 
 from __future__ import annotations
 

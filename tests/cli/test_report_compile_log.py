@@ -1,4 +1,4 @@
-"""`report --compile-log`."""
+"""The option `--compile-log` of `report`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def total(text: str) -> int:
 
 
 def owners(folder: Path) -> dict[str, int]:
-    """What the report on the same trace says of the critical thread."""
+    """The figures of the critical thread in the report on the same trace."""
     assert call("report", TRAINING, "-o", folder / "r.json").code == 0
     return dict(json.loads((folder / "r.json").read_text("utf-8"))["analyses"]["host_owners"])
 

@@ -201,7 +201,7 @@ def test_files_are_written_although_standard_output_is_closed(tmp_path: Path) ->
 
 
 def test_a_pipe_with_a_name_is_written_to(tmp_path: Path) -> None:
-    """As a shell's `-o >(command)` asks for."""
+    """Output to a pipe, as with `-o >(command)` of a shell."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     both_ends = os.open(pipe, os.O_RDWR)

@@ -139,7 +139,7 @@ def test_a_poor_console_gets_what_it_can_show(env: dict[str, str], foreign: Path
 @pytest.mark.parametrize("env", POOR.values(), ids=POOR.keys())
 @pytest.mark.parametrize("form", ["markdown", "json"])
 def test_a_document_is_utf8_on_every_console(form: str, env: dict[str, str], foreign: Path) -> None:
-    """It goes to a file or a program; question marks would be lost names."""
+    """The output goes to a file or a program, where question marks would be lost names."""
     run = spawn("report", foreign, "--format", form, env=env)
     assert run.code == 0
     assert FOREIGN_NAME in run.stdout.decode("utf-8")

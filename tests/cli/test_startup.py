@@ -139,7 +139,7 @@ def test_help_needs_no_more_than_80_columns() -> None:
 
 
 def test_the_examples_work(tmp_path: Path) -> None:
-    """Each one, with the small fixture in place of the files that it names."""
+    """Each example, with the small fixture in place of its files."""
     data = (FIXTURES / "synthetic" / "cpu_only.json").read_bytes()
     for name in ("trace.json", "trace.json.gz"):
         (tmp_path / name).write_bytes(data)

@@ -1,4 +1,4 @@
-"""`traceanalyzer whatif`."""
+"""The command `traceanalyzer whatif`."""
 
 from __future__ import annotations
 

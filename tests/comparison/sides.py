@@ -54,7 +54,7 @@ def training(
 
 
 def report(trace: TraceBuilder, rules: tuple[str, ...] = ()) -> Report:
-    """What is said about one of them, by some rules or by all that are not deprecated."""
+    """The report on one side, by some rules or by all that are not deprecated."""
     return analyze(read_built(trace), config=Config(select=rules))
 
 

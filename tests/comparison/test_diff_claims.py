@@ -1,4 +1,4 @@
-"""What a comparison must not claim: predictions that did not hold, fixes that nobody made, shares beyond the whole."""
+"""What a comparison must not claim: predictions that failed, fixes that were not made, shares beyond 100 %."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLOW_LOADER = [us + 40_000 for us in QUIET]
 
 
 def predicted(low: float, high: float, saved: float, noise: float, outcome: str = "faster") -> Prediction | None:
-    """What is said of a promise of ms, where ms were saved, give or take some."""
+    """The answer for a predicted saving, a measured saving and its uncertainty, all in ms."""
     base, head = bare([100e6] * 6), bare([(100 - saved) * 1e6] * 6)
     times = verdict.compare(base, head)
     assert times is not None

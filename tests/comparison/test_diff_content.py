@@ -49,7 +49,7 @@ def test_the_part_that_changed_is_named() -> None:
 
 
 def test_a_drift_within_a_side_does_not_hide_what_is_far_apart() -> None:
-    """Its waits become shorter from step to step, which alone would be called noise."""
+    """Its waits become shorter from step to step, which alone would count as noise."""
     found = diff(SYNTHETIC / "gpu_training.json.gz", SYNTHETIC / "gpu_training_fed.json.gz")
     parts = {part.id: part for part in found.parts}
     assert parts["dataloader"].clear is True
@@ -121,7 +121,7 @@ def test_another_batch_size_cannot_be_compared() -> None:
 
 
 def test_a_model_that_was_changed_can_be_compared() -> None:
-    """Operators were replaced: shapes of what is left are the same."""
+    """Operators were replaced; the shapes of the remaining ones are equal."""
     found = diff(
         report(training(operators={"aten::relu": 200, "aten::mul": 300})),
         report(training([round(0.8 * us) for us in QUIET], operators={"aten::addcmul": 300})),

@@ -1,4 +1,4 @@
-"""The tests behind a verdict, against tables, enumeration and hand."""
+"""The statistical tests of a verdict, compared with tables, enumeration and figures worked out by hand."""
 
 from __future__ import annotations
 

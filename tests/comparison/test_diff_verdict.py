@@ -1,4 +1,4 @@
-"""What is said about step times, and what becomes of `--fail-on-regression`."""
+"""The verdict about step times, and the result of `--fail-on-regression`."""
 
 from __future__ import annotations
 

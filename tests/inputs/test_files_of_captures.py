@@ -1,4 +1,4 @@
-"""Recordings of captures are told from those of replays by folder, by name, and by what is in them."""
+"""Recordings of captures are distinguished from those of replays by folder, by name and by content."""
 
 from __future__ import annotations
 

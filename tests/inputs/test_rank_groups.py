@@ -10,7 +10,7 @@ from traceanalyzer.inputs.rank_groups import RankFile, RankGroup, folder_of, gro
 
 
 def grouped(*members: RankFile | str) -> dict[str, list[tuple[int | None, str]]]:
-    """Runs by name."""
+    """The runs of the groups, by name."""
     made = [member if isinstance(member, RankFile) else RankFile(member) for member in members]
     runs = group(made)
     shuffled = list(made)

@@ -73,7 +73,7 @@ def difference(file: SavedFile) -> Difference:
 
 
 def messages(node: Any) -> Iterator[dict[str, Any]]:
-    """Every message in what was saved, also those within the quantities of another."""
+    """Every message in a saved report, including messages in the parameters of others."""
     if isinstance(node, dict):
         if node.keys() == {"id", "params", "text"}:
             yield node
@@ -89,7 +89,7 @@ def messages(node: Any) -> Iterator[dict[str, Any]]:
 
 @each_report
 def test_a_saved_report_is_read_whole(file: SavedFile) -> None:
-    """What is written again holds everything that was saved; later versions may have added to it."""
+    """A report that is read and written again contains everything that was saved; later versions may add fields."""
     assert _lost(content(file), json.loads(render(report(file), "json"))) == []
 
 
@@ -106,7 +106,7 @@ def test_something_lost_would_be_noticed() -> None:
 
 
 def _lost(saved: Any, written: Any, place: str = "") -> list[str]:
-    """The places whose value is no longer there."""
+    """The places whose value is missing."""
     if isinstance(saved, dict) and isinstance(written, dict):
         return [
             lost
@@ -215,7 +215,7 @@ def test_a_message_without_a_text_today_is_shown_in_english(lang: str) -> None:
 
 @pytest.mark.parametrize("file", [f for f in REPORTS if f.name != "ranks.report.json.gz"], ids=lambda file: file.name)
 def test_a_saved_report_is_compared_with_one_of_today(file: SavedFile) -> None:
-    """The same trace, analyzed by both versions, takes the same time."""
+    """Both versions compute the same step time for a trace."""
     trace = FIXTURES / TRACES[file.name.partition(".")[0]]
     found = diff(report(file), report_of(trace))
     assert found.comparability.obstacle is None

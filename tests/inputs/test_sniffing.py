@@ -1,4 +1,4 @@
-"""What the first bytes of a file say."""
+"""The kind of a file by its first bytes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_plain_size_of_compressed_files(compress) -> None:  # type: ignore[n
 
 
 def test_a_note_beyond_four_gigabytes() -> None:
-    """The note wraps at 2^32; the ratio tells how often."""
+    """The size in the gzip trailer wraps at 2^32; the compression ratio shows how often."""
     head = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = head.compress(b'{"traceEvents": []}' + b" " * HEAD) + head.flush()
     size = 20_000_000  # some 5 to 20 GB at the ratio of blanks

@@ -51,7 +51,7 @@ MARKS: list[tuple[str, str, StepMark]] = [
     ("xdit", "execute_diffusion_1024x1024_bf16", StepMark("diffusion")),
     ("lightning", "[pl][profile]run_training_batch", StepMark(None)),
 ]  # fmt: skip
-"""Marks of steps, and what they say: read off by hand."""
+"""Marks of steps with their contents, read by hand."""
 
 NAMES: list[tuple[str, str]] = [
     ("vllm", "vllm::unified_attention_with_output"),

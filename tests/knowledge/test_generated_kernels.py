@@ -1,4 +1,4 @@
-"""What names of generated kernels tell."""
+"""Facts in names of generated kernels."""
 
 from __future__ import annotations
 

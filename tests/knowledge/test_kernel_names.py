@@ -1,4 +1,4 @@
-"""What kernel names tell, by examples of every library and architecture."""
+"""Facts in kernel names, by examples of every library and architecture."""
 
 from __future__ import annotations
 

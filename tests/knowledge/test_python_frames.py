@@ -1,4 +1,4 @@
-"""Whose code a frame is."""
+"""Which package a Python frame belongs to."""
 
 from __future__ import annotations
 

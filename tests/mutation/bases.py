@@ -57,9 +57,9 @@ class Base:
     name: str
     kind: Kind
     suffix: str
-    """Of the file that a command gets, without compression."""
+    """Size in bytes of the file that a command gets, without compression."""
     make: Callable[[], bytes]
-    """Its uncompressed bytes; may take long."""
+    """The uncompressed bytes of the file; may take long."""
     packed: bool = False
     """The original is compressed."""
 

@@ -23,7 +23,7 @@ _CHEAP_S, _CHEAP_BYTES = verdicts.SPARE_S, verdicts.SPARE_BYTES
 
 @dataclass(frozen=True)
 class Case:
-    """What is done to which file, and what is run on it."""
+    """A case: the file, its damage, and the command."""
 
     number: int
     base: Base
@@ -58,7 +58,7 @@ class Campaign:
     bases: Sequence[Base]
     folder: Path
     with_costs: bool = True
-    """Time and memory are compared with those of the undamaged files."""
+    """Costs of the undamaged files, with which time and memory are compared."""
 
     def prepare(self, base: Base) -> bytes:
         """The undamaged bytes, made once."""

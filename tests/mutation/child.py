@@ -27,7 +27,7 @@ _MEMORY = 6 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left behind."""
+    """The result of a run."""
 
     code: int
     """Exit code, or the negative number of the signal that ended it."""
@@ -35,7 +35,7 @@ class Outcome:
     err: str
     cpu_s: float
     memory: int
-    """Bytes beyond those of the process that it was forked from."""
+    """Memory in bytes beyond that of the parent process."""
 
 
 _COLD = (".capture", ".cluster", ".remote", "__main__")

@@ -1,4 +1,4 @@
-"""What is run on a damaged file."""
+"""The commands that are run on a damaged file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.mutation.bases import FIXTURES, Kind
 
 FILE = "{file}"
-"""Stands for the damaged file; its folder is the working directory."""
+"""Placeholder for the damaged file; its folder is the working directory."""
 
 REPORT = "report.json"
 """Written beside what is asked for, so that the campaign sees whether a rule failed."""
@@ -23,7 +23,7 @@ _SOUND = {
 
 @dataclass(frozen=True)
 class Command:
-    """Arguments of the tool, and what it may end with."""
+    """Arguments of the tool, and the exit codes that are allowed."""
 
     arguments: tuple[str, ...]
     codes: frozenset[int] = frozenset({0, 2})
@@ -101,7 +101,7 @@ COMMANDS: Mapping[Kind, Sequence[Command]] = {
 }
 
 _BATCHES = 0.03
-"""Share of batches: each starts processes of its own."""
+"""Share of batches, which is small because each starts processes."""
 
 
 def choose(rng: random.Random, kind: Kind) -> Command:

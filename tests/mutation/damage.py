@@ -32,7 +32,7 @@ def _run(rng: random.Random, data: bytes) -> slice:
 
 
 def replace_run(rng: random.Random, data: bytes) -> bytes:
-    """Other bytes stand where some stood."""
+    """Replace some bytes by others."""
     run = _run(rng, data)
     size = len(data[run])
     filling = rng.choice((bytes(size), b" " * size, rng.randbytes(size), b"9" * size, b'"' * size, b"\n" * size))
@@ -46,14 +46,14 @@ def delete_run(rng: random.Random, data: bytes) -> bytes:
 
 
 def duplicate_run(rng: random.Random, data: bytes) -> bytes:
-    """Some bytes stand there twice, or somewhere else, too."""
+    """Repeat some bytes, or copy them to another place."""
     run = _run(rng, data)
     place = rng.choice((run.start, rng.randrange(len(data) + 1)))
     return data[:place] + data[run] + data[place:]
 
 
 def truncate(rng: random.Random, data: bytes) -> bytes:
-    """The end is missing; sometimes zeros stand there instead."""
+    """Cut the end of the file, or replace it by zeros."""
     size = rng.choice((rng.randrange(len(data) + 1), max(0, len(data) - rng.randint(1, 200)), rng.randrange(200)))
     return data[:size] + rng.choice((b"", b"", bytes(min(len(data), 4096))))
 
@@ -78,7 +78,7 @@ def encode_otherwise(rng: random.Random, data: bytes) -> bytes:
 
 
 def odd_tokens(rng: random.Random, data: bytes) -> bytes:
-    """Values of JSON are replaced where they stand, whatever is around them."""
+    """Replace values of JSON in the text, whatever is around them."""
     found = _near(rng, _TOKEN, data)
     for start, end in sorted(rng.sample(found, min(len(found), rng.choice((1, 1, 4)))), reverse=True):
         data = data[:start] + odd_value(rng) + data[end:]

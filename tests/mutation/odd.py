@@ -81,7 +81,7 @@ TEXTS = (
 )
 
 RAW_TEXTS = (r'"\ud800"', r'"\udfff\ud800"', r'"\u0000"', r'"\x"', '"\x01"', '"unclosed', '"a"b"')
-"""What only the text of a file can hold."""
+"""Values that only the text of a file can contain."""
 
 OTHERS = (
     "null",

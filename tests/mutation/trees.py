@@ -28,14 +28,14 @@ _KEYS = (
 
 
 class Document:
-    """A JSON document with room for tokens that are no JSON."""
+    """A JSON document with placeholders for tokens that are not JSON."""
 
     def __init__(self, data: bytes) -> None:
         self.root: Any = json.loads(data.decode("utf-8", "replace"), strict=False)
         self._raw: list[bytes] = []
 
     def raw(self, token: bytes) -> str:
-        """What stands for a token until the document is written."""
+        """Placeholder for a token until the document is written."""
         self._raw.append(token)
         return _MARK.format(len(self._raw) - 1)
 
@@ -153,7 +153,7 @@ def mix_keys(rng: random.Random, document: Document) -> None:
 
 
 def exchange(rng: random.Random, document: Document) -> None:
-    """Two values stand in each other's place."""
+    """Exchange two values."""
     first, second = document.some_place(rng), document.some_place(rng)
     if first and second:
         (a, i), (b, j) = first, second
@@ -191,7 +191,7 @@ def disturb_list(rng: random.Random, document: Document) -> None:
 
 
 def keep_one_kind(rng: random.Random, document: Document) -> None:
-    """Events of one category are missing, or all but those."""
+    """Remove events of one category, or all others."""
     records = document.records(rng)
     if not records or not isinstance(document.root, dict) or document.root.get("traceEvents") is None:
         return

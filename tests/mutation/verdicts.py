@@ -1,4 +1,4 @@
-"""What must hold of every run, however damaged its input is."""
+"""Conditions that every run must meet, however damaged its input is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_LINE = 600
 
 
 def problems(command: Command, outcome: Outcome, folder: Path) -> Iterator[str]:
-    """What is wrong with a run, apart from its cost."""
+    """Problems of a run, apart from its cost."""
     if outcome.code < 0:
         yield f"was killed by signal {-outcome.code}: too much time or memory"
     elif outcome.code not in command.codes:

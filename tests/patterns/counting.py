@@ -13,7 +13,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 Then = Callable[[int], bool]
-"""What has to match after a position."""
+"""The rest of a pattern, which has to match after a position."""
 
 SINGLE = (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN)
 REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)

@@ -33,7 +33,7 @@ class Found:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How it is used; all ways of one that is used through a table, as nobody can tell which."""
+        """How a pattern is used; all ways for patterns in tables, because the use of each is unknown."""
         files = [_path(self.module)] if self.name.startswith("_") else sorted(ROOT.rglob("*.py"))
         used = {method for file in files for method in _uses(file).get(self.name, ())}
         return tuple(sorted(used)) or ("match", "search")
@@ -56,7 +56,7 @@ def modules() -> list[str]:
 
 
 def compiled_late(name: str) -> list[str]:
-    """Functions of a module that compile patterns out of what they are given."""
+    """Functions of a module that compile patterns from their arguments."""
     return [
         f"{name}.{function.name}"
         for function, call in _calls(_path(name))
@@ -111,7 +111,7 @@ def _is_literal(call: Any) -> bool:
 
 @cache
 def _uses(file: Path) -> dict[str, set[str]]:
-    """Methods by what they are called of: `_LINE.search`, `_WHOLE[kind].fullmatch`, `known.BACKWARD.sub`."""
+    """Methods by the object of their calls: `_LINE.search`, `_WHOLE[kind].fullmatch`, `known.BACKWARD.sub`."""
     uses: dict[str, set[str]] = {}
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.Attribute) and node.attr in METHODS:

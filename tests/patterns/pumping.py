@@ -34,7 +34,7 @@ def pumped(pattern: re.Pattern[Any], scale: int) -> Iterator[str]:
 
 
 def _units(tree: Any) -> list[tuple[str, str]]:
-    """What to repeat, and what has to stand before it so that the pattern gets that far."""
+    """Text to repeat, and text before it that the pattern needs to get that far."""
     found: dict[tuple[str, str], None] = {}
     for before, node in walk(tree):
         if not is_unbounded(node):

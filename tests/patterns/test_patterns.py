@@ -1,7 +1,7 @@
-"""No pattern takes more than linear time: names out of a trace are anybody's, and may be a megabyte long.
+"""No pattern takes more than linear time, because names from a trace may be hostile and a megabyte long.
 
-The work is counted, not timed (`counting`), on texts that repeat what the pattern repeats (`pumping`). What is twice as
-long may cost twice as much; a pattern that backtracks over everything once per character costs four times as much.
+The work is counted, not timed (`counting`), on texts that repeat what the pattern repeats (`pumping`). A text of double
+length may cost twice as much; a pattern that backtracks over everything once per character costs four times as much.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from traceanalyzer.knowledge.kernel_names import READ, uses_tensor_cores
 GROWTH = 2.8
 """Between 2, which is linear, and 4; the counts of short texts hold a constant part, which makes it less."""
 LEAST = 150
-"""Steps below which a count says nothing of growth."""
+"""Number of steps below which a count does not show growth."""
 MOST = 60_000
 """Steps at which counting ends: no linear pattern of ours takes a tenth of it on these texts."""
 
@@ -41,7 +41,7 @@ LATE = {
     "traceanalyzer.knowledge.frameworks.framework.matching",  # the table of frameworks, when its modules are imported
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
-"""Functions that compile patterns out of what they are given."""
+"""Functions that compile patterns from their arguments."""
 
 REPEATING = [each for each in found.every() if any(is_unbounded(node) for _, node in walk(parsed(each.pattern)))]
 

@@ -25,7 +25,7 @@ def opened(data: bytes) -> Source:
 
 
 def read_all(data: bytes) -> tuple[bytes, list[str]]:
-    """Everything that can be read, and what was wrong."""
+    """All readable bytes, and the errors."""
     source = opened(data)
     parts = []
     while part := source.read(10_000):

@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 
 @cache
 def reports() -> tuple[dict[str, Any], ...]:
-    """Of traces, of printed tables, and of several ranks, as they are saved."""
+    """Saved reports of traces, of printed tables, and of several ranks."""
     ours = [report_of(FIXTURES / "synthetic" / name) for name in _FILES]
     ours += [report_of(FIXTURES / "key_averages" / "article.md"), _of_ranks()]
     ours += [report_of(path) for path in sorted(FIXTURES.glob("captured/*.json.gz"))[:3]]
@@ -41,7 +41,7 @@ def reports() -> tuple[dict[str, Any], ...]:
 
 @cache
 def differences() -> tuple[dict[str, Any], ...]:
-    """Of traces and of printed tables, as they are saved."""
+    """Saved differences of traces and of printed tables."""
     sides = [report_of(FIXTURES / "synthetic" / name) for name in _FILES[:2]]
     found = diff(sides[0], sides[1], limit=0.03), diff(sides[1], sides[1])
     return tuple(json.loads(formats.render(each, "json")) for each in found)
@@ -107,7 +107,7 @@ def _at(document: Any, path: Path) -> Any:
 
 
 def _values(value: Any) -> st.SearchStrategy[Any]:
-    """What may stand in the place of a value: nothing, no key, a word of a later version, another number."""
+    """Replacements of a value: null, a missing key, a word of a later version, another number."""
     others: list[Any] = [None, ...]
     if isinstance(value, str):
         others += [UNHEARD, *_STRANGE]

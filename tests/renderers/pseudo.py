@@ -6,7 +6,7 @@ import re
 
 from babel.messages.pofile import read_po
 
-from traceanalyzer.renderers.catalogs import LOCALES, Entry, Symbols, TextCatalog
+from traceanalyzer.renderers.catalogs import LOCALES, CatalogEntry, Symbols, TextCatalog
 from traceanalyzer.renderers.language import Translated
 
 _ACCENTED = str.maketrans(
@@ -16,14 +16,14 @@ _FIELD = re.compile(r"(\{[^{}]*\})")
 
 
 def pseudo() -> Translated:
-    """Accents and brackets around everything that the template holds."""
+    """A pseudo translation of everything in the template, with accents and brackets."""
     with (LOCALES / "traceanalyzer.pot").open("rb") as file:
         template = read_po(file)
     entries = {}
     for text in template:
         if text.context:
             forms = (text.id,) if isinstance(text.id, str) else tuple(text.id)
-            entries[text.context] = Entry(tuple(map(_accented, forms)), forms[-1])
+            entries[text.context] = CatalogEntry(tuple(map(_accented, forms)), forms[-1])
     return Translated("x-pseudo", "x-pseudo", TextCatalog("n != 1", Symbols(".", ",", "-", " %", ", "), entries))
 
 

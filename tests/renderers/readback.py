@@ -41,7 +41,7 @@ def tokens(markdown: str) -> list[Token]:
 
 
 def inline(markdown: str) -> Iterator[Token]:
-    """What is inside paragraphs, headings and cells."""
+    """The text in paragraphs, headings and cells."""
     for token in tokens(markdown):
         yield from token.children or []
 

@@ -16,13 +16,13 @@ from tests.renderers.samples import FIXTURES, HOSTILE, TRAINING, marked, report_
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import chart_assets, chart_data, chart_files, charts, language, plots
-from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
+from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.renderers.markdown import DocumentPicture, render
 
 EN, ZH = language.of("en"), language.of("zh")
 SVG = "{http://www.w3.org/2000/svg}"
 PARTS = (Series("Kernel", "kernel", (5e6, 6e6)), Series("Other </svg>", "other", (1e6, 1e6)))
-STACKS = Stacks("chart-x", "Steps <of> &", "What & why", "ns", ("1", "2"), PARTS, 6e6, (1,))
+STACKS = StackedBars("chart-x", "Steps <of> &", "What & why", "ns", ("1", "2"), PARTS, 6e6, (1,))
 BARS = Bars("chart-b", "Idle", "Why", ("<b>", "$x$"), ("1 ms", "2 ms"), Series("Idle", "runtime", (2e6, 1e6)))
 CURVES = Curves("chart-c", "Memory", "GPU0", "bytes", ((0.0, 5e6),), (Series("Allocated", "cpu_exec", (0.0, 2e9)),))
 each_chart = pytest.mark.parametrize("chart", [STACKS, BARS, CURVES], ids=lambda chart: type(chart).__name__)
@@ -82,7 +82,7 @@ def test_the_dark_colours_are_those_of_the_page() -> None:
 def test_a_line_of_many_steps_has_no_legend_of_parts() -> None:
     many = charts.MOST_BARS + 1
     parts = tuple(Series(part.label, part.role, (1e6,) * many) for part in PARTS)
-    root = svg(Stacks("chart-x", "T", "D", "ns", tuple(map(str, range(many))), parts, 1e6, ()))
+    root = svg(StackedBars("chart-x", "T", "D", "ns", tuple(map(str, range(many))), parts, 1e6, ()))
     assert "Kernel" not in ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
 
 

@@ -128,7 +128,7 @@ def walk(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 
 _MEANS = ("replay", "critical_path", "average", "mean", "median", "typical", "excess", "avoidable", "starved", "saving")
-"""In keys of times that are no sums of events."""
+"""Words in keys of times that are not sums of events."""
 
 
 @each_sound_fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.renderers.samples import HOSTILE
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import catalogs, language
-from traceanalyzer.renderers.catalogs import Entry, Symbols, TextCatalog
+from traceanalyzer.renderers.catalogs import CatalogEntry, Symbols, TextCatalog
 from traceanalyzer.renderers.language import ENGLISH, FOLDERS, Language, Translated
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, fields
@@ -213,7 +213,7 @@ def test_names_are_no_formats(spoken: Language, name: str) -> None:
 
 @pytest.mark.parametrize("code", FOLDERS)
 def test_every_translation_can_be_filled(code: str) -> None:
-    """With every kind of value that a field may hold."""
+    """Every kind of value that a field may have."""
     spoken = language.of(code)
     samples = {
         "ns": 1_234_567,
@@ -241,7 +241,7 @@ def test_every_translation_can_be_filled(code: str) -> None:
 
 def test_a_language_may_write_numbers_with_any_symbols() -> None:
     symbols = Symbols(",", "’", "−", "%", "; ")
-    swiss = Translated("x", "x", TextCatalog("0", symbols, {"t": Entry(("<{n:count}>",))}))
+    swiss = Translated("x", "x", TextCatalog("0", symbols, {"t": CatalogEntry(("<{n:count}>",))}))
     assert swiss.say(Message("t", {"n": -1_234_567}, "")) == "<−1’234’567>"
     assert swiss.list(["a", "b"]) == "a; b"
 

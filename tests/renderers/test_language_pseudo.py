@@ -66,7 +66,7 @@ def _cells(report: Report) -> Iterator[str]:
 
 
 def escaped(text: str, report: Report) -> set[str]:
-    """Plain words that are no names."""
+    """Plain words that are not names."""
     text = " ".join(text.split())
     for name in sorted((" ".join(name.split()) for name in names(report)), key=len, reverse=True):
         text = text.replace(name, " ") if name else text

@@ -32,7 +32,7 @@ def utf16(text: str) -> int:
 
 
 def grown(name: str, count: int, report: Report | None = None) -> Report:
-    """So many findings, warnings, headlines and skipped analyses, every text of which is `name`."""
+    """A report with this number of findings, warnings, headlines and skipped analyses, all with the text `name`."""
     base = advised(report or report_of(TRAINING), name)
     many = Evidence(
         say(name), 1, 2, "ns", tuple(CodePlace("kernel", name, shapes=name, value=1, unit="ns") for _ in range(9))

@@ -1,4 +1,4 @@
-"""What people read is what the JSON says: the same numbers, and "unknown" where it says null."""
+"""All formats show the numbers of the JSON, and "unknown" where it has null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of a run of several ranks."""
+"""The sections about a run of several ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was recorded, in every format that people read."""
+"""The section about the recording, in every format for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many tables have in common is said once."""
+"""Findings that many tables have in common are shown once."""
 
 from __future__ import annotations
 

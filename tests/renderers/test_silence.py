@@ -1,4 +1,4 @@
-"""Why there is no finding."""
+"""Texts of reports without findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throughput in all formats: what is known is shown, and what is not known is not."""
+"""Throughput in all formats: known figures are shown, unknown ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the figures of all steps are far from those of the typical step, the page says why."""
+"""If figures of all steps differ much from those of the typical step, the page explains why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces without names: nothing that tells whose they are remains, and reports say the same."""
+"""Anonymized traces: no private name remains, and reports have the same content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text_of(path: Path) -> str:
 
 _WORDS = ("source", "fused_operators", "backend", "source_file", "source_hash", "torch_version")
 _OF_NAMES = ("host_owners", "owners", "gap_owners", "launching_owners", "typical_other_gap_ns", "made_by")
-"""Whose time it is follows from names of functions: which of a library's functions say something, what they are for."""
+"""Owners of host time depend on names of functions and their roles, so they may differ."""
 _BY_PURPOSE = {"preprocessing-in-step": "dataloader-bound"}
 """What a finding becomes where no name says what a function is for: preparing inputs looks like loading them."""
 
@@ -71,7 +71,7 @@ def _said(finding: Finding) -> tuple[Any, ...]:
 
 
 def telling() -> TraceBuilder:
-    """A name of every kind that tells something."""
+    """A revealing name of every kind."""
     trace = TraceBuilder(
         options=("with_stack",),
         metadata={"hostname": "zebra-node-7", "INFO": "zebra log", "with_modules": 1},

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - lists of names read best in long lines
-"""What is no exact public name is hashed, whatever it looks like."""
+"""Every name that is not an exact public name is hashed, whatever it looks like."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def program(
 
 
 def make(host: Host, call: Call, *, shapes: bool = True) -> None:
-    """One call; operators around it take no time of their own."""
+    """One call; operators around it have no self time."""
     inputs = {"shapes": call.shapes, "types": call.types} if shapes else {}
     with ExitStack() as stack:
         for outer in call.within:

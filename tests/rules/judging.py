@@ -1,4 +1,4 @@
-"""What the rules say about a situation."""
+"""The findings of the rules for a situation."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Score:
     expected_headline: str
     findings: tuple[Finding, ...]
     expected: dict[str, str]
-    """Rules to why."""
+    """Expected rules with the reason for each."""
     tolerated: dict[str, str]
     forbidden: dict[str, str]
     differences: dict[str, str] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class Score:
 
     @property
     def true(self) -> list[str]:
-        """Found as expected."""
+        """Rules that fired as expected."""
         return [rule for rule in self.expected if rule in self.found]
 
     @property
     def missed(self) -> list[str]:
-        """Expected, not found."""
+        """Expected rules that did not fire."""
         return [rule for rule in self.expected if rule not in self.found]
 
     @property

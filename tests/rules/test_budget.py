@@ -1,4 +1,4 @@
-"""What bounds a saving: worked numbers, and the laws that hold for all numbers."""
+"""Bounds of savings: numbers worked out by hand, and laws for all numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def budget(step: float, gpu: float, host: float, loader: float = 0, *, is_estima
 
 @st.composite
 def budgets(draw: st.DrawFn) -> Budget:
-    """Resources that fit into the step, as those of a measurement do."""
+    """Resources that fit into the step, like those of a measurement."""
     step = draw(st.floats(1, 1e9))
     gpu, host, loader = (draw(st.floats(0, 1)) for _ in range(3))
     return Budget(step, gpu * step, host * step, loader * (1 - host) * step, 0.0, draw(st.booleans()))
@@ -157,7 +157,7 @@ def test_together_is_what_is_taken_away_or_what_the_resources_leave(run: Budget,
 
 
 def test_a_host_that_stacks_slowed_down_is_no_upper_bound() -> None:
-    """Its recorded 33 of 35.18 ms would end every card at 2.18 ms, which nobody knows."""
+    """The recorded 33 of 35.18 ms of host time would limit every saving to 2.18 ms, which is not known to be true."""
     run = msgspec.structs.replace(budget(35.18, 31.9, 33.0), is_host_inflated=True)
     saving = run.saving(change("gpu", 11 * MS, 15 * MS))
     assert saving.wall_ns_per_step == pytest.approx((2.18 * MS, 15 * MS))

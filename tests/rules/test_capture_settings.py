@@ -1,4 +1,4 @@
-"""Findings change with what a capture recorded beside the events: each case says how."""
+"""Findings depend on the settings that a capture recorded; each case has the expected change."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def report(*tables: ProfilerTable) -> Report:
 
 @given(profiles())
 def test_findings_do_not_depend_on_grouping_by_shape(rows: list[TableRow]) -> None:
-    """With its shapes hidden, a table says to every rule what the flat table says."""
+    """With its shapes hidden, a grouped table gives every rule the same figures as the flat table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunView, "by_shape", [])
         ungrouped, grouped = report(table(flat(rows))), report(table(rows, "input_shapes"))

@@ -1,4 +1,4 @@
-"""How findings are ranked and what is said of rules that cannot judge."""
+"""How findings are ranked, and how rules that cannot judge are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""activations-recomputed."""
+"""Tests of the rule `activations-recomputed`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

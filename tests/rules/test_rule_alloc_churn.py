@@ -1,4 +1,4 @@
-"""alloc-churn."""
+"""Tests of the rule `alloc-churn`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""allocator-malloc-in-step."""
+"""Tests of the rule `allocator-malloc-in-step`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""anomaly-mode."""
+"""Tests of the rule `anomaly-mode`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""attention-unfused."""
+"""Tests of the rule `attention-unfused`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.rules.situations.dataloader_bound import fires as without_shapes
 
 RULE = "attention-unfused"
 FLOPS = 2 * 16 * 2048 * 2048 * 64
-"""Of one product of the scores."""
+"""Floating-point operations of one product of the scores."""
 BEST = 2 * 4096 * 1024 * 4096 / 400_000
-"""Of the dense product, operations per nanosecond."""
+"""Rate of the dense product in operations per nanosecond."""
 
 
 def test_the_chain_less_its_products_at_the_best_rate() -> None:

@@ -1,4 +1,4 @@
-"""autograd-in-inference."""
+"""Tests of the rule `autograd-in-inference`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bn-not-folded-inference."""
+"""Tests of the rule `bn-not-folded-inference`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

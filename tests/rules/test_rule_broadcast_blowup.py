@@ -1,4 +1,4 @@
-"""broadcast-blowup."""
+"""Tests of the rule `broadcast-blowup`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""collectives-many."""
+"""Tests of the rule `collectives-many`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""comm-exposed."""
+"""Tests of the rule `comm-exposed`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

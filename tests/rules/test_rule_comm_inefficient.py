@@ -1,4 +1,4 @@
-"""comm-inefficient."""
+"""Tests of the rule `comm-inefficient`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

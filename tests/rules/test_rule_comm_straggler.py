@@ -1,4 +1,4 @@
-"""comm-straggler."""
+"""Tests of the rule `comm-straggler`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.rules.situations.comm_straggler import (
     fires_over_gloo,
     fires_without_numbers,
     meeting,
+    over_gloo,
     trap_somebody_else_each_time,
 )
 from tests.rules.situations.dataloader_bound import fires_in_a_table
@@ -23,7 +24,7 @@ TWO = {"steps": 2}
 
 
 def late(extra: int, **how: object):  # type: ignore[no-untyped-def]
-    """Rank 2 of 4 is late by exactly so much."""
+    """Rank 2 of 4 is late by exactly this time."""
     return run(4, [Meeting(lambda rank, step: 1000 + extra * (rank == 2))], **how)  # type: ignore[arg-type]
 
 
@@ -110,6 +111,17 @@ def test_over_gloo_the_spread_of_steps_makes_the_interval() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((2_000_000, 2_500_000), rel=0.01)
     assert finding.summary.params["rank"] == 1
+
+
+def test_over_gloo_a_tenth_of_the_steps_may_be_disturbed() -> None:
+    """Of 21 steps the other rank is late in two, and one takes far longer; of nine steps none may be disturbed."""
+    run = over_gloo(lambda rank, step: (9000 if step == 7 else 2000) * (rank if step not in (3, 11) else 1 - rank), 21)
+    (finding,) = findings(run, RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((1_750_000, 2_000_000), rel=0.15)
+    assert finding.summary.params["excess"] is None, "nothing recorded explains a sleep"
+    few = over_gloo(lambda rank, step: 2000 * (rank if step != 3 else 1 - rank), 9)
+    assert findings(few, RULE) == []
 
 
 def test_edge_host_least() -> None:

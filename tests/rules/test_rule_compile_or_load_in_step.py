@@ -1,4 +1,4 @@
-"""compile-or-load-in-step."""
+"""Tests of the rule `compile-or-load-in-step`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

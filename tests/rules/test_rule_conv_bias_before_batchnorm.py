@@ -1,4 +1,4 @@
-"""conv-bias-before-batchnorm."""
+"""Tests of the rule `conv-bias-before-batchnorm`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

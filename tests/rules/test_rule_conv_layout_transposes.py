@@ -1,4 +1,4 @@
-"""conv-layout-transposes."""
+"""Tests of the rule `conv-layout-transposes`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

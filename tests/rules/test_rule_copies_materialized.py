@@ -1,4 +1,4 @@
-"""copies-materialized."""
+"""Tests of the rule `copies-materialized`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

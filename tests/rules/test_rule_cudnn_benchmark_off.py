@@ -1,4 +1,4 @@
-"""cudnn-benchmark-off."""
+"""Tests of the rule `cudnn-benchmark-off`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

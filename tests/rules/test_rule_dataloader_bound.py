@@ -1,4 +1,4 @@
-"""dataloader-bound."""
+"""Tests of the rule `dataloader-bound`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dataloader-single-process."""
+"""Tests of the rule `dataloader-single-process`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

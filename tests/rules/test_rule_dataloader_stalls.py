@@ -1,4 +1,4 @@
-"""dataloader-stalls."""
+"""Tests of the rule `dataloader-stalls`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dataloader-too-many-workers."""
+"""Tests of the rule `dataloader-too-many-workers`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

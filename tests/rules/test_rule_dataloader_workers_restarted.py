@@ -1,4 +1,4 @@
-"""dataloader-workers-restarted."""
+"""Tests of the rule `dataloader-workers-restarted`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

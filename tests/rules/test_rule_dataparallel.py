@@ -1,4 +1,4 @@
-"""dataparallel."""
+"""Tests of the rule `dataparallel`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

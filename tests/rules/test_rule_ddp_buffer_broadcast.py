@@ -1,4 +1,4 @@
-"""ddp-buffer-broadcast."""
+"""Tests of the rule `ddp-buffer-broadcast`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

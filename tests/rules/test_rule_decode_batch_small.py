@@ -1,4 +1,4 @@
-"""decode-batch-small."""
+"""Tests of the rule `decode-batch-small`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

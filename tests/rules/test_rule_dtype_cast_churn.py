@@ -1,4 +1,4 @@
-"""dtype-cast-churn."""
+"""Tests of the rule `dtype-cast-churn`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_on_a_cpu_casts_and_their_calls() -> None:
     assert finding.saving.resource == "host"
     low, high = finding.saving.direct_ns_per_step
     assert low == pytest.approx(20 * 20_000)
-    assert high == pytest.approx(1.3 * (20 * 20_000 + 19 * 20_000)), "20 us of Python before all but the first"
+    assert high == pytest.approx(1.4 * (20 * 20_000 + 19 * 20_000)), "20 us of Python before all but the first"
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
 
 

@@ -1,4 +1,4 @@
-"""elementwise-fusion-chain."""
+"""Tests of the rule `elementwise-fusion-chain`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

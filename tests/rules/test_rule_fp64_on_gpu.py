@@ -1,4 +1,4 @@
-"""fp64-on-gpu."""
+"""Tests of the rule `fp64-on-gpu`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fp8-eligible."""
+"""Tests of the rule `fp8-eligible`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_without_limits_of_the_gpu_it_is_skipped() -> None:
 
 
 def test_traps_are_products_in_16_bits_but_for_one_thing() -> None:
-    """Each would fire without what its name says."""
+    """Each situation would fire without the property in its name."""
     assert findings(model(sides=[[8192, 8192], [8192, 8208]]), RULE)
     assert findings(trap_odd_sides(), RULE) == []
     assert findings(trap_a_waiting_device(), RULE, {"busy_share": 0.3})

@@ -1,4 +1,4 @@
-"""gemm-below-roof."""
+"""Tests of the rule `gemm-below-roof`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

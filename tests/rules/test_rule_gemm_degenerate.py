@@ -1,4 +1,4 @@
-"""gemm-degenerate."""
+"""Tests of the rule `gemm-degenerate`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpu-underutilized."""
+"""Tests of the rule `gpu-underutilized`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

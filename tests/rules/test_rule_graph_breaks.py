@@ -1,4 +1,4 @@
-"""graph-breaks."""
+"""Tests of the rule `graph-breaks`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""h2d-blocking."""
+"""Tests of the rule `h2d-blocking`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

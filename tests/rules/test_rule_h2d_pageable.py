@@ -1,4 +1,4 @@
-"""h2d-pageable."""
+"""Tests of the rule `h2d-pageable`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""host-python-gap."""
+"""Tests of the rule `host-python-gap`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""host-waits-or-logs."""
+"""Tests of the rule `host-waits-or-logs`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""keys-repeated."""
+"""Tests of the rule `keys-repeated`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

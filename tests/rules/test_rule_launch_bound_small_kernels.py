@@ -1,4 +1,4 @@
-"""launch-bound-small-kernels."""
+"""Tests of the rule `launch-bound-small-kernels`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""logits-of-all-tokens."""
+"""Tests of the rule `logits-of-all-tokens`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

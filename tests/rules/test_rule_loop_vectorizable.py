@@ -1,4 +1,4 @@
-"""loop-vectorizable."""
+"""Tests of the rule `loop-vectorizable`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

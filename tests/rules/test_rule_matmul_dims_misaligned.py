@@ -1,4 +1,4 @@
-"""matmul-dims-misaligned."""
+"""Tests of the rule `matmul-dims-misaligned`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

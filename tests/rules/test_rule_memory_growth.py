@@ -1,4 +1,4 @@
-"""memory-growth."""
+"""Tests of the rule `memory-growth`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-headroom."""
+"""Tests of the rule `memory-headroom`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

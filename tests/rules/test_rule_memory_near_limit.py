@@ -1,4 +1,4 @@
-"""memory-near-limit."""
+"""Tests of the rule `memory-near-limit`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""moe-dominates."""
+"""Tests of the rule `moe-dominates`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""occupancy-low."""
+"""Tests of the rule `occupancy-low`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

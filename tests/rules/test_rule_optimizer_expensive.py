@@ -1,4 +1,4 @@
-"""optimizer-expensive."""
+"""Tests of the rule `optimizer-expensive`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""optimizer-not-fused."""
+"""Tests of the rule `optimizer-not-fused`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prefill-with-decode."""
+"""Tests of the rule `prefill-with-decode`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""preprocessing-in-step."""
+"""Tests of the rule `preprocessing-in-step`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""redundant-passes."""
+"""Tests of the rule `redundant-passes`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

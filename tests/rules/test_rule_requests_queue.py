@@ -1,4 +1,4 @@
-"""requests-queue."""
+"""Tests of the rule `requests-queue`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

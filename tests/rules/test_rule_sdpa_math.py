@@ -1,4 +1,4 @@
-"""sdpa-math."""
+"""Tests of the rule `sdpa-math`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

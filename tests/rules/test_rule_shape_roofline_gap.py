@@ -1,4 +1,4 @@
-"""shape-roofline-gap."""
+"""Tests of the rule `shape-roofline-gap`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

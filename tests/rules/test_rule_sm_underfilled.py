@@ -1,4 +1,4 @@
-"""sm-underfilled."""
+"""Tests of the rule `sm-underfilled`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

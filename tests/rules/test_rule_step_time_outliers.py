@@ -1,4 +1,4 @@
-"""step-time-outliers."""
+"""Tests of the rule `step-time-outliers`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

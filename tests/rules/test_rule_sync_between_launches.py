@@ -1,4 +1,4 @@
-"""sync-between-launches."""
+"""Tests of the rule `sync-between-launches`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def test_without_the_waits_the_host_launches_while_the_gpu_works() -> None:
     assert isinstance(time, float)
     # 40 launches every 25 us: 20 us of the operator and 5 us of the call, of which the kernel takes 5 us
     assert time > 40 * 20_000
-    assert finding.saving.point_ns_per_step == pytest.approx(time, rel=0.1)
+    assert finding.saving.point_ns_per_step == pytest.approx(time / 2, rel=0.1)
+    assert finding.saving.wall_ns_per_step[1] == pytest.approx(time, rel=0.1)
     assert [place.name for place in finding.evidence[0].where] == ["aten::item > aten::_local_scalar_dense"]
     assert finding.evidence[0].where[0].value == 21
 
@@ -47,3 +48,11 @@ def test_edge_events() -> None:
     events = 4 * (1 + 1 + 40 + 20)  # the long kernel, its value, the small kernels and twenty values
     assert findings(fires(), RULE, {"events": events})
     assert findings(fires(), RULE, {"events": events + 1}) == []
+
+
+def test_the_headline_names_the_waits_and_not_the_launches_after_them() -> None:
+    (headline,) = report(fires()).headlines
+    assert headline.bound == "host"
+    assert "it waited for the GPU and let its queue run empty" in headline.message.text
+    (slow,) = report(trap_slow_launches()).headlines
+    assert "it launches kernels more slowly than the GPU runs them" in slow.message.text

@@ -1,4 +1,4 @@
-"""sync-device-wide."""
+"""Tests of the rule `sync-device-wide`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

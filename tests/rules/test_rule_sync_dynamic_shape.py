@@ -1,4 +1,4 @@
-"""sync-dynamic-shape."""
+"""Tests of the rule `sync-dynamic-shape`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sync-item-frequent."""
+"""Tests of the rule `sync-item-frequent`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tensor-cores-unused."""
+"""Tests of the rule `tensor-cores-unused`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

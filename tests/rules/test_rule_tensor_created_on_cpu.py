@@ -1,4 +1,4 @@
-"""tensor-created-on-cpu."""
+"""Tests of the rule `tensor-created-on-cpu`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

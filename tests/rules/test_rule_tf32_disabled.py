@@ -1,4 +1,4 @@
-"""tf32-disabled."""
+"""Tests of the rule `tf32-disabled`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

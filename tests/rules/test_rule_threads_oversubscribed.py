@@ -1,4 +1,4 @@
-"""threads-oversubscribed."""
+"""Tests of the rule `threads-oversubscribed`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

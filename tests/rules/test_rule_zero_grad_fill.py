@@ -1,4 +1,4 @@
-"""zero-grad-fill."""
+"""Tests of the rule `zero-grad-fill`: numbers worked out by hand, and edges of thresholds."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_rule_that_raises_is_skipped_with_the_reason(installed: list[EntryPoin
 
 
 class _Aborted(BaseException):
-    """As the cancellation of a task: no Exception."""
+    """An error like the cancellation of a task, which is not an Exception."""
 
 
 class _Silent(Exception):  # noqa: N818

@@ -41,7 +41,7 @@ def built() -> Iterator[tuple[str, TraceBuilder]]:
 
 
 def named(trace: TraceBuilder, name: Callable[[Event], str | None]) -> TraceBuilder:
-    """The same trace with other names for some events."""
+    """A trace with other names for some events."""
     for event in trace.events:
         event["name"] = name(event) or event["name"]
     return trace
@@ -58,7 +58,7 @@ def said(finding: Finding) -> str:
 
 
 def unfit(found: Report, words: re.Pattern[str]) -> list[tuple[str, str]]:
-    """Findings that say what does not fit, with the rule's id."""
+    """Texts of findings that do not fit the program, with the rule's id."""
     texts = [(finding.rule, said(finding)) for finding in found.findings if finding.rule not in ABOUT_TRAINING]
     return [(rule, text) for rule, text in texts if words.search(text)]
 

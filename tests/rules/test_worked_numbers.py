@@ -1,4 +1,4 @@
-"""The worked numbers of real documents and traces: what findings must say of them."""
+"""Numbers worked out by hand for real documents and traces, which findings must show."""
 
 from __future__ import annotations
 

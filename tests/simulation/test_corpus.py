@@ -9,7 +9,7 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.simulation import critical_path, model, natural_experiments, replay_error
-from traceanalyzer.simulation.edits import Loader
+from traceanalyzer.simulation.edits import LoaderEdit
 
 pytestmark = pytest.mark.corpus
 
@@ -32,7 +32,7 @@ def test_the_loader_of_a_real_pair_is_worth_what_was_measured(corpus: Path, befo
         model.require(corpus_files.context_of(corpus / "corpus" / f"resnet50_v100_{name}.json.gz"))
         for name in (before, after)
     )
-    predicted = one.what_if([Loader(0)]).predicted_ns[1]
+    predicted = one.what_if([LoaderEdit(0)]).predicted_ns[1]
     assert predicted == pytest.approx(other.recorded_ns, rel=0.15)
 
 

@@ -5,30 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from tests.builders import TraceBuilder
-from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.simulation import model, replay_error
-from traceanalyzer.simulation.edits import Drop, Host, Loader, Overlap, Relaunch, Scale, Unblock
+from tests.simulation.replaying import model_of, saved, synchronized
+from traceanalyzer.simulation import replay_error
+from traceanalyzer.simulation.edits import (
+    DropEdit,
+    HostEdit,
+    LoaderEdit,
+    OverlapEdit,
+    RelaunchEdit,
+    ScaleEdit,
+    UnblockEdit,
+)
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.model import Model
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
-def of(trace: TraceBuilder) -> Model:
-    return model.require(Context(read_built(trace)))
-
-
 def rows(found: Model, *names: str) -> np.ndarray:
     """Rows of the device table with some names."""
     trace = found.context.trace
     return np.flatnonzero(np.isin(trace.device.name, [list(trace.names).index(name) for name in names]))
-
-
-def saved(found: Model, *edits: object) -> float:
-    """What edits save of the step in microseconds, residuals kept."""
-    before, after = (found.elapsed_ns(changes, keep_residuals=True) for changes in ((), edits))
-    return (before - after) / 1000
 
 
 def two_kernels() -> TraceBuilder:
@@ -41,7 +38,7 @@ def two_kernels() -> TraceBuilder:
 
 
 def test_a_simple_addition_has_the_edges_of_holistic_trace_analysis() -> None:
-    graph = of(two_kernels()).graph
+    graph = model_of(two_kernels()).graph
     assert graph.host.cost_ns.tolist() == [0, 15_000, 14_000, 17_000, 15_000, 32_000]
     assert graph.device.latency_ns.tolist() == [27_000, 27_000]
     assert graph.device.gap_ns.tolist() == [0, 7_000]
@@ -49,42 +46,32 @@ def test_a_simple_addition_has_the_edges_of_holistic_trace_analysis() -> None:
 
 
 def test_the_slower_of_launch_and_stream_decides() -> None:
-    found = of(two_kernels())
-    assert saved(found, Scale(rows(found, "first"), 0.5)) == 0  # the host takes 93 anyway
+    found = model_of(two_kernels())
+    assert saved(found, ScaleEdit(rows(found, "first"), 0.5)) == 0  # the host takes 93 anyway
     # 79 follows 72 by 7; 46 + 27 = 73 is when the launch arrives: 200 more on the first kernel push the end to 289
-    slower = Scale(rows(found, "first"), (30 + 200) / 30)
+    slower = ScaleEdit(rows(found, "first"), (30 + 200) / 30)
     assert saved(found, slower) == -(79 + 200 + 10 - 93)
 
 
-def synchronized(call: str = "cudaStreamSynchronize") -> TraceBuilder:
-    """The host launches 100 of work, and waits from 20 to 118 for it; then 50 more of its own."""
-    trace = TraceBuilder()
-    trace.step(1, 0, 168)
-    trace.op("aten::item", 5, 115)
-    trace.launch_kernel("kernel", 15, 100, at=10, call_dur=5)
-    trace.launch(call, 20, 98)
-    return trace
-
-
 def test_a_synchronization_returns_after_the_work_before_it() -> None:
-    found = of(synchronized())
+    found = model_of(synchronized())
     end = found.graph.host.held_by != NOTHING
     assert found.graph.host.time_ns[end].tolist() == [118_000]
     assert found.graph.host.delay_ns[end].tolist() == [3_000]
-    assert saved(found, Scale(rows(found, "kernel"), 0.5)) == 50
-    assert saved(found, Scale(rows(found, "kernel"), 0.5, 80_000)) == 20
-    assert saved(found, Unblock(np.arange(2))) == 168 - 115  # the step ends with its kernel
-    assert saved(found, Drop(rows(found, "kernel"))) >= 98
+    assert saved(found, ScaleEdit(rows(found, "kernel"), 0.5)) == 50
+    assert saved(found, ScaleEdit(rows(found, "kernel"), 0.5, 80_000)) == 20
+    assert saved(found, UnblockEdit(np.arange(2))) == 168 - 115  # the step ends with its kernel
+    assert saved(found, DropEdit(rows(found, "kernel"))) >= 98
 
 
 def test_a_call_that_frees_memory_waits_until_the_device_is_done() -> None:
-    assert (of(synchronized("cudaFree")).graph.host.held_by != NOTHING).any()
+    assert (model_of(synchronized("cudaFree")).graph.host.held_by != NOTHING).any()
 
 
 def test_a_call_that_takes_memory_while_the_device_works_on_waits_for_nothing() -> None:
     trace = synchronized("cudaMalloc")
     trace.launch_kernel("longer", 115, 100, at=16, call_dur=2, stream=7)
-    assert not (of(trace).graph.host.held_by != NOTHING).any()
+    assert not (model_of(trace).graph.host.held_by != NOTHING).any()
 
 
 def test_a_copy_of_pageable_memory_waits_for_itself() -> None:
@@ -92,9 +79,9 @@ def test_a_copy_of_pageable_memory_waits_for_itself() -> None:
     trace.step(1, 0, 200)
     trace.op("aten::copy_", 5, 150)
     trace.memcpy("DtoH", 4096, 40, 60, at=10, call_dur=95)
-    found = of(trace)
+    found = model_of(trace)
     assert found.graph.host.held_by[found.graph.host.is_end].tolist() == [0]
-    assert saved(found, Scale(np.array([0]), 0.5)) == 30
+    assert saved(found, ScaleEdit(np.array([0]), 0.5)) == 30
 
 
 def copied_behind_a_kernel(*, pinned: bool) -> TraceBuilder:
@@ -113,16 +100,17 @@ def copied_behind_a_kernel(*, pinned: bool) -> TraceBuilder:
 
 
 def test_a_copy_from_pageable_memory_waits_for_the_work_before_it() -> None:
-    found = of(copied_behind_a_kernel(pinned=False))
+    found = model_of(copied_behind_a_kernel(pinned=False))
     kernel = rows(found, "kernel")
     held = found.graph.host.held_by[found.graph.host.held_by != NOTHING]
     assert found.graph.device.row[held].tolist() == kernel.tolist()
-    assert saved(found, Scale(kernel, 0.5)) == 50  # the kernel ends at 65 instead of 115, and all that follows with it
-    assert saved(found, Unblock(np.arange(2))) == 200 - 140  # the step ends with its copy
+    # the kernel ends at 65 instead of 115, and all that follows with it
+    assert saved(found, ScaleEdit(kernel, 0.5)) == 50
+    assert saved(found, UnblockEdit(np.arange(2))) == 200 - 140  # the step ends with its copy
 
 
 def test_a_copy_from_pinned_memory_holds_nothing_up() -> None:
-    found = of(copied_behind_a_kernel(pinned=True))
+    found = model_of(copied_behind_a_kernel(pinned=True))
     assert not (found.graph.host.held_by != NOTHING).any()
 
 
@@ -132,9 +120,9 @@ def test_an_unexplained_wait_keeps_its_duration_and_is_counted() -> None:
     trace.op("aten::copy_", 5, 50)
     trace.launch_kernel("kernel", 15, 10, at=10, call_dur=3)
     trace.launch("cudaStreamSynchronize", 1_000, 4_000)
-    found = of(trace)
+    found = model_of(trace)
     assert replay_error.analyze(found.context).unexplained_waits == 1
-    assert saved(found, Scale(np.array([0]), 0.0)) == 0
+    assert saved(found, ScaleEdit(np.array([0]), 0.0)) == 0
 
 
 def handed_over() -> TraceBuilder:
@@ -151,20 +139,20 @@ def handed_over() -> TraceBuilder:
 
 
 def test_a_thread_goes_on_after_the_call_of_another_one() -> None:
-    found = of(handed_over())
+    found = model_of(handed_over())
     host = found.graph.host
     handed = np.flatnonzero(host.held_by_point != NOTHING)
     assert host.time_ns[handed].tolist() == [420_000, 360_000]
     assert host.time_ns[host.held_by_point[handed]].tolist() == [365_000, 25_000]
     thread = int(host.thread[handed[1]])
-    backward = Host(np.array([thread]), np.array([100_000]), np.array([360_000]), 0.5)
+    backward = HostEdit(np.array([thread]), np.array([100_000]), np.array([360_000]), 0.5)
     assert saved(found, backward) == 130
 
 
 def test_a_thread_that_works_meanwhile_waits_for_nobody() -> None:
     trace = handed_over()
     trace.op("aten::busy", 70, 345)
-    host = of(trace).graph.host
+    host = model_of(trace).graph.host
     assert host.time_ns[host.held_by_point != NOTHING].tolist() == [360_000]
 
 
@@ -185,14 +173,14 @@ def waiting_streams(*, call: bool = True) -> TraceBuilder:
 
 
 def test_a_stream_waits_for_an_event_of_another_one() -> None:
-    found = of(waiting_streams())
+    found = model_of(waiting_streams())
     assert found.graph.device.waits_for.tolist() == [NOTHING, 0]
     assert found.graph.device.wait_ns.tolist() == [0, 2_000]
-    assert saved(found, Scale(rows(found, "kernel"), 0.5)) == 100
+    assert saved(found, ScaleEdit(rows(found, "kernel"), 0.5)) == 100
 
 
 def test_without_a_call_that_waits_a_stream_waits_for_nothing() -> None:
-    assert of(waiting_streams(call=False)).graph.device.waits_for.tolist() == [NOTHING, NOTHING]
+    assert model_of(waiting_streams(call=False)).graph.device.waits_for.tolist() == [NOTHING, NOTHING]
 
 
 def test_an_overlapped_collective_delays_only_the_end() -> None:
@@ -202,9 +190,9 @@ def test_an_overlapped_collective_delays_only_the_end() -> None:
     trace.launch_kernel("before", 20, 100, at=6, call_dur=1)
     trace.launch_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 120, 300, at=8, call_dur=1)
     trace.launch_kernel("after", 420, 100, at=10, call_dur=1)
-    found = of(trace)
+    found = model_of(trace)
     collective = rows(found, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
-    assert saved(found, Overlap(collective)) == 100  # it still ends at 420, and what came after it much earlier
+    assert saved(found, OverlapEdit(collective)) == 100  # it still ends at 420, and what came after it much earlier
 
 
 def test_a_launch_that_loads_code_first_launches_at_its_end() -> None:
@@ -214,7 +202,7 @@ def test_a_launch_that_loads_code_first_launches_at_its_end() -> None:
     for at in range(100, 1_000, 100):
         trace.launch_kernel("kernel", at + 8, 10, at=at, call_dur=5)
     trace.launch_kernel("new", 3_003, 10, at=2_000, call_dur=1_000)
-    found = of(trace)
+    found = model_of(trace)
     assert found.graph.device.latency_ns[-1] == 3_000
     assert found.graph.host.is_end[found.graph.device.launch[-1]]
 
@@ -224,10 +212,10 @@ def test_graphs_have_one_launch_and_the_recorded_order() -> None:
     trace.step(1, 0, 300)
     trace.graph_launch(10, 20, [("first", 60, 50, {}), ("second", 111, 50, {}), ("third", 162, 50, {})])
     trace.launch("cudaDeviceSynchronize", 40, 175)
-    found = of(trace)
+    found = model_of(trace)
     assert (found.graph.device.launch >= 0).tolist() == [True, False, False]
     assert found.graph.device.gap_ns.tolist() == [0, 1_000, 1_000]
-    assert saved(found, Scale(rows(found, "second"), 0.5)) == 25
+    assert saved(found, ScaleEdit(rows(found, "second"), 0.5)) == 25
 
 
 def test_work_from_before_the_recording_is_an_input() -> None:
@@ -237,7 +225,7 @@ def test_work_from_before_the_recording_is_an_input() -> None:
     trace.launch_kernel("held", 9_000, 100, at=10, call_dur=5)
     for at in range(10_000, 20_000, 1_000):
         trace.launch_kernel("kernel", at + 8, 10, at=at, call_dur=5)
-    found = of(trace)
+    found = model_of(trace)
     result = replay_error.analyze(found.context)
     assert (result.unrecorded_starts, result.error_share) == (1, 0)
 
@@ -249,7 +237,7 @@ def test_an_event_without_a_launch_keeps_its_place_on_the_host() -> None:
     trace.launch_kernel("kernel", 110, 10, at=100, call_dur=5)
     trace.kernel("unknown", 500, 10, correlation=999)
     trace.launch_kernel("kernel", 710, 10, at=700, call_dur=5)
-    result = replay_error.analyze(of(trace).context)
+    result = replay_error.analyze(model_of(trace).context)
     assert result.unlinked_starts == 1
     assert result.device_start_error_p95_share == 0
 
@@ -266,10 +254,10 @@ def loading(wait: int) -> TraceBuilder:
 
 
 def test_waits_for_the_loader_shrink_to_a_floor() -> None:
-    found = of(loading(400))
-    assert saved(found, Loader(0)) == 400
-    assert saved(found, Loader(150_000)) == 250
-    assert saved(found, Loader(500_000)) == 0
+    found = model_of(loading(400))
+    assert saved(found, LoaderEdit(0)) == 400
+    assert saved(found, LoaderEdit(150_000)) == 250
+    assert saved(found, LoaderEdit(500_000)) == 0
 
 
 def test_one_launch_replaces_the_host_time_between_launches() -> None:
@@ -278,10 +266,10 @@ def test_one_launch_replaces_the_host_time_between_launches() -> None:
     trace.op("aten::mm", 5, 990)
     for at in range(100, 600, 100):
         trace.launch_kernel("kernel", at + 8, 2, at=at, call_dur=5)
-    found = of(trace)
+    found = model_of(trace)
     everything = np.arange(5)
-    assert saved(found, Relaunch(everything, 0)) == 405  # from 100 to 505
-    assert saved(found, Relaunch(everything, 30_000)) == 375
+    assert saved(found, RelaunchEdit(everything, 0)) == 405  # from 100 to 505
+    assert saved(found, RelaunchEdit(everything, 30_000)) == 375
 
 
 def test_dropped_kernels_take_their_launches_and_operators_with_them() -> None:
@@ -292,5 +280,5 @@ def test_dropped_kernels_take_their_launches_and_operators_with_them() -> None:
     trace.op("aten::both", 200, 60)
     trace.launch_kernel("kernel", 218, 2, at=210, call_dur=5)
     trace.launch_kernel("other", 238, 2, at=230, call_dur=5)
-    found = of(trace)
-    assert saved(found, Drop(rows(found, "kernel"))) == 60 + 5
+    found = model_of(trace)
+    assert saved(found, DropEdit(rows(found, "kernel"))) == 60 + 5

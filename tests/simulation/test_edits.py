@@ -7,58 +7,38 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from tests.builders import TraceBuilder
-from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.simulation import model
-from traceanalyzer.simulation.edits import Drop, Edit, Host, Scale, Unblock
-from traceanalyzer.simulation.model import Model
+from tests.simulation.replaying import model_of, saved, synchronized
+from traceanalyzer.simulation.edits import DropEdit, Edit, HostEdit, ScaleEdit, UnblockEdit
 
 KERNEL = np.array([0])
-
-
-def of_one_kernel() -> Model:
-    """100 of work launched at 10, a call that waits for it from 20 to 118, and 50 more of the host."""
-    trace = TraceBuilder()
-    trace.step(1, 0, 168)
-    trace.op("aten::item", 5, 115)
-    trace.launch_kernel("kernel", 15, 100, at=10, call_dur=5)
-    trace.launch("cudaStreamSynchronize", 20, 98)
-    return model.require(Context(read_built(trace)))
-
-
-def saved(found: Model, edits: tuple[Edit, ...]) -> float:
-    """Microseconds."""
-    before, after = (found.elapsed_ns(changes, keep_residuals=True) for changes in ((), edits))
-    return (before - after) / 1000
 
 
 @pytest.mark.parametrize(
     ("edits", "expected"),
     [
-        ((Scale(KERNEL, 0.5), Scale(KERNEL, 0.5)), 75),
-        ((Scale(KERNEL, 0.5, 80_000), Scale(KERNEL, 0.5, 60_000)), 20),
-        ((Scale(KERNEL, 0.5, np.array([70_000])), Scale(KERNEL, 1.0)), 30),
-        ((Scale(KERNEL, 2.0), Scale(KERNEL, 0.5)), 0),
-        ((Scale(KERNEL, 3.0), Unblock(np.array([1]))), 168 - 315),
+        ((ScaleEdit(KERNEL, 0.5), ScaleEdit(KERNEL, 0.5)), 75),
+        ((ScaleEdit(KERNEL, 0.5, 80_000), ScaleEdit(KERNEL, 0.5, 60_000)), 20),
+        ((ScaleEdit(KERNEL, 0.5, np.array([70_000])), ScaleEdit(KERNEL, 1.0)), 30),
+        ((ScaleEdit(KERNEL, 2.0), ScaleEdit(KERNEL, 0.5)), 0),
+        ((ScaleEdit(KERNEL, 3.0), UnblockEdit(np.array([1]))), 168 - 315),
     ],
     ids=["factors", "floors", "a floor for each row", "back and forth", "an end without a wait"],
 )
 def test_edits_that_meet_do_the_same_in_any_order(edits: tuple[Edit, ...], expected: float) -> None:
-    found = of_one_kernel()
-    assert [saved(found, order) for order in permutations(edits)] == pytest.approx([expected] * 2, abs=0.01)
+    found = model_of(synchronized())
+    assert [saved(found, *order) for order in permutations(edits)] == pytest.approx([expected] * 2, abs=0.01)
 
 
 def test_what_is_dropped_is_not_scaled() -> None:
-    found = of_one_kernel()
-    assert saved(found, (Drop(KERNEL), Scale(KERNEL, 100.0))) == saved(found, (Drop(KERNEL),)) >= 98
+    found = model_of(synchronized())
+    assert saved(found, DropEdit(KERNEL), ScaleEdit(KERNEL, 100.0)) == saved(found, DropEdit(KERNEL)) >= 98
 
 
 def test_host_time_is_scaled_where_it_lies_and_a_wait_is_none() -> None:
     """The last 48 of the host become 24; a wait that lies in an interval does not depend on the host."""
-    found = of_one_kernel()
+    found = model_of(synchronized())
     thread = found.context.host.tree.thread[:1].astype(np.int64)
-    after = Host(thread, np.array([120_000]), np.array([168_000]), 0.5)
-    wait = Host(thread, np.array([30_000]), np.array([110_000]), 0.5)
-    assert saved(found, (after,)) == pytest.approx(24, abs=0.01)
-    assert saved(found, (wait,)) == 0
+    after = HostEdit(thread, np.array([120_000]), np.array([168_000]), 0.5)
+    wait = HostEdit(thread, np.array([30_000]), np.array([110_000]), 0.5)
+    assert saved(found, after) == pytest.approx(24, abs=0.01)
+    assert saved(found, wait) == 0

@@ -1,20 +1,27 @@
-"""Laws of the causal model that hold for every trace."""
+"""Laws of the causal model for arbitrary traces."""
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.random_traces import Plan, plans
-from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
+from tests.simulation.replaying import modelled
 from traceanalyzer.analyzers.recording.program_steps import program_steps
-from traceanalyzer.simulation import back_pointers, critical_path, model, slack, step_times
-from traceanalyzer.simulation.edits import Bandwidth, Drop, Edit, Host, Loader, Overlap, Relaunch, Scale, Unblock
+from traceanalyzer.simulation import back_pointers, critical_path, slack, step_times
+from traceanalyzer.simulation.edits import (
+    BandwidthEdit,
+    DropEdit,
+    Edit,
+    HostEdit,
+    LoaderEdit,
+    OverlapEdit,
+    RelaunchEdit,
+    ScaleEdit,
+    UnblockEdit,
+)
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
 
@@ -24,12 +31,6 @@ EARLY = ((KERNEL, 0, 0, 4201, 0, 2, 7), (KERNEL, 1, 0, 4201, -1, 0, 7))
 """Two kernels, the second of which seems to start before it is launched."""
 
 
-def modelled(plan: Plan) -> Model:
-    found = model.of(Context(read_built(plan.build())))
-    assume(found is not None)
-    return cast("Model", found)
-
-
 def edits(found: Model, numbers: list[int]) -> list[Edit]:
     """Some edits that only shorten or remove."""
     trace = found.context.trace
@@ -37,15 +38,15 @@ def edits(found: Model, numbers: list[int]) -> list[Edit]:
     threads = np.unique(found.graph.host.thread)
     start, end = np.full(len(threads), -ALWAYS), np.full(len(threads), ALWAYS)
     known: list[Edit] = [
-        Loader(3_000),
-        Scale(rows[::2], 0.5, 1_000),
-        Scale(rows, 0.25),
-        Drop(rows[1::2]),
-        Unblock(calls),
-        Host(threads, start, end, 0.5),
-        Relaunch(rows, 2_000),
-        Overlap(rows[1::3]),
-        Bandwidth(rows[::3], 0.7),
+        LoaderEdit(3_000),
+        ScaleEdit(rows[::2], 0.5, 1_000),
+        ScaleEdit(rows, 0.25),
+        DropEdit(rows[1::2]),
+        UnblockEdit(calls),
+        HostEdit(threads, start, end, 0.5),
+        RelaunchEdit(rows, 2_000),
+        OverlapEdit(rows[1::3]),
+        BandwidthEdit(rows[::3], 0.7),
     ]
     return [known[number] for number in numbers]
 

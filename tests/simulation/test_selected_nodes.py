@@ -11,7 +11,8 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.simulation import selectors
+from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.simulation.selectors import select
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -35,7 +36,7 @@ def test_nodes_do_what_happens_within_them(plan: Plan, chosen: set[int]) -> None
     context = Context(read_built(plan.build()))
     tree, links = context.host.tree, context.links
     nodes = {node for node in chosen if node < len(tree)}
-    found = selectors.of_nodes(context, "", np.array(sorted(nodes), np.int64)) or selectors.Selected("operator", "")
+    found = of_nodes(context, "", np.array(sorted(nodes), np.int64)) or Selected("operator", "")
     calls = np.flatnonzero(in_some(context, nodes, links.node))
     assert found.calls.tolist() == calls.tolist()
     assert found.device.tolist() == np.flatnonzero(np.isin(links.launch, calls)).tolist()
@@ -59,7 +60,7 @@ def nested() -> TraceBuilder:
 
 def test_an_operator_within_one_of_its_name_counts_once() -> None:
     context = Context(read_built(nested()))
-    found = selectors.select(context, "operator:aten::to")
+    found = select(context, "operator:aten::to")
     names = [context.trace.names[code] for code in context.trace.device.name[found.device].tolist()]
     assert names == ["copy_kernel", "cast_kernel"]
     assert (len(found.calls), len(found.thread)) == (2, 1)

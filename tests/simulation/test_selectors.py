@@ -53,7 +53,7 @@ def test_an_operator_is_what_it_runs_and_its_outermost_calls() -> None:
     ],
 )
 def test_a_name_means_the_first_kind_that_has_it(text: str, kind: str, rows: list[int]) -> None:
-    """Brackets are part of names: in most patterns they would stand for one character."""
+    """Brackets are part of names, although in most kinds of patterns they would match one character."""
     found = select(named(), text)
     assert (found.kind, found.device.tolist()) == (kind, rows)
 

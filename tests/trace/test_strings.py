@@ -1,4 +1,4 @@
-"""Pools of strings and what predicates say of them."""
+"""Pools of strings, and predicates about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from traceanalyzer.trace.strings import Strings
 
 
 class Asked:
-    """A predicate that remembers what it was asked."""
+    """A predicate that remembers the strings that it was called with."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

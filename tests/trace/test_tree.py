@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 Slice = tuple[int, int, int]
-"""Thread, start, duration."""
+"""Thread, start and duration of a slice."""
 
 slices = st.lists(st.tuples(st.sampled_from([0, 1, 40_000]), st.integers(0, 25), st.integers(0, 14)), max_size=30).map(
     lambda found: sorted(found, key=lambda s: s[1])
@@ -191,7 +191,7 @@ def first_marked(tree: Tree, position: int, marked: set[int]) -> int:
 
 @given(slices.filter(bool), st.lists(st.integers(0, 10**6), max_size=9))
 def test_a_few_marked_among_many_slices(given_slices: list[Slice], places: list[int]) -> None:
-    """The same slices on so many threads that few of all are marked."""
+    """Slices on so many threads that only a small part of all is marked."""
     many = [(thread + number, start, dur) for thread, start, dur in given_slices for number in range(0, 800, 2)]
     tree, _ = build(sorted(many, key=lambda each: each[1]))
     marked = {place % len(tree) for place in places}

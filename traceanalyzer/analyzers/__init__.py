@@ -66,13 +66,13 @@ from traceanalyzer.trace.model import all_tables
 
 
 class Analyzer(msgspec.Struct, frozen=True):
-    """One analysis: what it is called in the report, what it needs, how it is computed."""
+    """One analysis: its key in the report, the data that it needs, and its function."""
 
     key: str
     result: type[msgspec.Struct]
     analyze: Callable[[Context], msgspec.Struct]
     missing: Callable[[Context], Message | None]
-    """Why it cannot run on this trace, or None."""
+    """The reason why it cannot run on this trace, or None."""
 
 
 ANALYZERS: tuple[Analyzer, ...] = (
@@ -155,13 +155,14 @@ ANALYZERS: tuple[Analyzer, ...] = (
 )
 
 _BEFORE_ALL = 1
-"""The first analyses, which compute what nearly all others need, run before the others are shared."""
+"""The first analyses, which compute data for nearly all others; they run before the others are shared."""
 
 _MOST_SHARING = 2
-"""Processes that share the analyses. Each computes and holds what its own need, so more gain little and take memory."""
+"""Processes that share the analyses. Each computes and keeps intermediate results of its own, so more processes gain
+little and take memory."""
 
 WORTHWHILE_EVENTS = 200_000
-"""Number of events from which on several processes run the analyses; fewer take some tenths of a second."""
+"""Number of events from which on several processes run the analyses; fewer events take only some tenths of a second."""
 
 JOINED: tuple[Analyzer, ...] = (
     Analyzer("joined_operators", joined.JoinedOperators, joined.by_name, missing.operators),
@@ -171,7 +172,7 @@ JOINED: tuple[Analyzer, ...] = (
     Analyzer("joined_roofline", roofline.Roofline, roofline.analyze, roofline.missing),
     Analyzer("joined_kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, missing.kernels),
 )
-"""Analyses of what graphs replayed, under the calls of their capture; they run where there is a capture that agrees."""
+"""Analyses of replayed graphs, joined with the calls of their capture; they run if a matching capture was given."""
 
 RESULTS: dict[str, type[msgspec.Struct]] = {
     **{analyzer.key: analyzer.result for analyzer in ANALYZERS},
@@ -187,12 +188,12 @@ def run(
     jobs: int = 1,
     worthwhile: int = WORTHWHILE_EVENTS,
 ) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
-    """Run every analysis that the trace has the data for.
+    """Run every analysis for which the trace has the data.
 
     Args:
         context: The trace.
         analyses: In the order of the results.
-        jobs: Most processes that run them; their number changes nothing in the results.
+        jobs: Greatest number of processes; it does not change the results.
         worthwhile: Number of events from which on more than one process is used.
 
     Returns:
@@ -211,7 +212,7 @@ def run(
 
 
 def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
-    """Run the analyses of what was joined with captures.
+    """Run the analyses of graphs that were joined with captures.
 
     Returns:
         The results by key, and for each analysis that did not run the reason.

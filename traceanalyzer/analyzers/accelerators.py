@@ -1,7 +1,8 @@
 """What do devices do that write no kernels: MTIA cards, Ascend NPUs, Gaudi?
 
-Their events are work, transfers, communication, waiting and bookkeeping alike (`knowledge/accelerators.py`), so a sum
-over all of them says nothing. A device is busy while anything runs on it; a queue that waits runs nothing.
+Their events are of different kinds: work, transfers, communication, waiting and bookkeeping
+(`knowledge/accelerators.py`), so a sum over all of them is meaningless. A device is busy while work, a transfer or
+communication runs; waiting of a queue does not count.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class AcceleratorTask(msgspec.Struct, frozen=True):
     kind: str
     """What the device does: `work`, `communication`, `transfer`, `waiting`, or `control` (bookkeeping)."""
     task: str | None
-    """Type of task (NPU) or engine (HPU) as recorded; null where the writer does not say."""
+    """Type of task (NPU) or engine (HPU) as recorded; null if it was not recorded."""
     calls: int
     """Number of events."""
     total_ns: int
@@ -49,11 +50,11 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     vendor: str
     """Kind of device: `MTIA`, `NPU` or `HPU`."""
     device: int | None
-    """Number of the device as in the trace; null where the trace does not say."""
+    """Number of the device as in the trace; null if it is not recorded."""
     events: int
     """Number of events of the device that lie in the window, waiting included."""
     streams: int
-    """Number of streams, queues or engines that they are on."""
+    """Number of streams, queues or engines on which the events ran."""
     span_ns: int
     """Time in ns from the start of the first to the end of the last event of the device, within the window."""
     busy_ns: int
@@ -61,8 +62,8 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     busy_share: float | None
     """Share of the window (0 to 1) in which the device is busy; null without a window."""
     busy_share_of_span: float | None
-    """Share of that span (0 to 1) in which the device is busy (its state before and after is unknown); null
-    where all events take no time."""
+    """Share of `span_ns` (0 to 1) in which the device is busy (its state before and after is unknown); null if all
+    events have no duration."""
     work_ns: int
     """Time in ns in which work runs."""
     communication_ns: int
@@ -70,18 +71,18 @@ class AcceleratorUse(msgspec.Struct, frozen=True):
     transfer_ns: int
     """Time in ns in which a transfer runs."""
     waiting_ns: int
-    """Time in ns in which a queue waits for another queue or for the host; it keeps nothing busy."""
+    """Time in ns in which a queue waits for another queue or for the host; this is not busy time."""
     only_waiting_ns: int
-    """Part of it in ns in which nothing runs on the device."""
+    """Part of the waiting in ns in which the device is not busy."""
     tasks: tuple[AcceleratorTask, ...]
-    """One row per name and type: first what keeps the device busy, of that the most time first."""
+    """One row per name and type: kinds that keep the device busy first, then by time, the most first."""
 
 
 class Accelerators(msgspec.Struct, frozen=True):
     """All devices that write no kernels."""
 
     window_ns: int
-    """Length in ns of what shares are of: the chosen steps, else from the first to the last event of the trace."""
+    """Length of the window in ns: the chosen steps, else from the first to the last event of the trace."""
     devices: tuple[AcceleratorUse, ...]
     """Every device, the busiest first."""
 
@@ -91,7 +92,7 @@ class AcceleratorDevice(msgspec.Struct, frozen=True):
 
     vendor: Vendor
     number: int | None
-    """None where the trace does not say."""
+    """None if the trace does not record it."""
     rows: I64
     """Rows of the table of accelerators' events within the window."""
     kinds: U8
@@ -99,18 +100,18 @@ class AcceleratorDevice(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to report, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.trace.accelerator) else _NO_EVENTS()
 
 
 def analyze(context: Context) -> Accelerators:
-    """Times of each device in the window, with what takes most."""
+    """Times of each device in the window, with the events that take most."""
     start, end = _window(context)
     return Accelerators(end - start, tuple(_use(context, device) for device in devices(context)))
 
 
 def devices(context: Context) -> tuple[AcceleratorDevice, ...]:
-    """The devices with events in the window, the busiest first; none where there are no such devices."""
+    """The devices with events in the window, the busiest first; empty if there are none."""
     return context.once(_devices)
 
 

@@ -1,7 +1,7 @@
 """How much of the device's time do operators explain, and modules, and names?
 
-A launch of a CUDA or HIP graph starts many kernels at once, so the operator around it explains none of them. Where
-little is explained, tables of operators are about the rest of the time, and say so.
+A launch of a CUDA or HIP graph starts many kernels at once, so the operator around it explains none of them. If little
+is explained, tables of operators cover only a small part of the device time, and say so.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NO_DEVICE_TIME = Text("skip-attribution-no-device", "the trace has no device ev
 
 
 class Attribution(msgspec.Struct, frozen=True):
-    """Device time by what explains it; of chosen steps, what starts in them."""
+    """Device time that operators, modules and names explain; for chosen steps, of the events that start in them."""
 
     device_ns: int
     """Sum of the durations in ns of all kernels, copies and fills, overlap counted twice."""
     operator_ns: int
-    """Part of it in ns that an operator launched, kernel by kernel: not by the launch of a graph."""
+    """Part of the device time in ns that an operator launched kernel by kernel, not by the launch of a graph."""
     operator_share: float | None
-    """Share of the device time (0 to 1) that an operator launched; null if that is 0."""
+    """Share of the device time (0 to 1) that an operator launched; null if the device time is 0."""
     module_ns: int | None
     """Part of the device time in ns that was launched, kernel by kernel, for a module: in its call, or in the backward
     pass of one; null where no modules were recorded."""
@@ -49,12 +49,12 @@ class Attribution(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     return None if len(context.trace.device) else _NO_DEVICE_TIME()
 
 
 def analyze(context: Context) -> Attribution:
-    """Add up what operators, modules and names explain."""
+    """Sum up the device time that operators, modules and names explain."""
     device = context.trace.device
     counted = context.in_scope(device.start_ns)
 
@@ -89,7 +89,7 @@ def of_graphs(context: Context) -> Bool:
 
 
 def of_operators(context: Context) -> Bool:
-    """Which device events an operator launched by themselves, not as nodes of a graph."""
+    """Which device events an operator launched one by one, not as nodes of a graph."""
     operator = context.host.tree.nearest(context.host.is_row)
     by_operator = entries(operator, context.links.device_node(), NO_PARENT) != NO_PARENT
     found: Bool = by_operator & ~context.once(of_graphs)

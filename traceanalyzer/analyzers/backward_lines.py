@@ -1,9 +1,9 @@
-"""To which Python line does the work of the backward pass belong?
+"""Which Python line does the work of the backward pass belong to?
 
-Autograd launches it from threads without Python frames. It belongs to the line that called the operator of the forward
-pass which made it necessary; flows and sequence numbers show that operator (`modules.backward`). An operator that
-autograd itself called (a backward pass of a backward pass, a checkpoint that is run again) has no line of its own: it
-belongs where the evaluation around it belongs.
+Autograd launches the backward pass from threads without Python frames. The work belongs to the line that called the
+corresponding operator of the forward pass; flows and sequence numbers show that operator (`modules.backward`). If
+autograd itself called that operator (in a second derivative, or in a checkpoint that is run again), the work belongs to
+the line of the evaluation around it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
 class _Evaluations(msgspec.Struct, frozen=True):
-    """What autograd evaluated, in the order of the host tree."""
+    """Autograd's evaluations, in the order of the host tree."""
 
     forward: I64
-    """Position in the host tree of the operator of the forward pass of each; -1 where it is not known."""
+    """For each evaluation, the position in the host tree of its operator in the forward pass; -1 if unknown."""
     around_forward: I64
-    """The evaluation in which that operator was called; -1 for none."""
+    """For each evaluation, the evaluation in which that operator was called; -1 for none."""
     of_launch: I64
     """For each launch, the innermost evaluation around it; -1 for none."""
 
 
 def frames_of_launches(context: Context, frames: Tree) -> I64:
-    """For each launch within an evaluation of autograd, the frame whose forward pass made it necessary.
+    """For each launch within an evaluation of autograd, the Python frame of the corresponding forward pass.
 
     Args:
         context: The trace.
@@ -44,7 +44,7 @@ def frames_of_launches(context: Context, frames: Tree) -> I64:
     forward = found.forward[known]
     frame = np.full(len(found.forward), NO_PARENT, np.int64)
     frame[known] = frames.innermost(tree.thread[forward], tree.start_ns[forward])
-    while True:  # as often as backward passes are nested
+    while True:  # one round for each level of nested backward passes
         homeless = np.flatnonzero((frame == NO_PARENT) & (found.around_forward != NO_PARENT))
         further = frame[found.around_forward[homeless]]
         if not (further != NO_PARENT).any():
@@ -58,5 +58,5 @@ def _evaluations(context: Context) -> _Evaluations:
     number = np.full(len(tree) + 1, NO_PARENT, np.int64)
     number[evaluations] = np.arange(len(evaluations))
     around = entries(modules.evaluation, np.arange(-1, len(tree)), NO_PARENT)
-    inside = number[around]  # of each node from -1 on
+    inside = number[around]  # for each node, from -1 on
     return _Evaluations(forward, inside[forward + 1], inside[modules.launch_node + 1])

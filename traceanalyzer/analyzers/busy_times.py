@@ -1,4 +1,4 @@
-"""When do devices work? Found once for all that ask."""
+"""When do devices work? The intervals are computed once and shared by all analyses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from traceanalyzer.trace.intervals import Intervals
 
 
 def any_device(context: Context) -> Intervals:
-    """When a kernel, copy or fill runs on some device, or on one that the file does not name."""
+    """When a kernel, copy or fill runs on any device, including devices without a number in the file."""
     return context.once(_of_any)
 
 
 def of_device(context: Context, number: int) -> Intervals:
-    """When a kernel, copy or fill runs on one device, `UNKNOWN` for those that the file does not name."""
+    """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
     known = context.once(_of_devices)
     if number not in known:
         device = context.trace.device
@@ -33,5 +33,5 @@ def _of_any(context: Context) -> Intervals:
 
 
 def _of_devices(_: Context) -> dict[int, Intervals]:
-    """The devices that somebody has asked for."""
+    """Results for the devices that were requested so far."""
     return {}

@@ -12,11 +12,11 @@ _NO_CAPTURE = Text(
     "skip-no-capture", "the trace was not recorded with traceanalyzer capture, so settings of the program are unknown"
 )
 _ENOUGH = 3
-"""Steps from which on a median says more than a mean."""
+"""Least number of steps for which the median is used instead of the mean."""
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """The recorded facts, and what follows from them."""
+    """The recorded facts, and figures that follow from them."""
 
     facts: CaptureFacts
     """What the capture recorded about the program in addition to the events, as in the capture schema."""
@@ -27,15 +27,15 @@ class Capture(msgspec.Struct, frozen=True):
     """Duration of a recorded step in ns: the median of three or more steps, else the mean. Null if no recorded step was
     measured."""
     overhead_share: float | None
-    """Recorded step over step without the profiler, minus 1: how much longer recording makes a step. Below 0 where
-    recorded steps are shorter; null if one of both was not measured."""
+    """Recorded step over step without the profiler, minus 1: how much longer recording makes a step. Below 0 if
+    recorded steps are shorter; null if one of the two was not measured."""
     samples_per_s: float | None
     """Samples per second of this process without the profiler, from the batch size of its only loader; null with
     several loaders, without control steps or where a figure is unknown."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why nothing is known beyond the events, or None."""
+    """The reason why there are no facts of a capture, or None."""
     return _NO_CAPTURE() if context.trace.info.capture is None else None
 
 

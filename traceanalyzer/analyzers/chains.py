@@ -1,10 +1,10 @@
 """Where do kernels that only move data and do little with it follow each other on the same elements?
 
-Such a chain reads and writes the same tensor again and again; one fused kernel would do it once. Links are
+Such a chain reads and writes the same tensor again and again; one fused kernel would read and write it once. Links are
 elementwise kernels, reductions and copies that directly follow each other on a stream, launched by operators whose
-largest tensors have the same number of elements (or a divisor of it: means, halves), in one call of a module, in
-one function of autograd, or outside of both. Optimizers are left out: they have lists of
-tensors, and an analysis of their own.
+largest tensors have the same number of elements (or a divisor of it: means, halves), in one call of a module, in one
+function of autograd, or outside of both. Optimizers are left out: they work on lists of tensors and have their own
+analysis.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ _NO_SHAPES = Text(
 )
 _LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
 _PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
-"""Operators whose small kernels prepare or finish a product."""
+"""Operators whose small kernels are part of a matrix product."""
 _MOST = 2**62
-"""Elements that still fit a column: no tensor has as many."""
+"""Upper bound of a number of elements, so that it fits into a column; no tensor is as large."""
 
 _SHORTEST = 3
-"""Full-size links of a chain (own choice: two are often an operator with its activation, which saves one pass)."""
+"""Least number of full-size kernels in a chain (own choice: two are often an operator with its activation, and fusing
+them saves only one pass)."""
 _LINKS_SHOWN = 16
 _SHOWN = 50
 """Chains in the result (own choice: a model repeats few kinds of blocks)."""
@@ -78,10 +79,10 @@ class Chain(msgspec.Struct, frozen=True):
     """Time of all kernels of all repetitions, in ns."""
     least_pass_ns: int
     """For each repetition the shortest kernel on the full number of elements, summed, in ns: one pass over the elements
-    costs no less."""
+    takes at least as long."""
     greatest_pass_ns: int
     """For each repetition the longest kernel on the full number of elements, summed, in ns: one pass that reads all
-    operands costs no more."""
+    operands takes at most as long."""
     is_saved: bool
     """Whether autograd may keep the values between the operators for the backward pass."""
     start_ns: int
@@ -96,18 +97,18 @@ class Chains(msgspec.Struct, frozen=True):
     hidden_rows: int
     """Number of further chains that are not in `rows`."""
     device_ns: int
-    """Time of the kernels of all chains in ns, of hidden ones too."""
+    """Time of the kernels of all chains in ns, including hidden ones."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     if (reason := reasons.kernels(context)) is not None:
         return reason
     return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """Chains one after another, each as its kernels in order."""
+    """All chains one after another; each entry is a kernel, in the order of its chain."""
 
     event: I64
     """Row of each kernel in the device table."""
@@ -116,9 +117,9 @@ class _Found(msgspec.Struct, frozen=True):
     elements: I64
     """Elements of the largest tensor of each kernel's operator."""
     parent: I64
-    """Call of a module or function of autograd around it, or -1."""
+    """Call of a module, or function of autograd, around each kernel; -1 for none."""
     chain: I64
-    """Number of its chain, ascending from 0."""
+    """Number of the chain of each kernel, ascending from 0."""
 
     @property
     def first(self) -> I64:
@@ -126,7 +127,7 @@ class _Found(msgspec.Struct, frozen=True):
         return np.flatnonzero(np.append(True, self.chain[1:] != self.chain[:-1])[: len(self.chain)])
 
     def take(self, kept: Bool) -> _Found:
-        """Keep some of the kernels; the chains are numbered again."""
+        """Some of the kernels, with the chains renumbered."""
         chain = ranked(self.chain[kept])[1]
         return _Found(self.event[kept], self.node[kept], self.elements[kept], self.parent[kept], chain)
 
@@ -215,14 +216,14 @@ def _signatures(context: Context, found: _Found) -> I64:
     host = context.host
     operators = group(host.name[found.node], context.trace.host.shapes[host.row[found.node]])[1]
     place = np.arange(len(found.chain)) - found.first[found.chain]
-    with np.errstate(over="ignore"):  # a hash: products wrap around
+    with np.errstate(over="ignore"):  # a hash: overflow of the products is intended
         mixed = (operators + 1) * np.int64(-7046029254386353131) ^ (place + 1) * np.int64(-4417276706812531889)
         mixed = (mixed ^ (mixed >> 29)) * np.int64(-4658895280553007687)
     return np.unique(np.add.reduceat(mixed, found.first), return_inverse=True)[1].astype(np.int64)
 
 
 def _callers(context: Context, parent: I64) -> I64:
-    """Code of the class of the module, or of the name of the function, at each position; -1 for none."""
+    """For each position in the host tree, the code of the module's class or of the function's name; -1 for none."""
     return entries(context.once(class_codes)[context.host.name], parent, NO_PARENT)
 
 

@@ -1,8 +1,8 @@
-"""Which kernels communicate: those of collective libraries, and those that a program brings itself.
+"""Which kernels communicate: those of collective libraries, and a program's own.
 
-Serving engines reduce over the memory of their peers (vLLM's `cross_device_reduce`, PyTorch's symmetric memory), and
-exchange the tokens of experts without a library (DeepEP). The step breakdown does not know them (METRICS); everything
-else counts them as communication.
+Serving engines reduce directly over the memory of other GPUs (vLLM's `cross_device_reduce`, PyTorch's symmetric
+memory), and exchange the tokens of experts without a library (DeepEP). The step breakdown, which follows the
+TensorBoard plugin, does not count them; every other analysis counts them as communication.
 """
 
 from __future__ import annotations

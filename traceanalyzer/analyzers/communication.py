@@ -28,7 +28,7 @@ _NO_COLLECTIVES = Text(
 )
 
 HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
-"""How host events that carry a collective's name begin."""
+"""Prefixes of host events that are named after a collective."""
 
 
 class CollectiveRow(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     dtype: str | None
     """Element type of the message as recorded; null where it is not recorded."""
     message_bytes: int | None
-    """Size of one message in bytes: what a rank puts in, for `all_gather` what it gets out; null if unknown."""
+    """Size of one message in bytes: the input of a rank, for `all_gather` the output; null if unknown."""
     calls: int
     """Number of kernels."""
     total_ns: int
@@ -94,7 +94,7 @@ class StepCommunication(msgspec.Struct, frozen=True):
     """Communication within one step, over all devices."""
 
     name: str
-    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
+    """Number of the step in its mark; counted from 0 if the profiler marked no steps."""
     calls: int
     """Number of collective kernels that start in the step."""
     communication_ns: int
@@ -104,7 +104,7 @@ class StepCommunication(msgspec.Struct, frozen=True):
 
 
 class GpuLink(msgspec.Struct, frozen=True):
-    """What connects the GPUs of a machine of this kind, by the vendor's data sheet."""
+    """The link between the GPUs of a machine of this kind, by the vendor's data sheet."""
 
     name: str
     """`NVLink`, `PCIe` or `Infinity Fabric`."""
@@ -112,11 +112,11 @@ class GpuLink(msgspec.Struct, frozen=True):
     """Bandwidth of all links of one GPU in one direction, in 10^9 bytes per second. Between machines the network is
     the link, and slower."""
     source: str
-    """Document that has the figure."""
+    """Document with the figure."""
 
 
 class Communication(msgspec.Struct, frozen=True):
-    """What collectives cost on devices; kernels count that start in the chosen steps, or all."""
+    """Cost of collectives on devices. Only kernels that start in the chosen steps count, or all without a choice."""
 
     rows: tuple[CollectiveRow, ...]
     """Collective kernels by operation, group, type and message size, the most time first."""
@@ -130,11 +130,11 @@ class Communication(msgspec.Struct, frozen=True):
     """Number of collective kernels whose message size is unknown: no metadata (torch before 2.2), or a type without a
     known size."""
     link: GpuLink | None = None
-    """What connects the GPUs within a machine; null where it is unknown for these devices, or they differ."""
+    """The link between the GPUs of a machine; null if it is unknown for these devices, or the devices differ."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     return None if context.once(kernels_of_collectives).any() else _NO_COLLECTIVES()
 
 
@@ -160,7 +160,7 @@ def _link(context: Context) -> GpuLink | None:
 
 
 def kernels_of_collectives(context: Context) -> Bool:
-    """Which device events are collective kernels and start in the chosen steps, or anywhere."""
+    """Which device events are collective kernels that start in the chosen steps (anywhere without a choice)."""
     device = context.trace.device
     found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
     return found
@@ -229,15 +229,15 @@ def _order(row: CollectiveRow) -> tuple[object, ...]:
 
 
 def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
-    """For each kernel, the row of its collective (0: none) and the code of the host name that tells it (-1: none).
+    """For each kernel, the row of its collective (0: none) and the code of the host name that names it (-1: none).
 
-    The kernel's own metadata come first, then those of the innermost host event around its launch that has any.
+    The kernel's own metadata have priority over those of the innermost host event around its launch that has any.
     """
     trace, host = context.trace, context.host
     tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
     described = trace.device.collective[kernels].astype(np.int64)
     node = context.links.device_node()[kernels]
-    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # these rows are of the other table
     own = entries(trace.host.collective, row, 0)
     described_by = entries(host.tree.nearest(own > 0), node, NO_PARENT)
     named_by = entries(host.tree.nearest(tells[host.name]), node, NO_PARENT)

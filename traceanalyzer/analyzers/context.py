@@ -1,4 +1,4 @@
-"""What several analyzers need of a trace, computed once and on demand."""
+"""Data that several analyzers need, computed once and on demand."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class Repetitions(msgspec.Struct, frozen=True):
-    """How often calls count whose work was replayed by graphs; shape of each array: (rows of the table,)."""
+    """How often each call counts whose work graphs replayed; shape of each array: (rows of the table,)."""
 
     host: I64
     frames: I64
 
 
 class Context:
-    """A trace with its call trees, links and steps, the choice of steps, and what the device can do."""
+    """A trace with its call trees, links, steps, choice of steps, and the peak rates of the device."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Context:
         return cast("T", self._computed[compute])
 
     def release(self, *computed: Callable[[Context], Any]) -> None:
-        """Forget results of `once` that take much memory and that nobody needs any more."""
+        """Free results of `once` that take much memory and are no longer needed."""
         for compute in computed:
             self._computed.pop(compute, None)
 
@@ -63,7 +63,7 @@ class Context:
         return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])
 
     def calls_of(self, nodes: I64) -> I64:
-        """How many calls each node of the host tree stands for: one, but for what graphs replayed."""
+        """How many calls each node of the host tree stands for: one, except for calls that graphs replayed."""
         if self._repetitions is None:
             return np.ones(len(nodes), np.int64)
         row, is_module = self.host.row[nodes], self.host.kind[nodes] == host_tree.NodeKind.MODULE
@@ -78,12 +78,12 @@ class Context:
 
     @property
     def scope(self) -> tuple[int, int] | None:
-        """The time of the chosen steps; None where none were chosen."""
+        """The time of the chosen steps; None without a choice."""
         return self._chosen.window if self._chosen else None
 
     @cached_property
     def kind(self) -> U8:
-        """What each row of the host table is: operator, step, loader, and so on."""
+        """The kind of each row of the host table: operator, step, loader, and so on."""
         return host_tree.kinds(self.trace)
 
     @cached_property
@@ -103,5 +103,5 @@ class Context:
 
     @cached_property
     def inferred_steps(self) -> Steps | None:
-        """Steps that annotations suggest, where the profiler marked none."""
+        """Steps inferred from annotations, if the profiler marked none."""
         return None if self.steps.found_by == "ProfilerStep" else infer(self.trace, self.kind, self.links)

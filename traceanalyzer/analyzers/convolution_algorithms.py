@@ -53,10 +53,10 @@ class ConvolutionChoice(msgspec.Struct, frozen=True):
     input_shapes: str
     """Input shapes of the operator as recorded, as JSON."""
     algorithms: tuple[Algorithm, ...]
-    """The sets of kernels that were seen for these inputs, at least two, the cheapest call first."""
+    """The sets of kernels that were launched for these inputs, at least two, the cheapest per call first."""
     saving_ns: float
-    """Device time in ns that all calls together would save at the price of the cheapest algorithm that was seen at
-    least twice; 0 if none was."""
+    """Device time in ns that all calls together would save with the cheapest algorithm that was seen at least twice; 0
+    if there is none."""
 
 
 class ConvolutionAlgorithms(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class ConvolutionAlgorithms(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     nodes, _ = context.once(_kernels)
     if not len(nodes):
         return reasons.NO_CONVOLUTIONS()
@@ -90,7 +90,7 @@ def analyze(context: Context) -> ConvolutionAlgorithms:
     found: defaultdict[int, list[tuple[Algorithm, int]]] = defaultdict(list)
     figures = zip(count_by(ways, len(first)).tolist(), sum_by(ways, time, len(first)).tolist(), strict=True)
     for position, (count, total) in zip(first.tolist(), figures, strict=True):
-        if inputs[3][position] > 0:  # else stride and padding are not known to be equal
+        if inputs[3][position] > 0:  # without them, stride and padding may differ
             own = kernels[call == position]
             longest = own[np.argmax(device.dur_ns[own])]
             algorithm = Algorithm(trace.names[int(device.name[longest])], count, total)
@@ -117,7 +117,8 @@ def _kernels(context: Context) -> tuple[I64, I64]:
 def _signature(call: I64, kernel: I64, count: int) -> I64:
     """For each call, a number that is equal for calls with the same kernels, in any order.
 
-    The sum of a pseudo-random number of 64 bits per kernel (Vigna's SplitMix64): others are equal by chance only.
+    The sum of a pseudo-random number of 64 bits per kernel (Vigna's SplitMix64): different sets are equal only by
+    chance.
     """
     mixed = kernel.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,8 +1,8 @@
 """Which convolutions does a batch norm follow, do they have a bias, and what do both cost?
 
-A batch norm subtracts the mean of each channel, so a bias right before it has no effect; and in inference it is a
-scale and a shift, which the convolution's own weights can hold. Calls are matched by what follows what on the host:
-the first operator after a convolution decides (updating the counter of batches, which training does, is skipped).
+A batch norm subtracts the mean of each channel, so a bias right before it has no effect; and in inference it is a scale
+and a shift, which can be folded into the convolution's weights. Calls are matched by their order on the host: the first
+operator after a convolution decides (the update of the counter of batches in training is skipped).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NormedConvolution(msgspec.Struct, frozen=True):
     calls: int
     """Number of calls of the convolution that a batch norm follows."""
     bias_ns: int
-    """Device time in ns of adding the bias in kernels of its own."""
+    """Device time in ns of adding the bias in separate kernels."""
     norm_ns: int
     """Device time in ns of the batch norms that follow."""
 
@@ -66,9 +66,9 @@ class ConvolutionNorms(msgspec.Struct, frozen=True):
     """Number of calls that a batch norm follows and that have a bias, by the recorded shapes or by a kernel that adds
     it."""
     bias_ns: int
-    """Device time in ns of adding the biases of convolutions that a batch norm follows, in kernels of their own."""
+    """Device time in ns of adding the biases of convolutions that a batch norm follows, in separate kernels."""
     bias_gradient_ns: int
-    """Device time in ns of computing the gradients of these biases, estimated as their part of all such sums."""
+    """Device time in ns of computing the gradients of these biases, estimated as their share of all such sums."""
     norm_ns: int
     """Device time in ns of the batch norms that follow a convolution."""
     trains: bool | None
@@ -78,7 +78,7 @@ class ConvolutionNorms(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     named = context.trace.names.where(_is_convolution)
     found = named[context.host.name]
     return None if (context.once(node_times).device_total_ns[found] > 0).any() else reasons.NO_CONVOLUTIONS()
@@ -128,21 +128,21 @@ def _named(context: Context, pattern: re.Pattern[str]) -> Bool:
 
 @cache
 def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    """Whether an expression finds something: one function for each, so that names are asked once."""
+    """A function that searches a name with an expression; one function per expression, so that results are cached."""
     return lambda name: pattern.search(name) is not None
 
 
 def _outermost(context: Context, pattern: re.Pattern[str]) -> Bool:
-    """Nodes whose names match and that lie in no other such node."""
+    """Nodes whose names match and that are not inside another such node."""
     tree, found = context.host.tree, _named(context, pattern)
-    opened: I64 = np.cumsum(found) - found  # matching nodes before each one, of which some have ended
+    opened: I64 = np.cumsum(found) - found  # number of matching nodes before each node; some of them have ended
     closed = np.cumsum(np.bincount(tree.after[found], minlength=len(tree) + 1))[: len(tree)]
     outermost: Bool = found & (opened == closed)
     return outermost
 
 
 def _follower(context: Context, nodes: I64) -> I64:
-    """The node that comes after each and everything in it on its thread, -1 for none; modules are looked into."""
+    """The next node on the thread after each node and its descendants, -1 for none; modules themselves are skipped."""
     host, tree = context.host, context.host.tree
     plain = np.append(np.where(host.kind != NodeKind.MODULE, np.arange(len(tree)), len(tree)), len(tree))
     following = np.minimum.accumulate(plain[::-1])[::-1]

@@ -1,4 +1,4 @@
-"""What is copied and filled, how fast, and what of it does the host or the device wait for?"""
+"""What is copied and filled, how fast, and which copies do the host or the device wait for?"""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Copy(msgspec.Struct, frozen=True):
     """Direction of the copy (`HtoD`, `DtoH`, `DtoD`, `PtoP`, ...), `Memset` for a fill, or `unknown` where the name
     does not show it."""
     host_memory: str | None
-    """Memory on the side of the host: `pageable` or `pinned`; null if the trace does not show it (ROCm), or the host's
-    memory takes no part."""
+    """Memory on the side of the host: `pageable` or `pinned`; null if the trace does not show it (ROCm), or the copy
+    does not involve host memory."""
     calls: int
     """Number of copies or fills."""
     small_calls: int
-    """Number of copies of less than 64 KiB; copies of unknown size are not among them."""
+    """Number of copies of less than 64 KiB, without copies of unknown size."""
     bytes: int | None
     """Bytes of all copies whose size is recorded; null where no size was recorded."""
     time_ns: int
@@ -47,12 +47,12 @@ class Copy(msgspec.Struct, frozen=True):
     unlinked_calls: int
     """Number of copies whose launch is not in the trace."""
     blocking_calls: int | None
-    """Number of copies whose call held the host until the copy had ended; null where no launch is in the trace."""
+    """Number of copies whose call blocked the host until the copy had ended; null where no launch is in the trace."""
     blocking_ns: int | None
     """Duration of these blocking calls on the host, in ns; null where no launch is in the trace."""
     synchronized_calls: int | None
-    """Number of other copies directly after whose call the thread synchronizes; null where no launch is in the
-    trace."""
+    """Number of other copies whose call is directly followed by a synchronization on the same thread; null where no
+    launch is in the trace."""
     synchronized_ns: int | None
     """Duration of these synchronizations in ns; null where no launch is in the trace."""
     avoidable_ns: int | None
@@ -80,7 +80,7 @@ class Copies(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say about copies, or None."""
+    """The reason why copies cannot be analyzed, or None."""
     return None if _is_transfer(context).any() else _NO_COPIES()
 
 
@@ -177,7 +177,7 @@ def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]
 
 
 def _avoidable(context: Context, wait: I64) -> I64:
-    """For each call that waits for a copy, what is saved without the wait; 0 for no call (-1)."""
+    """For each call that waits for a copy, the time in ns saved without the wait; 0 for no call (-1)."""
     costs, found = context.once(synchronizations.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
     if costs is not None:
         found[context.once(host_activity.waits).row] = costs[:, synchronizations.AVOIDABLE]
@@ -185,9 +185,9 @@ def _avoidable(context: Context, wait: I64) -> I64:
 
 
 def _synchronization_after(context: Context, launch: I64) -> I64:
-    """For each launch, the synchronization that is its thread's next call; -1 where that is something else."""
+    """For each launch, the synchronization if that is the next call on its thread; otherwise -1."""
     launches = context.trace.launches
-    order = stable_order(launches.thread)  # then by start: rows are
+    order = stable_order(launches.thread)  # then by start, because rows are in that order
     following = np.full(len(launches) + 1, NO_PARENT, np.int64)
     same = launches.thread[order[1:]] == launches.thread[order[:-1]]
     following[order[:-1][same]] = order[1:][same]

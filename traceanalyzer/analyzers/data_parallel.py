@@ -1,7 +1,7 @@
 """What does `nn.DataParallel` cost: the walk over the parameters, scattering, replicating, gathering?
 
-By the range `DataParallel.forward`; where only Python frames were recorded, by those of the wrapper.
-`DistributedDataParallel.forward` is another wrapper.
+Calls are found by the range `DataParallel.forward` or, if only Python frames were recorded, by the frames of the
+wrapper. `DistributedDataParallel.forward` is another wrapper.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Distribution(msgspec.Struct, frozen=True):
     name: str
     """Name of the range or operator that scatters, replicates or gathers, as recorded."""
     calls: int
-    """Number of calls that lie in no other such call."""
+    """Number of calls that are not inside another such call."""
     host_ns: int
     """Duration of the calls on the host, in ns."""
     device_ns: int
@@ -52,7 +52,7 @@ class DataParallel(msgspec.Struct, frozen=True):
     own_host_ns: int
     """Duration of the calls without the time from the first to the last operator of the wrapped module, in ns."""
     exposed: tuple[IdleTime, ...]
-    """How much earlier the device could have gone on without the wrapper's own time, by cause of its idle time."""
+    """How much earlier the device could have continued without the wrapper's own time, by cause of its idle time."""
     devices: tuple[int, ...]
     """Numbers of the devices on which kernels were launched during the calls."""
     is_marked: bool
@@ -60,11 +60,11 @@ class DataParallel(msgspec.Struct, frozen=True):
     distribution: tuple[Distribution, ...]
     """Scattering, replicating and gathering in the forward and backward pass, the most host time first."""
     start_ns: int | None
-    """Start of the longest call in ns since the first event; null where there is no call."""
+    """Start of the longest call in ns since the first event; null without calls."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why it is unknown whether there is such a wrapper, or None."""
+    """The reason why such a wrapper could not be found, or None."""
     return None if len(context.trace.host) or len(context.trace.frames) else _NO_HOST()
 
 
@@ -89,7 +89,7 @@ def analyze(context: Context) -> DataParallel:
 
 
 def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
-    """The table and rows of the calls: ranges, or the outermost frames where there is no range."""
+    """The table and rows of the calls: ranges or, without ranges, the outermost frames."""
     trace = context.trace
     rows = np.flatnonzero(trace.host.name == trace.names.code(_RANGE))
     rows = rows[context.in_scope(trace.host.start_ns[rows])]

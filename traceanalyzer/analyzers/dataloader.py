@@ -1,7 +1,7 @@
 """How long does the program wait for each batch, who prepares it, and which waits stand out?
 
 A wait is one call of a loader's `__next__` (`enumerate(DataLoader)#<iterator>.__next__` and the like); the iterator's
-name says whether batches are prepared in the program's own process. Waits within a wait count once.
+name shows whether batches are prepared in the program's own process. Nested waits count once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_LOADER = Text(
 _SHOWN = 5
 
 LOADERS = 200
-"""Loaders that are described, those that are waited for longest (own choice: each epoch may make one)."""
+"""Greatest number of loaders in the result, those with the longest waits (own choice: each epoch may create one)."""
 
 
 class LongWait(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class LongWait(msgspec.Struct, frozen=True):
     step: str | None
     """Number of the step in which the wait starts; null between steps."""
     is_first: bool
-    """Whether it is the loader's first wait that counts."""
+    """Whether it is the first counted wait of the loader."""
 
 
 class Loader(msgspec.Struct, frozen=True):
@@ -67,9 +67,9 @@ class Loader(msgspec.Struct, frozen=True):
     first_ns: int
     """Duration of the first wait in ns."""
     first_excess_ns: float
-    """Part of the first wait in which no device works, in ns, but at most what it takes beyond the median."""
+    """Part of the first wait in which no device works, in ns, but at most its excess over the median."""
     excess_ns: float
-    """Exposed time in ns of the waits that take more than five times the median, of each at most what it takes beyond
+    """Exposed time in ns of the waits that take more than five times the median, for each wait at most its excess over
     the median; the first wait does not count."""
     long_calls: int
     """Number of waits that take more than five times the median, without the first wait."""
@@ -79,8 +79,8 @@ class Loader(msgspec.Struct, frozen=True):
     """Part of all waits in ns in which the waiting process itself waits: for a clock, a file, a network or another
     process; null without Python frames."""
     made_by: str | None = None
-    """Library that makes the loader, such as `transformers.pipeline`, by the Python frames around the first wait; null
-    where the program makes it, or nothing tells."""
+    """Library that creates the loader, such as `transformers.pipeline`, by the Python frames around the first wait;
+    null if the program creates it or the frames do not show it."""
 
 
 class DataLoader(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ LONG = 5
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say about loaders, or None."""
+    """The reason why loaders cannot be analyzed, or None."""
     return None if (context.kind == NodeKind.DATALOADER).any() else _NO_LOADER()
 
 
@@ -170,7 +170,7 @@ def _asleep(context: Context, waits: I64) -> int | None:
 
 
 def _maker(context: Context, wait: int) -> str | None:
-    """The innermost library around a wait that makes loaders."""
+    """The innermost library that creates loaders, around a wait."""
     lines, waits = context.once(own_line_tree), context.host.tree
     if not len(lines.tree):
         return None

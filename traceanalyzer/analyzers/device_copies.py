@@ -1,7 +1,8 @@
-"""Which copies are made within the memory of a device, or of the host, and what asks for them?
+"""Which copies are made within the memory of a device, or of the host, and which operators cause them?
 
-`aten::copy_` does the work; `contiguous`, `clone`, `reshape`, `repeat` or `to` around it asked for it. Copies
-between memories are another question (`copies`), and so are those of optimizers, of gradient buckets and of the loader.
+`aten::copy_` does the work; `contiguous`, `clone`, `reshape`, `repeat` or `to` around it caused it. Copies between
+memories belong to another analysis (`copies`). Copies of optimizers, of gradient buckets and of the loader are left
+out.
 """
 
 from __future__ import annotations
@@ -33,23 +34,24 @@ _ASKING = words(
 )
 """Operators that copy on behalf of their caller."""
 _FOREIGN = re.compile(r"AccumulateGrad|torch\.distributed|c10d|[Rr]educer|DistributedDataParallel|fsdp", re.IGNORECASE)
-"""Ranges in which copies serve the exchange or the collection of gradients."""
+"""Ranges in which copies are part of exchanging or collecting gradients."""
 _BEFORE_NS = 20_000
-"""Time before a call that counts as making it (own choice: Python calls a module and an operator in 5 to 15 us)."""
+"""Greatest time before a call that counts as part of the call (own choice: Python calls a module and an operator in 5
+to 15 us)."""
 _OF_COPIES = ("ToCopyBackward0", "ToCopyBackward", "CloneBackward0", "CopyBackwards")
 """Functions of autograd that only copy."""
 _SHOWN = 60
-"""Rows in the result (own choice: a model has fewer places that copy and matter)."""
+"""Rows in the result (own choice: a model has fewer places with relevant copies)."""
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """All copies of tensors of one shape and type that the same operator asked for in the same class of modules."""
+    """All copies of tensors of one shape and type that the same operator caused in the same class of modules."""
 
     operator: str
-    """Name of the outermost operator that only copies, such as `aten::contiguous`; `aten::copy_` where nothing around
-    it asked for the copy."""
+    """Name of the outermost operator that only copies, such as `aten::contiguous`; `aten::copy_` if no operator around
+    it only copies."""
     caller: str | None
-    """Operator or class of modules that called it; null where a step or nothing did."""
+    """Operator or class of modules that called it; null if it was called in a step or outside of everything."""
     input_shapes: str
     """Input shapes of `aten::copy_` as recorded, as JSON; empty where shapes were not recorded."""
     to_type: str | None
@@ -57,7 +59,7 @@ class Conversion(msgspec.Struct, frozen=True):
     from_type: str | None
     """Element type of the tensor that was copied; null where types were not recorded."""
     is_backward: bool
-    """Whether the autograd engine called it."""
+    """Whether the autograd engine made the call."""
     on_device: bool
     """True for a copy in the memory of a device, false for one in the memory of the host."""
     calls: int
@@ -87,17 +89,17 @@ class Conversions(msgspec.Struct, frozen=True):
     device_copies: int = 0
     """Number of all copies within a device's memory (`Memcpy DtoD`), whatever made them."""
     device_copies_here: int = 0
-    """Number of these that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy
+    """Number of these copies that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy
     without it."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of copies, or None."""
+    """The reason why copies cannot be analyzed, or None."""
     return reasons.operators(context)
 
 
 def analyze(context: Context) -> Conversions:
-    """Group the copies by who asked for them, of what shape and type."""
+    """Group the copies by the operator that caused them, shape and type."""
     nodes = _copies(context)
     within = _within_device(context, nodes)
     if not len(nodes):
@@ -179,7 +181,7 @@ def _asking(context: Context, nodes: I64) -> I64:
 
 
 def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
-    """Asking operator, caller, shapes, types, whether in backward, whether on a device."""
+    """Operator that caused the copy, its caller, shapes, types, whether in backward, whether on a device."""
     host, table = context.host, context.trace.host
     caller = host.tree.parent[asking].astype(np.int64)
     plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
@@ -212,7 +214,7 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
 
 
 def _made_ns(context: Context, asking: I64) -> I64:
-    """Per call: its duration with what is only there to make it."""
+    """For each call, its duration with the time that is only spent to make the call."""
     tree = context.host.tree
     evaluation = context.once(owners).evaluation[asking]
     converts = context.trace.names.where(lambda name: name.endswith(_OF_COPIES))[context.host.name]

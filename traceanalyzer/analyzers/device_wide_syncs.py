@@ -1,7 +1,7 @@
 """Where does the program, in the middle of a step, wait until a whole device is done?
 
-Only waits with a launch before and after them in the same step count: those at the ends of steps time a benchmark,
-and the profiler itself waits for the device where a recording begins and ends.
+Only waits with a launch before and after them in the same step count: waits at the ends of steps are usually for
+timing, and the profiler itself waits for the device where a recording begins and ends.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class DeviceSync(msgspec.Struct, frozen=True):
     waiting_ns: int
     """Duration of all waits in ns."""
     avoidable_ns: int | None
-    """Time in ns that is saved without the waits: for each the lesser of the wait and of the gap in the work of the
+    """Time in ns that is saved without the waits: for each the smaller of the wait and of the gap in the work of the
     device after it; null without device activity."""
     longest_start_ns: int
     """Start of the longest wait in ns since the first event."""
     longest_step: str | None
     """Number of the step with the longest wait; null between steps."""
     owner: str | None = None
-    """The part of the program that the waits belong to, as in the analysis `synchronizations`; null where only
-    operators and calls were recorded."""
+    """The part of the program that makes the waits, as in the analysis `synchronizations`; null if only operators and
+    calls were recorded."""
 
 
 class DeviceSyncs(msgspec.Struct, frozen=True):
@@ -55,12 +55,12 @@ class DeviceSyncs(msgspec.Struct, frozen=True):
 
 
 def is_device_wide(name: str) -> bool:
-    """Whether a call returns only when everything on a device is done."""
+    """Whether a call returns only when all work on a device is done."""
     return _DEVICE_WIDE.search(name) is not None
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return synchronizations.missing(context)
 
 
@@ -103,7 +103,7 @@ def analyze(context: Context) -> DeviceSyncs:
 
 def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
     """Which waits have a launch before and after them in their step."""
-    launched = context.trace.launches.start_ns[context.links.calls]  # ascending, as the rows of the table are
+    launched = context.trace.launches.start_ns[context.links.calls]  # ascending, like the rows of the table
     step_start, step_end = _host_steps(context)
     step = np.searchsorted(step_start, start, side="right") - 1
     begins, ends = entries(step_start, step, 0), entries(step_end, step, 0)
@@ -114,7 +114,7 @@ def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
 
 
 def _host_steps(context: Context) -> tuple[I64, I64]:
-    """Starts and ends of the marked steps on the host, where there are any: a step of a device begins later."""
+    """Starts and ends of the marked steps on the host, if there are any; a step on the device begins later."""
     host, marked = context.trace.host, context.kind == NodeKind.STEP
     if not marked.any():
         return context.steps.start_ns, context.steps.end_ns

@@ -32,8 +32,8 @@ class DeviceUse(msgspec.Struct, frozen=True):
     idle_share: float
     """Share of the window (0 to 1) in which nothing ran on the device."""
     est_sm_efficiency: float | None
-    """Estimated share of the multiprocessors (0 to 1) that had a block, over the window; null where the trace has no
-    blocks per SM."""
+    """Estimated share of the multiprocessors (0 to 1) that had a block, over the window; null if the trace does not
+    have blocks per SM."""
     est_achieved_occupancy: float | None
     """Mean of the estimated occupancy of the kernels (0 to 1), weighted by their time in the window; null where the
     trace has no figure."""
@@ -94,14 +94,14 @@ def _sm_efficiency(start: I64, end: I64, blocks: F64, window: tuple[int, int]) -
     change = np.concatenate((blocks[rows], -blocks[rows]))
     order = np.argsort(times, kind="stable")
     load = np.cumsum(change[order])[:-1]
-    load[load < 1e-9] = 0  # what rounding leaves after the last kernel ended
+    load[load < 1e-9] = 0  # remove rounding errors after the end of the last kernel
     return float((np.minimum(load, 1) * np.diff(times[order])).sum()) / (window[1] - window[0])
 
 
 def _mean(values: F64, weights: I64) -> float | None:
     known = ~np.isnan(values)
     weight = int(weights[known].sum())
-    with np.errstate(over="ignore"):  # a damaged file may say anything
+    with np.errstate(over="ignore"):  # a damaged file may contain any value
         total = float((values[known] * weights[known]).sum())
     return total / weight if weight and math.isfinite(total) else None
 

@@ -45,7 +45,7 @@ class HostCollectives(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of them, or None."""
+    """The reason why collectives cannot be analyzed, or None."""
     has_kernels = context.once(recorded_collectives.of_libraries).any()
     return None if not has_kernels and context.once(recorded_collectives.host_ranges).any() else _NONE()
 

@@ -75,7 +75,7 @@ class HostOrigins(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(_copies(context)) else _NO_COPIES()
 
 

@@ -75,7 +75,7 @@ class HostPauses(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     if len(context.trace.device) or len(context.trace.accelerator):
         return _HAS_DEVICE()
     return None if len(context.once(_pauses).start) else _NO_PAUSE()

@@ -1,7 +1,8 @@
 """What kind of work does the GPU do: matrix products, convolutions, copies, ...?
 
-Kernels are sorted into classes by their names (`knowledge.kernel_patterns`), but for those that the trace describes as
-collectives. A name that no pattern explains is `other`, and its time is reported, so that the shares can be judged.
+Kernels are classified by their names (`knowledge.kernel_patterns`), except those that the trace describes as
+collectives. A name that no pattern matches is `other`; the time of such kernels is reported, so that the shares can be
+judged.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class KernelClasses(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     return reasons.kernels(context)
 
 

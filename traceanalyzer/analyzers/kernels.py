@@ -164,7 +164,7 @@ def _sources(context: Context, kernels: DeviceEvents, groups: I64, count: int) -
 
 
 def _graph_nodes(kernels: DeviceEvents, groups: I64, count: int) -> list[int | None]:
-    """How many nodes of graphs run each group of kernels; None for those that no node is known of."""
+    """How many nodes of graphs run each group of kernels; None for groups without a known node."""
     known = np.flatnonzero(kernels.graph_node != UNKNOWN)
     first, _ = group(groups[known], kernels.graph[known], kernels.graph_node[known])
     return [number or None for number in count_by(groups[known[first]], count).tolist()]
@@ -243,7 +243,7 @@ def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | No
     """Means weighted by duration over the rows that have a value; None for groups without any."""
     known = ~np.isnan(values)
     weight = np.bincount(groups[known], weights=dur[known], minlength=count)
-    with np.errstate(over="ignore"):  # a damaged file may say anything
+    with np.errstate(over="ignore"):  # a damaged file may contain any value
         summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)
     pairs = zip(summed.tolist(), weight.tolist(), strict=True)
     return [s / w if w and math.isfinite(s) else None for s, w in pairs]

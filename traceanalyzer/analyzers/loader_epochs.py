@@ -60,7 +60,7 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of epochs, or None."""
+    """The reason why epochs cannot be analyzed, or None."""
     return None if len(context.once(_turns)[0]) else _NONE()
 
 

@@ -26,10 +26,10 @@ class Room(msgspec.Struct, frozen=True):
     cores: int | None
     """Hardware threads that the program may use; None if unknown."""
     busy: int
-    """Of them, those that the program keeps busy."""
+    """Number of these cores that the program keeps busy."""
     is_free: bool
-    """Whether a worker has a core of its own. Two hardware threads of one core share its units, so half of them count.
-    Without a figure: a program on a GPU leaves cores free, one on the CPU uses all of them."""
+    """Whether there is a free core for a worker. Two hardware threads of one core share its units, so half of them
+    count. Without a figure: a program on a GPU leaves cores free, one on the CPU uses all of them."""
 
 
 def room(host: Host | None, *, is_on_host: bool) -> Room:
@@ -47,7 +47,7 @@ def room(host: Host | None, *, is_on_host: bool) -> Room:
 
 
 def asleep_share(loaders: Sequence[Loader]) -> float:
-    """Share of the waits in which the process itself only waits, as far as stacks tell."""
+    """Share of the waits in which the process itself only waits, as far as stacks show it."""
     known = [loader for loader in loaders if loader.asleep_ns is not None]
     total = sum(loader.total_ns for loader in known)
     return sum(loader.asleep_ns or 0 for loader in known) / total if total else 0.0

@@ -38,19 +38,20 @@ class NanChecks(msgspec.Struct, frozen=True):
     functions: int
     """Functions of the backward pass that were evaluated, without those that add to gradients of parameters."""
     checked: int
-    """Those of them in whose results autograd looked for NaN."""
+    """Number of these functions whose results autograd checked for NaN."""
     checks_ns: int
     """Time from the first such check of each function to the end of its evaluation."""
     stacks: int
     """Functions that the forward pass added to the graph."""
     stacks_ns: int
-    """Time for which the operators that added them did nothing before their work, beyond what other operators take."""
+    """Time between the start and the work of operators that extend the graph, beyond the usual time of other
+    operators."""
     start_ns: int
     """Start of the first check in ns since the first event."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of anomaly mode, or None."""
+    """The reason why anomaly mode cannot be analyzed, or None."""
     return None if len(context.once(_checks).evaluation) else _NO_CHECKS()
 
 

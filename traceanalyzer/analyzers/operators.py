@@ -1,8 +1,7 @@
 """Which operators cost most, and with which input shapes?
 
-Self time is what is left of an operator without the operators that it calls; host self time also without
-the runtime calls that it makes. Device time is the duration of what its runtime calls put on the device,
-each counted in full, without regard to overlap.
+Self time is the time of an operator without the operators that it calls; host self time is also without its runtime
+calls. Device time is the duration of the events that its runtime calls launched, each in full, even if they overlap.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Optimizers(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of optimizers, or None."""
+    """The reason why optimizers cannot be analyzed, or None."""
     return None if len(context.once(ranges)) else _NO_OPTIMIZERS()
 
 

@@ -46,7 +46,8 @@ class Line(msgspec.Struct, frozen=True):
     """Device time in ns of what autograd launched, while no line ran, for operators that were called while the function
     was the innermost one, each in full; null in reports of versions that did not know it."""
     backward_device_total_ns: int | None = None
-    """The same for operators that were called anywhere within its calls; each launch counts once."""
+    """As `backward_device_self_ns`, for operators that were called anywhere within its calls; each launch counts
+    once."""
 
 
 class PythonLines(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ class LineTree(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of lines, or None."""
+    """The reason why Python lines cannot be analyzed, or None."""
     return None if len(context.once(line_tree).tree) else _NO_FRAMES()
 
 
@@ -122,7 +123,7 @@ def analyze(context: Context) -> PythonLines:
 
 
 def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int]:
-    """The rows, device time of all, and the part of it that the rows have."""
+    """The rows, the device time of all launches, and the part of it in the rows."""
     tree, size = lines.tree, len(lines.tree)
     start, end, touches = _clipped(context, tree)
     host_total = end - start
@@ -182,9 +183,10 @@ def _clipped(context: Context, tree: Tree) -> tuple[I64, I64, Bool]:
 
 
 def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64], tuple[I64, I64]]:
-    """Device time of all, and what lines have of it in the forward and in the backward pass.
+    """Device time of all launches, and the part that lines launched in the forward and in the backward pass.
 
-    What was launched in the chosen steps counts, and what ran in them if its launch is not in the trace.
+    Events that were launched in the chosen steps count, and events that ran in them if their launch is not in the
+    trace.
 
     Returns:
         The sum in ns; position of the frame and duration in ns of each event that a line launched; the same of each

@@ -24,7 +24,7 @@ _UNATTRIBUTED = 0.05
 """Share of kernel time without an operator that is worth a warning (own choice: below, no ranking changes)."""
 
 _OPAQUE = 0.2
-"""Share of kernels that graphs launched from which on operators say little of the device."""
+"""Share of kernels launched by graphs, from which on operators explain little of the device time."""
 
 _FEW_STEPS = 3
 """Steps below which a mean says little."""
@@ -85,7 +85,7 @@ def _unmarked(context: Context) -> Loss:
 
 
 def _typical(context: Context) -> Iterator[Loss]:
-    """What the typical step leaves out."""
+    """Steps that the typical step leaves out."""
     if earlier := unrecorded_work.longest_ns(context):
         yield Loss("q-unrecorded-work", 1, {"time": earlier})
     if removed := holes(context).length:
@@ -128,7 +128,7 @@ def _recording(context: Context) -> Iterator[Loss]:
 
 
 def _crowds(context: Context) -> Iterator[Loss]:
-    """What there is so much of that a report describes only the first."""
+    """Things so numerous that a report describes only the first of them."""
     loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
     if loaders > dataloader.LOADERS:
         yield Loss("q-many-loaders", loaders, {"described": dataloader.LOADERS})

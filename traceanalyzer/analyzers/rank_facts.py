@@ -1,7 +1,8 @@
-"""What must be known of one rank to compare it with the others of its run?
+"""Which facts about one rank are needed to compare it with the other ranks of its run?
 
-Steps and collectives as columns, few enough to lie in every saved report, so that ranks can be joined (`ranks`) without
-their traces. Collectives are kernels; where a trace has none, host ranges of libraries that work on the CPU (`gloo:`).
+Steps and collectives as columns, small enough for every saved report, so that ranks can be joined (`ranks`) without
+their traces. Collectives are kernels or, in a trace without any, host ranges of libraries that work on the CPU
+(`gloo:`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers import communication, rank_work, recorded_collectives, resources
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.rank_work import Work
+from traceanalyzer.analyzers.rank_work import RankWork
 from traceanalyzer.analyzers.recorded_collectives import RecordedCollectives
 from traceanalyzer.analyzers.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.analyzers.resources import StepResources
@@ -94,7 +95,7 @@ class RankCollectives(msgspec.Struct, frozen=True):
     """Collectives of the rank as columns, one entry per collective in the order in which they were called."""
 
     kind: tuple[int, ...]
-    """Position in `kinds` of what the collective is."""
+    """Position in `kinds` of the kind of each collective."""
     sequence: tuple[int | None, ...]
     """Number of the operation within its group, the same on all ranks; null where it is not recorded."""
     step: tuple[int | None, ...]
@@ -120,7 +121,7 @@ class RankCollectives(msgspec.Struct, frozen=True):
 
 
 class RankFacts(msgspec.Struct, frozen=True):
-    """What must be known of one rank to compare it with the others of its run."""
+    """Facts about one rank that a comparison with the other ranks of its run needs."""
 
     clock_ns: int | None
     """Time of the first event in ns since 1970, by the clock of the rank's host; null if the file does not show it."""
@@ -141,7 +142,7 @@ class RankFacts(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     if context.trace.info.rank is not None or context.once(recorded_collectives.of_libraries).any():
         return None
     return None if context.once(recorded_collectives.host_ranges).any() else _ALONE()
@@ -182,7 +183,7 @@ def analyze(context: Context) -> RankFacts:
     )
 
 
-def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> Work:
+def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> RankWork:
     """Own work around the collectives."""
     start = np.array(steps.start_ns, np.int64)
     events = rank_work.events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))

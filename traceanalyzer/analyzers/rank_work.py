@@ -18,7 +18,7 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 
 
-class Events(msgspec.Struct, frozen=True):
+class RankEvents(msgspec.Struct, frozen=True):
     """Starts and ends of collectives, and ends of steps, by step and time; times are ns since the first event."""
 
     row: I64
@@ -31,7 +31,7 @@ class Events(msgspec.Struct, frozen=True):
     time_ns: I64
 
 
-class Work(msgspec.Struct, frozen=True):
+class RankWork(msgspec.Struct, frozen=True):
     """Own work between the events, in ns: columns by collective, and by step what follows its last collective."""
 
     before: tuple[I64, I64, I64]
@@ -42,7 +42,7 @@ class Work(msgspec.Struct, frozen=True):
     """Before the end of each step, as `before`."""
 
 
-def events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64) -> Events:
+def events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64) -> RankEvents:
     """Put starts and ends in order, within the bounds of their steps.
 
     Args:
@@ -64,10 +64,10 @@ def events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64) -> E
     where, time = where[order], time[order]
     is_first = np.append(True, where[1:] != where[:-1])[: len(where)]
     since = np.where(is_first, step_start[where], np.append(0, time)[: len(time)])
-    return Events(row[order], order < len(rows), order >= 2 * len(rows), where, since, time)
+    return RankEvents(row[order], order < len(rows), order >= 2 * len(rows), where, since, time)
 
 
-def measure(context: Context, found: Events, collectives: int, steps: int) -> Work:
+def measure(context: Context, found: RankEvents, collectives: int, steps: int) -> RankWork:
     """Measure the work before each event.
 
     Args:
@@ -93,4 +93,4 @@ def measure(context: Context, found: Events, collectives: int, steps: int) -> Wo
 
     before = [by(found.is_start, time, collectives) for time in times]
     after = [by(last, time, steps) for time in times]
-    return Work((before[0], before[1], before[2]), by(ends, times[0], collectives), (after[0], after[1], after[2]))
+    return RankWork((before[0], before[1], before[2]), by(ends, times[0], collectives), (after[0], after[1], after[2]))

@@ -44,7 +44,7 @@ class Recomputation(msgspec.Struct, frozen=True):
     host_ns: int
     """Host time from the start of each of these evaluations to the end of the last operator that is computed again."""
     device_ns: int | None
-    """Device time of what was launched in that time; null where nothing ran on a device."""
+    """Device time of everything launched in this host time; null if nothing ran on a device."""
     names: tuple[str, ...]
     """Names of these operators, those that take longest first, at most eight."""
     start_ns: int
@@ -52,7 +52,7 @@ class Recomputation(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.once(_segments).evaluation) else _NOTHING()
 
 

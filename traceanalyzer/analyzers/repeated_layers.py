@@ -28,7 +28,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 LEAST_REPETITIONS = 3
 """A sequence counts if it comes this often in a row (own choice: twice is often chance)."""
 LEAST_KERNELS = 2
-"""Kernels of a sequence (own choice: what is on a stream of its own may be two collectives of a layer)."""
+"""Least number of kernels of a sequence (own choice: a separate stream may have two collectives per layer)."""
 MOST_KERNELS = 1024
 """Kernels of a sequence at most (own choice: layers of today have less than 100)."""
 _NEIGHBOURS = 4
@@ -77,14 +77,14 @@ class RepeatedLayer(msgspec.Struct, frozen=True):
 
 
 class RepeatedLayers(msgspec.Struct, frozen=True):
-    """Sequences of kernels that come again and again; no kernel is in two of them."""
+    """Sequences of kernels that repeat; no kernel is in two of them."""
 
     rows: tuple[RepeatedLayer, ...]
     """The sequences with at least 1 % of kernel time, the most time first, at most 20."""
     kernel_ns: int
     """Time of all kernels in ns, overlap counted twice."""
     repeated_ns: int
-    """Part of it in ns in the sequences of `rows`."""
+    """Part of the kernel time in ns in the sequences of `rows`."""
 
 
 class _Order(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class _Runs(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     return reasons.kernels(context)
 
 
@@ -190,7 +190,7 @@ def _trimmed(free: Bool, runs: _Runs) -> _Runs:
 
 
 def _apart(runs: _Runs) -> _Runs:
-    """Runs of one pattern, which follow each other, without those that begin before the one before has ended."""
+    """Consecutive runs of one pattern, without those that begin before the previous one has ended."""
     order = np.argsort(runs.start, kind="stable")
     sorted_runs = runs.take(order)
     ended = np.concatenate(([0], np.maximum.accumulate(sorted_runs.end)[:-1]))
@@ -221,7 +221,7 @@ def _periods(order: _Order) -> list[int]:
 
 
 def _runs(order: _Order, period: int) -> _Runs:
-    """Where kernels come again after so many others, at least three times."""
+    """Where kernels repeat at this distance, at least three times."""
     name, sequence = order.name, order.sequence
     equal = (name[period:] == name[:-period]) & (sequence[period:] == sequence[:-period])
     edges = np.diff(np.concatenate(([0], equal.astype(np.int8), [0])))

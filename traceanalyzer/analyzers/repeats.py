@@ -60,7 +60,7 @@ class Repeat(msgspec.Struct, frozen=True):
     host_ns: int
     """Time in ns from the start of the first to the end of the last operator of each run, summed."""
     backward_ns: int
-    """Time in ns in which autograd evaluated what the runs made necessary."""
+    """Time in ns of autograd's evaluations for the runs."""
     idle_ns: int | None
     """Part of both times in ns in which no device worked; null where no device activity was recorded."""
     is_carrying: bool
@@ -77,7 +77,7 @@ class Repeats(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if (context.host.kind == NodeKind.OPERATOR).any() else _NO_OPERATORS()
 
 

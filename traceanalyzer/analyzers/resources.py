@@ -1,4 +1,4 @@
-"""What does a step take of each resource that could bound it: the host, the loader, the device, the links?
+"""How long does a step use each resource that could bound it: the host, the loader, the device, the links?
 
 Resources work at the same time, so their times do not sum to the step. No change of one resource makes a step
 shorter than what the others take; this is what bounds every saving.
@@ -139,7 +139,7 @@ def _devices(context: Context) -> list[int]:
 
 
 def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, Intervals]]:
-    """When kernels run on each device: those of collectives apart from all others."""
+    """When kernels run on each device: kernels of collectives separately from all others."""
     events, communicates = context.trace.device, communication_kernels(context.trace)
 
     def kernels(number: int) -> tuple[Intervals, Intervals]:
@@ -152,7 +152,7 @@ def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, I
 
 
 def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
-    """When the host waits: launching threads wait, calls are held up, or only the device still runs at the end."""
+    """When the host waits: launching threads wait, calls are blocked, or only the device still runs at the end."""
     waits, launches = context.once(host_activity.waits), context.trace.launches
     own = is_among(waits.thread, host_activity.launching_threads(context))
     blocked = blocked_calls(context)

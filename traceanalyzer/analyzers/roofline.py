@@ -1,8 +1,8 @@
 """How close do operators come to what the device can do?
 
-For operators that `knowledge.op_models` knows: the operations and bytes that their inputs imply, over the device time
-of what they launched themselves. Where an operator of a family calls another of the same family that launched
-something (`layer_norm` and `native_layer_norm`), only the inner one counts, so that no work counts twice.
+For operators with a model in `knowledge.op_models`: the operations and bytes that follow from their inputs, divided by
+the device time of the events that they launched themselves. If an operator calls another of the same family that
+launched something (`layer_norm` and `native_layer_norm`), only the inner one counts, so that no work counts twice.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RooflineRow(msgspec.Struct, frozen=True):
     """The least time that peak and bandwidth allow over the time taken (0 to 1); null if peak or bandwidth is unknown
     (of families other than products the peak may be: they move bytes)."""
     bound: str | None
-    """What the least time is due to, `compute` or `memory`; null where the share is."""
+    """What limits the operator, `compute` or `memory`; null if the share is null."""
 
 
 class Roofline(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class Roofline(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     if (reason := reasons.kernels(context)) is not None:
         return reason
     return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
@@ -126,9 +126,9 @@ class _Group(msgspec.Struct, frozen=True):
     calls: int
     device_ns: int
     matrix_unit_ns: int
-    """Part of the device time that is kernels whose names say that they use matrix units."""
+    """Share of the device time in kernels whose names show that they use matrix units."""
     untold_unit_ns: int
-    """Part of the device time that is kernels whose names do not say whether they use matrix units."""
+    """Share of the device time in kernels whose names do not show whether they use matrix units."""
 
 
 def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
@@ -172,7 +172,7 @@ def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]
 
 
 def leaves(context: Context) -> Bool:
-    """Which operators have a model and launched something, without those that hold such an operator of their family."""
+    """Which operators have a model and launched something and contain no such operator of their family."""
     trace, host = context.trace, context.host
     order = {family: number for number, family in enumerate(Family)}
     by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]

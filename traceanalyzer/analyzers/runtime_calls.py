@@ -67,7 +67,7 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
     code_ns: int
     """Time of the steps in ns in which something loads or compiles code; events within each other count once."""
     later_code_ns: int
-    """The part of it in ns in the second recorded step or later."""
+    """Part of the time in ns in the second recorded step or later."""
     rows: tuple[SetUp, ...]
     """Events by kind, name and Python line; within a kind the most time in later steps first."""
     later_compiling_steps: int = 0
@@ -79,7 +79,7 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.steps) else _NO_STEPS()
 
 
@@ -127,7 +127,7 @@ def _order(row: SetUp) -> tuple[object, ...]:
 
 
 def _allocations(context: Context) -> list[tuple[str, _Events]]:
-    """Calls that allocate or free, those that are cheap by their contract left out."""
+    """Calls that allocate or free, except those that are designed to be cheap."""
     names, table = context.trace.names, context.trace.launches
     wanted = names.where(lambda name: host_activity.is_allocation(name) and not _CHEAP.search(name))
     return [("allocation", _Events.of(table, np.flatnonzero(wanted[table.name])))]

@@ -60,7 +60,7 @@ class ShapeCosts(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     if (reason := reasons.kernels(context)) is not None:
         return reason
     return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()

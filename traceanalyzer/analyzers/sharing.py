@@ -1,7 +1,7 @@
-"""Runs the analyses of a trace in several processes: each takes the next one that nobody has begun.
+"""Runs the analyses of a trace in several processes: each takes the next one that has not begun.
 
-The processes are forked, so they have the trace and all that was computed of it before. What an analysis finds does not
-depend on who runs it; what a process could not do, for whatever reason, this one does again.
+The processes are forked, so they have the trace and everything computed before. The result of an analysis does not
+depend on the process that runs it; an analysis that fails in a process for any reason is repeated in this one.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def shared(count: int, compute: Callable[[int], T], jobs: int) -> list[T]:
 
 
 def _numbers(taking: int) -> Iterator[int]:
-    """The numbers that nobody has taken yet; a read of the pipe takes one from all."""
+    """The numbers that are still free; reading from the pipe removes a number for all processes."""
     while number := os.read(taking, _NUMBER):
         yield int.from_bytes(number, "little")
 
 
 def _work(connection: Connection[Any, Any], taking: int, compute: Callable[[int], Any]) -> None:
-    """What a child does: compute until nothing is left or something fails, and send what there is."""
+    """The work of a child process: compute until nothing is left or something fails, and send the results."""
     found: dict[int, Any] = {}
     with contextlib.suppress(Exception):  # the parent finds the same error, and raises it
         for number in _numbers(taking):

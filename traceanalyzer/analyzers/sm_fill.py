@@ -55,7 +55,7 @@ class SmFill(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why the question cannot be asked of a trace."""
+    """The reason why a trace cannot be analyzed, or None."""
     return None if _known(context.trace.device).any() else _NO_BLOCKS()
 
 

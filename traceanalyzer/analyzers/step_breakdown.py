@@ -42,7 +42,7 @@ class Step(msgspec.Struct, frozen=True):
     duration_ns: int
     """Duration of the step in ns, until the device has done its work."""
     kernel_ns: int
-    """Time in ns in which a kernel runs on some device, those of collective libraries excepted."""
+    """Time in ns in which a kernel runs on some device, except kernels of collective libraries."""
     memcpy_ns: int
     """Time in ns in which a copy runs on some device, and no kernel."""
     memset_ns: int
@@ -153,10 +153,10 @@ def library_collectives(trace: Trace) -> Bool:
 
 
 class _Roles(msgspec.Struct, frozen=True):
-    """What the time of steps goes to."""
+    """The parts of the time of steps."""
 
     shown: LabelledTime
-    """Every time by the position in `PARTS` of what is shown of it."""
+    """Intervals with the position in `PARTS` of the part to which each belongs."""
     dataloader: Intervals
     """When something waits for the loader, hidden or not."""
 

@@ -1,8 +1,8 @@
 """Where does the host wait for the device, and does the device run out of work because of it?
 
-A wait is a synchronizing call of the runtime, or a copy call that holds the host until the copy has ended. Waiting
-costs nothing while the device works. What it costs is the gap that follows: once the queue has been emptied, the
-device does nothing until the host has launched something new.
+A wait is a synchronizing call of the runtime, or a copy call that blocks the host until the copy has ended. Waiting
+costs nothing while the device works. The cost is the gap that follows: once the queue has been emptied, the device does
+nothing until the host has launched something new.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Synchronizations(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say about waits, or None."""
+    """The reason why waits cannot be analyzed, or None."""
     return None if len(context.trace.launches) else _NO_CALLS()
 
 
@@ -133,7 +133,7 @@ def _steps(context: Context) -> Steps:
 
 
 def _device_figures(figures: I64 | None) -> list[int] | list[None]:
-    """Sums over some waits of what `costs` says of them; None where no device activity was recorded."""
+    """Sums of the results of `costs` over some waits; None if no device activity was recorded."""
     if figures is None:
         return [None] * 5
     sums: list[int] = figures.sum(axis=0).tolist()

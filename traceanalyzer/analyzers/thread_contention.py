@@ -1,8 +1,8 @@
 """How much longer do operators on the CPU take than their work explains, where threads outnumber cores?
 
-A capture says how many threads an operator uses and how many cores the process may use. For operators that
-`knowledge.op_models` knows, the operations and bytes that their inputs imply are compared with what a single core does
-at least. What is beyond that is waiting: for threads that have no core, or for memory.
+A capture says how many threads an operator uses and how many cores the process may use. For operators with a model in
+`knowledge.op_models`, the time is compared with the time that a single core needs at most for the operations and bytes
+that their inputs imply. Time beyond that is waiting: for threads without a core, or for memory.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ThreadContention(msgspec.Struct, frozen=True):
     host_ns: int
     """Their host time."""
     beyond_ns: int
-    """Part of it that is more than one core needs for their work, with room to spare."""
+    """Part of the time that exceeds what one core needs for the work, by a generous estimate."""
     slowest: str | None
     """Name of the operators with most of that part; null without any."""
     start_ns: int
@@ -57,7 +57,7 @@ class ThreadContention(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     capture = context.trace.info.capture
     if capture is None or capture.host.cpus is None or capture.host.threads is None:
         return _NO_CAPTURE()

@@ -1,4 +1,4 @@
-"""What does one step look like? Lanes of slices, no finer than a report can draw.
+"""What happens at which time in a step? Lanes of slices, no finer than a report can draw.
 
 Slices shorter than the resolution are drawn together: neighbours of one depth within one cell of the
 resolution become one slice without a name, which says how many they were.
@@ -32,7 +32,7 @@ MAX_LANES = 24
 
 
 _CANDIDATES = 8 * MAX_LANES
-"""Lanes that are looked at closely, of which those that show most are drawn."""
+"""Number of lanes that are examined; the lanes with the most content are drawn."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -149,7 +149,7 @@ def _device_lanes(context: Context, frame: _Frame) -> list[Lane]:
 
 
 def _accelerator_lanes(context: Context, frame: _Frame) -> list[Lane]:
-    """What each stream of each device that is no GPU does, its waiting included."""
+    """The activity of each stream of each device that is not a GPU, including waiting."""
     events = context.trace.accelerator
     keys = (events.vendor, events.device, events.stream)
     first, lane = group(*keys)

@@ -55,7 +55,7 @@ def _of_devices(context: Context) -> dict[int, Intervals]:
 
 
 def _of_device(context: Context, number: int) -> Intervals:
-    """The times of one device: what the three signs show, without what was recorded."""
+    """The times of unrecorded work on one device: those that the three signs show, without recorded work."""
     device = context.trace.device
     own = np.flatnonzero(device.device == number)
     linked = own[context.links.launch[own] != NO_PARENT]
@@ -72,13 +72,13 @@ def _of_device(context: Context, number: int) -> Intervals:
 
 
 def _is_empty(busy: Intervals, start: int, end: int) -> bool:
-    """Whether a span is long, and hardly anything that was recorded runs in it."""
+    """Whether a span is long, and hardly any recorded event runs in it."""
     ran = int(busy.within(np.array([start]), np.array([end]))[0])
     return end - start >= LEAST_NS and end - start - ran >= _EMPTY * (end - start)
 
 
 def _first_use_ns(context: Context) -> int:
-    """When a call first loads code for the device, or takes long to get memory of it; else never."""
+    """When a call first loads code for the device, or takes long to allocate memory; without one, the largest int64."""
     launches, names = context.trace.launches, context.trace.names
     loads = names.where(host_activity.is_loading)[launches.name]
     takes = names.where(_takes_memory)[launches.name] & (launches.dur_ns >= LEAST_NS)
@@ -100,7 +100,7 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
         called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]
         earliest = int(np.argmin(start))
         begin, end = int(called[earliest]), int(start[earliest])
-        # what was launched behind the first is held up by the same work: compare with what was launched afterwards
+        # events launched after the first wait for the same work: compare with events launched afterwards
         later = (start - called)[called > end]
         ran = int(busy.within(np.array([0]), np.array([begin]))[0])
         if ran <= _HARDLY_ANY * (end - begin) and not _is_usual(end - begin, later):

@@ -30,7 +30,7 @@ _PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
 _HEAVY = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*|attention\w*|embedding\w*))$|^autograd::"
 )
-"""Operators of models: what is read behind them is a result, not one value of many."""
+"""Operators of models: a value that is read after them is a result, not one value of many."""
 _BETWEEN = 16
 """Operators between two readings of a run at most (own choice: printing calls 14 before its first)."""
 _PAUSE_NS = 200_000
@@ -73,13 +73,13 @@ class ValueReads(msgspec.Struct, frozen=True):
     printing_operators: int
     """Events that the profiler recorded in these."""
     lines: tuple[ReadLine, ...]
-    """Where runs that print nothing begin, those that take longest first, at most five."""
+    """Start of each run that prints nothing, the longest run first, at most five."""
     printing_lines: tuple[ReadLine, ...]
-    """The same of runs that print."""
+    """Start of each run that prints, the longest run first, at most five."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     return None if len(context.once(value_runs).start_ns) else _NO_READINGS()
 
 
@@ -114,7 +114,7 @@ class ValueRuns(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> Intervals:
-        """When anything is read."""
+        """Intervals in which values are read."""
         return Intervals.union(self.start_ns, self.end_ns)
 
 
@@ -150,7 +150,7 @@ def value_runs(context: Context) -> ValueRuns:
 
 
 def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool) -> I64:
-    """Where runs begin with the operators before their first reading: as many as before their second; or printing."""
+    """Start of each run, with as many operators before the first reading as before the second; or of its printing."""
     second = at[np.minimum(bounds[:-1] + 1, len(at) - 1)]
     before = np.where(bounds[1:] - bounds[:-1] > 1, second - begin - 1, 0)
     nearest = np.maximum.accumulate(np.where(printing, np.arange(len(printing)), -1))
@@ -158,7 +158,7 @@ def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool)
     isfinite = np.where(selects > 0, nearest[np.maximum(selects - 1, 0)], selects)
     first = np.where((begin - isfinite <= _BETWEEN) & (isfinite >= 0), isfinite, begin - np.minimum(before, _BETWEEN))
     previous = np.concatenate(([-1], at))[bounds[:-1]]
-    wall = np.searchsorted(walls, walls[begin])  # the first operator behind what breaks runs
+    wall = np.searchsorted(walls, walls[begin])  # the first operator after a node that ends a run
     found: I64 = np.maximum(np.maximum(first, wall), previous + 1)
     return found
 

@@ -7,7 +7,7 @@ from multiprocessing.context import BaseContext
 
 from traceanalyzer.batching import estimate, machine
 from traceanalyzer.batching.dispatch import Dispatch
-from traceanalyzer.batching.worker import Read, Ready, Worker
+from traceanalyzer.batching.worker import BatchWorker, Read, Ready
 from traceanalyzer.errors import UsageError
 
 _RESERVE_SHARE = 0.2
@@ -40,7 +40,7 @@ class WorkerPool:
     def __init__(self, queue: Dispatch, jobs: int, memory: int, how: BaseContext) -> None:
         self._queue, self._jobs, self._memory = queue, jobs, memory
         self._context = how
-        self._workers: list[Worker] = []
+        self._workers: list[BatchWorker] = []
 
     def run(self) -> None:
         """Analyze all files; when this returns or raises, no process is left.
@@ -70,7 +70,7 @@ class WorkerPool:
             self._give(*found)
         return bool(self._busy())
 
-    def _busy(self) -> list[Worker]:
+    def _busy(self) -> list[BatchWorker]:
         return [worker for worker in self._workers if worker.busy_with is not None]
 
     def _room(self) -> int:
@@ -82,14 +82,14 @@ class WorkerPool:
         while True:
             worker = next((worker for worker in self._workers if worker.busy_with is None), None)
             if worker is None:
-                worker = Worker(self._context)
+                worker = BatchWorker(self._context)
                 self._workers.append(worker)
             if worker.give(task, reserved):  # type: ignore[arg-type]
                 return
             self._require_ready(worker)
             self._drop(worker)
 
-    def _hear(self, worker: Worker) -> None:
+    def _hear(self, worker: BatchWorker) -> None:
         file = worker.busy_with
         if file is None:
             return
@@ -112,7 +112,7 @@ class WorkerPool:
         if is_worn:
             self._drop(worker)
 
-    def _require_ready(self, worker: Worker) -> None:
+    def _require_ready(self, worker: BatchWorker) -> None:
         """Stop the batch if a worker died before its first file, because the next one would die too."""
         if not worker.is_ready:
             raise UsageError(f"a worker process {worker.ending()} before its first file; see above") from None
@@ -122,6 +122,6 @@ class WorkerPool:
         for worker in list(self._workers):
             self._drop(worker)
 
-    def _drop(self, worker: Worker) -> None:
+    def _drop(self, worker: BatchWorker) -> None:
         self._workers.remove(worker)
         worker.stop()

@@ -70,7 +70,7 @@ def _no_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-class Worker:
+class BatchWorker:
     """The parent side of a worker: its process and its current file."""
 
     def __init__(self, how: BaseContext) -> None:

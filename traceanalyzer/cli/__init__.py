@@ -25,14 +25,14 @@ COMMANDS = {
 EXAMPLE = "report trace.json.gz"
 
 COMPLETION = "_TRACEANALYZER_COMPLETE"
-"""The environment variable by which a shell asks for its completion script, and for completions."""
+"""Environment variable with which a shell requests its completion script, and completions."""
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 """Keeps numpy's linear algebra, which is hardly used here, from starting a thread for each core: each of them waits for
 work in a loop and so takes some 0.05 s of CPU before it sleeps."""
 
 _NAMESAKE = "traceanalyzer.py"
-"""What the other project installs that the package index calls `traceanalyzer`."""
+"""Modules that the other project installs, whose distribution is called `traceanalyzer`."""
 
 LONGEST_MESSAGE = 500
 """Characters of an error; own choice: some lines of a terminal."""
@@ -63,7 +63,7 @@ Commands:
 
 
 def one_line(message: str) -> str:
-    """A message in one line without control characters: file names may hold any."""
+    """A message in one line without control characters, which file names may contain."""
     return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(message.split()))
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     if sys.stderr is None:  # closed: what would be said there is for nobody
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - pathlib would have to be imported; stays open
     for stream in (sys.stdout, sys.stderr):
-        # Names of kernels may hold characters that the console has not.
+        # Names of kernels may contain characters that the console cannot show.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
@@ -114,7 +114,7 @@ def _run(arguments: list[str], completion: str | None) -> None:
 
 
 def _warn_of_namesake() -> None:
-    """Tell of another project whose module has our name: who imports it in this environment gets ours."""
+    """Warn about another project with a module of the same name: in this environment, this package is imported."""
     package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would have to be imported
     file = os.path.join(os.path.dirname(package), _NAMESAKE)  # noqa: PTH118, PTH120
     if os.path.exists(file):  # noqa: PTH110
@@ -141,5 +141,5 @@ def _fail(message: str) -> None:
     try:  # noqa: SIM105 - contextlib would have to be imported
         print(f"traceanalyzer: {_shortened(one_line(message))}", file=sys.stderr)  # noqa: T201
     except OSError:
-        pass  # nobody listens; the exit code remains
+        pass  # the output is closed; the exit code remains
     sys.exit(UNUSABLE)

@@ -113,7 +113,7 @@ def command(
         inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force
     )
     if cluster is None:
-        worker.context(options.formats)  # imports there what it needs, beside what is imported here
+        worker.context(options.formats)  # imports modules in another process, in parallel with this one
     from traceanalyzer.batching.run import run  # noqa: PLC0415 - takes half a second
 
     with showing(quiet=quiet) as progress:

@@ -1,4 +1,4 @@
-"""Where a difference goes: the screen and files, in the formats that differences have."""
+"""Writes a difference to the screen and to files, in the formats for differences."""
 
 from __future__ import annotations
 

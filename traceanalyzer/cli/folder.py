@@ -20,7 +20,7 @@ class FolderInput:
     is_run: bool = False
     """Whether it is the ranks of one run."""
     captures: tuple[str, ...] = ()
-    """Recordings that may hold the capture of the graphs that the only trace launches."""
+    """Recordings that may contain the capture of the graphs that the only trace launches."""
 
 
 def chosen(given: str) -> FolderInput:
@@ -65,6 +65,6 @@ def _runs(files: list[SniffedFile]) -> tuple[rank_groups.RankGroup, ...]:
 
 
 def _as_file(file: SniffedFile) -> rank_groups.RankFile:
-    """What grouping needs to know of the file."""
+    """Facts about the file that grouping needs."""
     peek = file.peek
     return rank_groups.RankFile(file.found.name, peek.rank if peek else None, peek.world_size if peek else None)

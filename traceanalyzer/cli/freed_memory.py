@@ -1,8 +1,8 @@
-"""Keeps memory that arrays have left for the next arrays.
+"""Keeps freed memory of arrays for the next arrays.
 
-Analyses make many columns as long as a table, one after another. glibc gives their memory back to the system as soon as
-it is free, and the system clears each page that is asked for again, which took more than a tenth of the time of a
-report. The memory that is kept is less than what was in use before.
+Analyses make many columns as long as a table, one after another. glibc returns freed memory to the system at once, and
+the system clears each page that is requested again, which took more than a tenth of the time of a report. The kept
+memory is less than the memory that was in use before.
 """
 
 from __future__ import annotations

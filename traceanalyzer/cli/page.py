@@ -16,12 +16,12 @@ _FORM = "html"
 
 
 def included(wanted: Sequence[Target], source: str, *, is_chosen: bool) -> list[Target]:
-    """The targets, with a page if nothing was said about files.
+    """The targets, with a page if the user chose no files.
 
     Args:
         wanted: Where to write.
         source: What the report is about: a file, a folder or `-`.
-        is_chosen: The user has said where to write.
+        is_chosen: Whether the user has chosen where to write.
 
     Raises:
         UsageError: The user wants files, and none of them is a page.
@@ -39,7 +39,7 @@ def show(written: Sequence[Target]) -> None:
 
 
 def open_file(page: Path) -> None:
-    """Open a page; where there is no browser, say where the page is."""
+    """Open a page; without a browser, print where the page is."""
     import webbrowser  # noqa: PLC0415 - only where a page is opened
 
     try:
@@ -55,7 +55,7 @@ def _is_page(target: Target) -> bool:
 
 
 def _name(source: str) -> str:
-    """What a page about an input is called: as the input, without the suffixes of traces and texts."""
+    """File name of the page about an input: the input's name without the suffixes of traces and texts."""
     if source == SCREEN:
         return "report"
     name = Path(source).resolve().name

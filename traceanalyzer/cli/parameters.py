@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """Stands in for the type of older versions of click, which takes no type of the value."""
+        """Replaces the parameter type of older versions of click, which is not generic."""
 
         def __class_getitem__(cls, _: object) -> type:
             return cls
@@ -65,7 +65,7 @@ class Share(ParamType[float]):
         return number
 
 
-# What a shell completes
+# Completion by shells
 
 
 def _items(values: Iterable[str], incomplete: str, kind: str = "plain") -> list[CompletionItem[str]]:
@@ -104,8 +104,8 @@ def output(what: str, suffixes: Iterable[str]) -> _Decorator[_Command]:
     """`-o`, which may be repeated.
 
     Args:
-        what: What is written.
-        suffixes: Those that choose a format.
+        what: Name of the output.
+        suffixes: The suffixes that choose a format.
     """
     return click.option(
         "-o",
@@ -120,7 +120,7 @@ def output(what: str, suffixes: Iterable[str]) -> _Decorator[_Command]:
 
 
 def form(names: Iterable[str]) -> _Decorator[_Command]:
-    """`--format`, for outputs whose name does not say it."""
+    """`--format`, for outputs whose name does not show the format."""
     known = tuple(names)
     return click.option(
         "--format",
@@ -171,7 +171,7 @@ def choice_of_rules(command: _Command) -> _Command:
 
 
 def _processes(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
-    """What was asked for, or as many processes as cores and memory allow."""
+    """The requested number of processes, or as many as cores and memory allow."""
     from traceanalyzer.batching import machine  # noqa: PLC0415 - only where a command runs
 
     return jobs or machine.processes_of_a_file()

@@ -61,9 +61,10 @@ class _Lazy(click.Group):
 
 
 def _imported(name: str) -> ModuleType:
-    """Import a module; what modules are made of stays, so nobody looks for garbage in it, now or later.
+    """Import a module and exclude its objects, which stay, from garbage collection.
 
-    Otherwise a fifth of the time of importing goes into that, and each search during an analysis looks at all of it.
+    Otherwise a fifth of the time of importing goes into garbage collection, and each collection during an analysis
+    visits all of them.
     """
     if name in sys.modules or not gc.isenabled():
         return import_module(name)
@@ -107,7 +108,7 @@ def complete(instruction: str) -> None:
     """
     try:
         is_unknown = shell_completion.shell_complete(group, {}, PROGRAM, COMPLETION, instruction)
-    except (KeyError, ValueError):  # the shell sets variables that say where the cursor is
+    except (KeyError, ValueError):  # the shell sets variables with the position of the cursor
         raise UsageError(
             f"{COMPLETION}={instruction}: is for completion scripts; {COMPLETION}=bash_source prints one"
         ) from None

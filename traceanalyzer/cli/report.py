@@ -181,19 +181,19 @@ class _Asked:
     settings: Config
     compile_logs: tuple[CompileLog, ...]
     captures: tuple[str, ...]
-    """Files that may hold the capture of graphs."""
+    """Files that may contain the capture of graphs."""
     jobs: int
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A report, and what it was made of."""
+    """A report, and the input from which it was made."""
 
     report: Report
     measured: Trace | TableDocument | Report | None = None
     """None: several traces."""
     notes: tuple[str, ...] = ()
-    """What else is to be said."""
+    """Further messages to the user."""
 
 
 def _only(inputs: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Standard output: documents are UTF-8, a full disk gives one line, and a closed pipe is no error."""
+"""Standard output: documents are UTF-8, a full disk gives a one-line error, and a closed pipe is not an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from traceanalyzer.errors import OutputError
 
 
 def put(text: str) -> None:
-    """Print a document as UTF-8 whatever the console, because it goes to a file or a program."""
+    """Print a document as UTF-8 whatever the console's encoding, because the output goes to a file or a program."""
     with guarded():
         if sys.stdout.isatty():
             sys.stdout.write(text)

@@ -1,4 +1,4 @@
-"""What was probably meant, as a command that can be copied."""
+"""Suggests the command that was probably meant, in a form that can be copied."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from traceanalyzer.cli import COMMANDS, EXAMPLE, one_line
 
 _LONGEST = 200
-"""Characters of a suggestion; a longer one says less."""
+"""Greatest number of characters of a suggestion; a longer one is less clear."""
 
 _INPUTS = (".json", ".gz", ".tmp", ".txt", ".md", ".log", ".ipynb")
-"""Suffixes of what `report` reads; here they only tell a file that does not exist from a word."""
+"""Suffixes of files that `report` reads; used to distinguish a missing file from a mistyped command."""
 
 
 def typed(command: str, *arguments: str) -> str:

@@ -48,7 +48,7 @@ class _Factor(ParamType[float]):
 
 
 class _Speedup(ParamType[tuple[str, float]]):
-    """`SELECTOR=FACTOR`; the selector may hold equals signs."""
+    """`SELECTOR=FACTOR`; the selector may contain equals signs."""
 
     name = "SELECTOR=FACTOR"
 
@@ -187,7 +187,7 @@ def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bo
 
     Raises:
         UnusableInputError: No file can be used.
-        UsageError: What was named has no events to replay, or is no run.
+        UsageError: The inputs have no events to replay, or are not one run.
     """
     if len(given) > 1 or not opening.is_one_file(given[0]):
         with reading_each(quiet=quiet) as progress:

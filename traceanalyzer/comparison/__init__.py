@@ -4,9 +4,9 @@
 |---|---|
 | `sides` | traces, saved reports, documents and folders, read |
 | `measurement` | one side as figures per step; `traces` and `printed` make them |
-| `comparability`, `shapes` | whether the sides are of the same work |
+| `comparability`, `shapes` | whether the sides do the same work |
 | `verdict`, `statistics`, `student` | step times: tests that hold for few steps |
-| `parts`, `rankings`, `findings`, `notes` | what made the difference, and what to know about it |
+| `parts`, `rankings`, `findings`, `notes` | what made the difference, and notes for the reader |
 """
 
 from __future__ import annotations

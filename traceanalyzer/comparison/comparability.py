@@ -1,9 +1,9 @@
-"""Checks whether the two sides are of the same work, on the same machine, seen in the same way.
+"""Checks whether the two sides do the same work, on the same machine, recorded in the same way.
 
-A score is the mean of how much is alike, condition by condition; what is unknown does not count. Sides that have no
-work in common are not alike at all, whatever else is. Some conditions are required: on another device, among another
-number of ranks, with steps that are something else, or with another amount of data, a difference of step times says
-nothing about the change to the program.
+The score is the weighted mean over the conditions of how far each is met; unknown conditions do not count. Without
+common work the score is 0. Some conditions are required: on another device, with another number of ranks, with steps
+marked in another way, or with another amount of data, a difference of step times shows nothing about the change to the
+program.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _world_size(base: Measurement, head: Measurement) -> Check | None:
 
 
 def _ranks(base: Measurement, head: Measurement) -> Check | None:
-    """Whether the same ranks are there; sides that share ranks hold only these by now."""
+    """Whether both sides had the same ranks; by now they contain only the common ranks."""
     if not base.side.ranks and not head.side.ranks:
         return None
     same, other, none = _RANKS
@@ -185,7 +185,7 @@ def _shapes(base: Measurement, head: Measurement) -> Check:
 
 
 def _sizes(base: Measurement, head: Measurement) -> Check | None:
-    """Whether one ratio explains the other shapes: that is another amount of data, not another model."""
+    """Whether one ratio explains the other shapes, which shows another amount of data, not another model."""
     tables = _by_shape(base, head)
     if shapes.shared(*tables) is None:
         return None

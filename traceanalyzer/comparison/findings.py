@@ -1,4 +1,4 @@
-"""Which findings are fixed, which are new, and whether a fix saved what was predicted."""
+"""Which findings are fixed, which are new, and whether fixes saved as much as predicted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _INCOMPARABLE_STATUS = ("base-only", "head-only", "both")
 def compare(base: Measurement, head: Measurement, conditions: Comparability) -> tuple[FindingChange, ...]:
     """List fixed findings, then new ones, then those that are still there, each in the order of its report.
 
-    The list is empty where the sides have no work in common: then nothing was fixed.
+    The list is empty if the sides have no work in common, because then nothing was fixed.
     """
     if conditions.is_unrelated:
         return ()
@@ -113,7 +113,7 @@ def _change(status: str, finding: Finding, own: Resources | None, measured: floa
 
 
 def _of_recorded_step(saving: Saving, own: Resources | None) -> Interval:
-    """What was predicted of a recorded step, as all that is compared; a capture tells it without the profiler."""
+    """The predicted saving per recorded step; with a capture, the prediction was for a step without the profiler."""
     if saving.step_ns is None or own is None:
         return saving.wall_ns_per_step
     low, high = saving.wall_share
@@ -153,7 +153,7 @@ def predict(
 
 
 def _agreement(predicted: Interval, measured: float, reached: Interval) -> str:
-    """Only what was measured itself can be as predicted; an interval that reaches the prediction shows nothing."""
+    """Only the measured value itself can be as predicted; an interval that reaches the prediction shows nothing."""
     low, high = predicted
     if low <= measured <= high:
         return "as-predicted"
@@ -163,7 +163,7 @@ def _agreement(predicted: Interval, measured: float, reached: Interval) -> str:
 
 
 def _most(fixed: Iterable[FindingChange], resources: Resources | None) -> float:
-    """Sum of the savings, where those of each resource add up to no more than there was of it."""
+    """Sum of the savings, where the savings of a resource add up to no more than its time."""
     sums: defaultdict[str | None, float] = defaultdict(float)
     for change in fixed:
         if change.predicted_wall_ns is not None:

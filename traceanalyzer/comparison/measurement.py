@@ -1,4 +1,4 @@
-"""The figures of one side per step, whatever they were read from."""
+"""The figures of one side per step, from traces, reports or tables."""
 
 from __future__ import annotations
 
@@ -100,6 +100,6 @@ def mean(values: Iterable[float]) -> float:
 
 
 def known_mean(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that are known; None where none is."""
+    """The mean of the known values; None if no value is known."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None

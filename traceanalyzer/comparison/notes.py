@@ -1,4 +1,4 @@
-"""Notes for a reader who wants to know how far the figures can be trusted."""
+"""Notes about how far the figures can be trusted."""
 
 from __future__ import annotations
 

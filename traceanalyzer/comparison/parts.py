@@ -40,7 +40,7 @@ _SPREAD = Text(
 
 
 def compare(base: Measurement, head: Measurement) -> tuple[ChangedPart, ...]:
-    """Compare every part that occurs on a side; those of steps sum to the mean step."""
+    """Compare every part that occurs on a side; the parts of steps sum to the mean step."""
     if base.steps and head.steps:
         return _of_steps(base, head)
     known = [part for part in PART_LABELS if base.parts.get(part) is not None or head.parts.get(part) is not None]

@@ -1,4 +1,4 @@
-"""Reads what is compared: traces, saved reports, documents with tables; in files, folders, patterns and URLs."""
+"""Reads the inputs of a comparison: traces, saved reports and documents; files, folders, patterns and URLs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from traceanalyzer.capture.agent.saving import SUFFIX, TABLES_SUFFIX
 from traceanalyzer.comparison import printed
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, sniffing
+from traceanalyzer.inputs.file_names import CAPTURED_TABLES
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import StepChoice, report_on
@@ -27,7 +27,7 @@ class Given:
     reports: tuple[Report, ...]
     """Reports of the side: one of a document, one per trace of a run."""
     run: str | None = None
-    """The run of a document that was asked for, such as `run-2` or `2`; None if none was."""
+    """The requested run of a document, such as `run-2` or `2`; None if none was requested."""
     ignored: tuple[str, ...] = ()
     """Files of a folder that are not part of the comparison."""
 
@@ -85,7 +85,7 @@ def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """Split off the run behind the last `#`, unless there is a file of that whole name."""
+    """Split off the run after the last `#`, unless there is a file of that whole name."""
     file, mark, run = path.rpartition(_RUN)
     return (file, run) if mark and file and run and not os.path.lexists(path) else (path, None)
 
@@ -98,7 +98,7 @@ def _several(where: str, run: str | None, reading: Reading) -> Given:
     while not read and (counting := sniffing.that_count(left)):
         left = [file for file in left if file not in counting]
         if counting[0].is_a(FileKind.DOCUMENT) and len(counting) > 1:
-            continue  # which of them is meant, nobody can tell
+            continue  # ambiguous: several documents
         read = _all_of(counting, reading)
     if not read:
         failed = next((file for file in files if file.failure is not None), None)
@@ -112,7 +112,8 @@ def _several(where: str, run: str | None, reading: Reading) -> Given:
 
 def _trace_of(name: str) -> str:
     """The trace beside which a capture has written tables of this name; another name is returned as it is."""
-    return f"{name.removesuffix(TABLES_SUFFIX)}{SUFFIX}" if name.endswith(TABLES_SUFFIX) else name
+    stem = name.removesuffix(CAPTURED_TABLES)
+    return name if stem == name else f"{stem}.json.gz"
 
 
 def _all_of(files: list[SniffedFile], reading: Reading) -> dict[str, Report]:

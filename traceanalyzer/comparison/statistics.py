@@ -119,7 +119,7 @@ def _null(ranks: tuple[int, ...], chosen: int) -> tuple[F64, F64]:
 
 @lru_cache(maxsize=256)
 def _counted(ranks: tuple[int, ...], chosen: int) -> tuple[F64, F64]:
-    """All choices counted, one rank after the other."""
+    """Count all choices of ranks, one rank after the other."""
     largest = sum(ranks[-chosen:])
     ways = np.zeros((chosen + 1, largest + 1))
     ways[0, 0] = 1

@@ -225,7 +225,7 @@ def _resources(reports: Sequence[Report]) -> Resources | None:
 
 
 def _findings(reports: Sequence[Report]) -> tuple[Finding, ...]:
-    """Each finding of several traces once, in the words of the trace in which it is worth most."""
+    """Each finding of several traces once, with the texts of the trace in which it saves most."""
     best: dict[tuple[str, int], Finding] = {}
     for report in reports:
         count: defaultdict[str, int] = defaultdict(int)

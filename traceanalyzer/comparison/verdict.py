@@ -152,7 +152,7 @@ def judge(
 
 
 def _tested(times: StepTime, tolerance: float) -> Verdict:
-    """Combine what both tests say."""
+    """Combine the results of both tests."""
     typical, average = _is_change(times.median, _TYPICAL_LEVEL), _is_change(times.mean, _MEAN_LEVEL)
     if typical and average and (times.median.change_ns > 0) != (times.mean.change_ns > 0):
         return _inconclusive(times, _CONTRADICTION())
@@ -169,7 +169,7 @@ def _tested(times: StepTime, tolerance: float) -> Verdict:
 
 
 def _is_within(shift: Shift, reach: float) -> bool:
-    """Neither what was measured nor what its interval allows changes by more, in any direction."""
+    """Whether neither the measured change nor its interval exceeds the limit, in any direction."""
     ends = (shift.change_ns, *(shift.interval_ns or (-np.inf, np.inf)))
     return max(map(abs, ends)) <= reach
 
@@ -224,7 +224,7 @@ def gate(verdict: Verdict, times: StepTime | None, comparability: Comparability,
 
 
 def _worst(verdict: Verdict, times: StepTime | None) -> float:
-    """The largest slowdown that is no chance; 0.0 if there is none."""
+    """The largest significant slowdown; 0.0 if there is none."""
     found = [verdict.change_share or 0.0]
     if times is not None:
         tested = ((times.median, _TYPICAL_LEVEL), (times.mean, _MEAN_LEVEL))

@@ -42,7 +42,7 @@ MI355X          Infinity Fabric  537   AMD Instinct MI355X data sheet (2025)
 """
 
 
-class Link(msgspec.Struct, frozen=True):
+class Interconnect(msgspec.Struct, frozen=True):
     """The link between the GPUs of a machine."""
 
     name: str
@@ -53,16 +53,16 @@ class Link(msgspec.Struct, frozen=True):
     """Vendor document with the figure."""
 
 
-def between(devices: Iterable[Device]) -> Link | None:
+def between(devices: Iterable[Device]) -> Interconnect | None:
     """The link of all devices of a trace; None if the devices differ or the link is unknown."""
     gpu = gpus.only(devices)
     return None if gpu is None else _LINKS.get(gpu.name)
 
 
-def _links() -> dict[str, Link]:
+def _links() -> dict[str, Interconnect]:
     rows = [line.split("  ") for line in _TABLE.strip().splitlines()[1:]]
     fields = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    return {model: Link(link, float(rate), source) for model, link, rate, source in fields}
+    return {model: Interconnect(link, float(rate), source) for model, link, rate, source in fields}
 
 
 _LINKS = _links()

@@ -13,7 +13,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 LOCALES = Path(__file__).resolve().parent.parent / "locales"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CatalogEntry(msgspec.Struct, frozen=True):
     """One text of a catalog."""
 
     forms: tuple[str, ...]
@@ -44,7 +44,7 @@ class TextCatalog(msgspec.Struct, frozen=True):
     """C expression for the index of the plural form of a number `n`, as in gettext."""
     symbols: Symbols
     """Symbols in numbers and lists."""
-    entries: dict[str, Entry]
+    entries: dict[str, CatalogEntry]
     """Texts by id."""
 
     def plural_rule(self) -> Callable[[int], int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from traceanalyzer.renderers import chart_data, chart_files, sections
-from traceanalyzer.renderers.charts import Bars, Chart, Series, Stacks
+from traceanalyzer.renderers.charts import Bars, Chart, Series, StackedBars
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
@@ -56,7 +56,7 @@ def _charts(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
             of_parts = section.id
             yield section.id, _bars(section, language)
     for id_, chart in chart_data.build(report, language):
-        yield (of_parts or id_) if isinstance(chart, Stacks) else id_, chart
+        yield (of_parts or id_) if isinstance(chart, StackedBars) else id_, chart
 
 
 def _bars(section: Section, language: Language) -> Bars:

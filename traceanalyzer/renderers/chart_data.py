@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.memory.curve import Curve
 from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
-from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
+from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.renderers.sections.idle import CAUSE_LABELS
@@ -85,7 +85,7 @@ def _median(steps: tuple[Step, ...]) -> float:
     return (ordered[middle] + ordered[~middle]) / 2
 
 
-def _steps(steps: tuple[Step, ...], language: Language) -> Stacks:
+def _steps(steps: tuple[Step, ...], language: Language) -> StackedBars:
     shown = steps[:_MOST_STEPS]
     series = tuple(
         Series(language.text(PART_LABELS[part]), part, tuple(float(getattr(step, f"{part}_ns")) for step in shown))
@@ -93,7 +93,7 @@ def _steps(steps: tuple[Step, ...], language: Language) -> Stacks:
         if any(getattr(step, f"{part}_ns") for step in shown)
     )
     marked = outliers(steps)
-    return Stacks(
+    return StackedBars(
         "chart-steps",
         language.text(_STEPS),
         language.text(

@@ -37,7 +37,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Stacks:
+class StackedBars:
     """Stacked bars in the order of time, or a line if there are too many bars."""
 
     id: str
@@ -98,7 +98,7 @@ class Curves:
         return self.series
 
 
-Chart = Stacks | Bars | Curves
+Chart = StackedBars | Bars | Curves
 
 MOST_BARS = 150
 """Most bars of a chart; more would be thinner than their gaps (own choice)."""

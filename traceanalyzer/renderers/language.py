@@ -15,7 +15,7 @@ import msgspec
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.renderers import catalogs
-from traceanalyzer.renderers.catalogs import Entry, TextCatalog
+from traceanalyzer.renderers.catalogs import CatalogEntry, TextCatalog
 from traceanalyzer.renderers.names import clean
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, deciding_field, fill
@@ -146,7 +146,7 @@ class Translated(Language):
         """Join items with the comma of the language."""
         return self._symbols.separator.join(items)
 
-    def _form(self, entry: Entry, params: Mapping[str, Any]) -> str:
+    def _form(self, entry: CatalogEntry, params: Mapping[str, Any]) -> str:
         """The plural form for the deciding number; the last, most general one for numbers that are not integers."""
         if len(entry.forms) == 1:
             return entry.forms[0]

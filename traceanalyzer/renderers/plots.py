@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.renderers.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, Stacks
+from traceanalyzer.renderers.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, StackedBars
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.shared_unit import Scale, scale
 
@@ -118,7 +118,7 @@ def _draw(chart: Chart, axes: Axes, language: Language, width: int) -> None:
     if isinstance(chart, Bars):
         _bars(chart, axes, width)
         return
-    if isinstance(chart, Stacks):
+    if isinstance(chart, StackedBars):
         largest = max(map(sum, zip(*(part.values for part in chart.series), strict=True)), default=0.0)
         _stacks(chart, axes, width)
     else:
@@ -149,7 +149,7 @@ def _frame(axes: Axes, in_unit: Scale) -> None:
     axes.set_axisbelow(True)
 
 
-def _stacks(chart: Stacks, axes: Axes, width: int) -> None:
+def _stacks(chart: StackedBars, axes: Axes, width: int) -> None:
     count = len(chart.labels)
     totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
     if chart.is_line:

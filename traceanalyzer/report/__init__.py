@@ -1,1 +1,1 @@
-"""What is said about a trace: plain data that every renderer reads."""
+"""The report on a trace: plain data that every renderer reads."""

@@ -8,7 +8,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Arithmetic, Operand
 
 _DIGITS = 5
-"""Significant digits of the largest operand (own choice: 174.76 ms says enough)."""
+"""Significant digits of the largest operand (own choice: 174.76 ms is precise enough)."""
 
 
 def difference(minuend: tuple[Message, float], subtrahends: Iterable[tuple[Message, float]]) -> Arithmetic:

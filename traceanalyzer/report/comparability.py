@@ -1,4 +1,4 @@
-"""What was compared, and whether it can be compared: the two sides of a difference, and the conditions."""
+"""The two sides of a difference, and the conditions that decide whether they can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Side(msgspec.Struct, frozen=True):
     name: str
     """Name of the file, folder or run, without its path."""
     format: str
-    """What was read: `kineto` for traces, `key_averages` for printed tables."""
+    """Format of the input: `kineto` for traces, `key_averages` for printed tables."""
     run: str | None
     """Id of the run in a document of printed tables; null for traces."""
     title: str | None
@@ -45,7 +45,7 @@ class Check(msgspec.Struct, frozen=True):
     required: bool
     """Whether times cannot be compared at all where the similarity is 0."""
     message: Message
-    """What was compared, and how both sides differ."""
+    """A condition of the comparison, with the values of both sides."""
 
 
 class Comparability(msgspec.Struct, frozen=True):

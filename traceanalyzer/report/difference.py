@@ -33,7 +33,7 @@ class Sample(msgspec.Struct, frozen=True):
     """Statistics of the step times of one side."""
 
     count: int
-    """Number of steps, or of captures where there are enough of them."""
+    """Number of steps, or of captures if there are enough of them."""
     mean_ns: float
     """Mean duration of a step in ns."""
     median_ns: float
@@ -56,14 +56,14 @@ class Shift(msgspec.Struct, frozen=True):
     p: float | None
     """Probability of a difference as large or larger if nothing changed (0 to 1); null with a single step."""
     method: str
-    """The test behind it: `welch` of the mean, `rank-sum` of the typical step."""
+    """The test that decided: `welch` for the mean, `rank-sum` for the typical step."""
 
 
 class StepTime(msgspec.Struct, frozen=True):
     """How long a step takes on both sides."""
 
     unit: str
-    """What was compared: `step` for single steps, or `capture` for the means of whole traces."""
+    """Unit of the comparison: `step` for single steps, or `capture` for the means of whole traces."""
     base: Sample
     """Step times of the base."""
     head: Sample
@@ -89,7 +89,7 @@ class Verdict(msgspec.Struct, frozen=True):
     change_share: float | None
     """Change over the statistic of the base; -0.1 is 10 % faster. Null where nothing could be compared."""
     reason: Message
-    """Why the verdict is what it is."""
+    """The reason for the verdict."""
 
 
 class ChangedPart(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """An operator, kernel or module that is not what it was."""
+    """An operator, kernel or module that changed."""
 
     name: str
     """Name of the operator or kernel, or the path of the module."""
@@ -148,9 +148,9 @@ class Ranking(msgspec.Struct, frozen=True):
     """Everything of one kind that changed, the largest change first."""
 
     key: str
-    """What the rows are: `operators`, `operators_by_shape`, `kernels`, `kernels_by_operator` or `modules`."""
+    """Kind of the rows: `operators`, `operators_by_shape`, `kernels`, `kernels_by_operator` or `modules`."""
     rows: tuple[Change, ...]
-    """Everything that changed, the largest change first; what was only not printed comes last."""
+    """All changed rows, the largest change first; rows that one side only did not print come last."""
     same: int
     """Number of rows that did not change."""
     ambiguous: int
@@ -167,9 +167,9 @@ class MemoryPeak(msgspec.Struct, frozen=True):
     head_allocated_bytes: int | None
     """Peak of the bytes that the allocator had handed out, on the side of the head."""
     base_reserved_bytes: int | None
-    """Peak of the bytes that the allocator held from the driver, on the side of the base."""
+    """Peak of the bytes that the allocator reserved from the driver, in the base."""
     head_reserved_bytes: int | None
-    """Peak of the bytes that the allocator held from the driver, on the side of the head."""
+    """Peak of the bytes that the allocator reserved from the driver, in the head."""
 
 
 class GpuUse(msgspec.Struct, frozen=True):
@@ -219,18 +219,18 @@ class FindingChange(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What the fixed findings predicted together, and what was measured."""
+    """The joint predicted saving of the fixed findings, and the measured one."""
 
     predicted_ns: Interval
     """Time in ns by which a step was to get shorter, at least and at most."""
     measured_ns: float
     """Time in ns by which the mean step became shorter; below 0 where it became longer."""
     measured_interval_ns: Interval | None
-    """Interval in ns that holds the measured gain with 95 % confidence; null where there is none."""
+    """95 % confidence interval of the measured gain in ns; null if there is none."""
     agreement: str
-    """How measurement and prediction agree: `as-predicted`: the measured saving lies in the predicted interval; `less`
-    or `more`: it lies outside, and so does all of its own interval; `cannot-tell`: it lies outside, but may lie inside
-    within the noise."""
+    """Whether measurement and prediction agree. `as-predicted`: the measured saving lies in the predicted interval.
+    `less` or `more`: it and its whole confidence interval lie below or above. `cannot-tell`: it lies outside, but its
+    confidence interval reaches the predicted one."""
     message: Message
     """The comparison in one sentence."""
 
@@ -262,20 +262,20 @@ class Difference(msgspec.Struct, frozen=True):
     verdict: Verdict
     """Whether the step became faster or slower."""
     gate: Gate | None
-    """The answer to `--fail-on-regression`; null where it was not asked for."""
+    """The answer to `--fail-on-regression`; null without this option."""
     step_time: StepTime | None
-    """Step times of both sides; null for printed tables, which hold no single steps."""
+    """Step times of both sides; null for printed tables, which have no single steps."""
     parts: tuple[ChangedPart, ...]
     """Parts of the step that occur on a side, with their change."""
     attribution: Message | None
     """Which part makes most of the difference; null where the noise is larger, or the sides have nothing in common."""
     notes: tuple[Message, ...]
-    """What a reader must know to trust the figures."""
+    """Notes about how far the figures can be trusted."""
     findings: tuple[FindingChange, ...]
-    """Findings that are fixed, then new ones, then those that are still there; empty where the sides have no work in
+    """Findings that are fixed, then new ones, then those that are still there; empty if the sides have no work in
     common."""
     prediction: Prediction | None
-    """What the fixed findings predicted, and what was measured; null where nothing was predicted, or the verdict is
+    """Predicted and measured savings of the fixed findings; null without predictions, or if the verdict is
     inconclusive."""
     gpus: tuple[GpuUse, ...]
     """How busy each device is on both sides."""

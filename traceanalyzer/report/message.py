@@ -19,7 +19,7 @@ class Message(msgspec.Struct, frozen=True):
     """One text in a report."""
 
     id: str
-    """Id of the text; catalogs hold its translations under it."""
+    """Id of the text, which is the key of its translations in catalogs."""
     params: dict[str, Any]
     """Raw quantities of the text by name; the template of the text names the unit of each."""
     text: str
@@ -37,7 +37,7 @@ class Text:
     english: str
     """The English text; its fields name their unit: `{lost:bytes} were lost`."""
     note: str = ""
-    """What a translator must know to translate it."""
+    """Note for translators."""
     one: str = ""
     """The English singular, for texts whose wording depends on their first field of the unit `count`."""
 
@@ -79,7 +79,7 @@ def fields(template: str) -> list[tuple[str, str]]:
 
 @lru_cache(8192)
 def _parsed(template: str) -> tuple[tuple[str, str | None, str], ...]:
-    """What stands before each field, its name and its unit; every text is filled in many times."""
+    """The text before each field, the field's name and its unit; cached, because texts are filled in many times."""
     parts = []
     for literal, name, unit, conversion in string.Formatter().parse(template):
         if conversion or (unit and "{" in unit):
@@ -95,7 +95,7 @@ def deciding_field(template: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value to what JSON holds, so that a report that is read back is the same."""
+    """Convert a value to a type of JSON, so that a report that is read back is equal."""
     if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
     return msgspec.to_builtins(value) if isinstance(value, Message) else value

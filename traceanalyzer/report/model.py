@@ -1,4 +1,4 @@
-"""Report: what is said about a trace. Plain data; its JSON is a contract (docs/report.schema.json)."""
+"""The report on a trace, as plain data. Its JSON is a contract (docs/report.schema.json)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 R = TypeVar("R")
 _FILE = "file"
-"""Where a report that was read back keeps the name of its file; it is no part of the report."""
+"""Attribute with the name of the file from which a report was read; it is not part of the report."""
 
 
 class Generator(msgspec.Struct, frozen=True):
@@ -28,14 +28,14 @@ class Generator(msgspec.Struct, frozen=True):
 
 
 class ReportWarning(msgspec.Struct, frozen=True):
-    """Something that was lost or is doubtful, how often, and what it means."""
+    """A loss or a doubt, how often it occurred, and its consequences."""
 
     id: str
     """Id of the warning; the documentation lists them."""
     count: int
     """How often it was seen, in the unit that the message names."""
     message: Message
-    """What was lost or is doubtful, and what it means."""
+    """The loss or the doubt, with its consequences."""
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -58,18 +58,18 @@ class CodePlace(msgspec.Struct, frozen=True):
     shapes: str | None = None
     """Input shapes as recorded, where they matter; else null."""
     value: float | None = None
-    """What was measured at this place, in `unit`; null if nothing was measured there."""
+    """The value measured at this place, in `unit`; null if nothing was measured there."""
     unit: str = ""
     """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None
-    """When it happened, in ns since the first event of the trace; null where that does not matter."""
+    """Time in ns since the first event of the trace; null if the time does not matter."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
     """A value that crossed a threshold, and where."""
 
     subject: Message
-    """What was measured, as a text."""
+    """Name of the measured quantity."""
     observed: float
     """The value that was measured, in `unit`."""
     threshold: float
@@ -84,7 +84,7 @@ class Operand(msgspec.Struct, frozen=True):
     """A named time of a calculation."""
 
     name: Message
-    """What the time is of."""
+    """Description of the time."""
     ns: int
     """The time in ns per step."""
 
@@ -101,18 +101,18 @@ class Arithmetic(msgspec.Struct, frozen=True):
 
 
 class Saving(msgspec.Struct, frozen=True):
-    """What a change is worth, as intervals of the least and the most."""
+    """The saving of a change, as intervals from the least to the most."""
 
     direct_ns_per_step: tuple[float, float]
-    """Time in ns per step that the change takes off its own resource."""
+    """Time in ns per step that the change removes from its own resource."""
     wall_ns_per_step: tuple[float, float]
-    """Time in ns by which a step gets shorter: never more than the other resources allow."""
+    """Time in ns by which a step gets shorter, limited by the other resources."""
     wall_share: tuple[float, float]
     """Share of the step (0 to 1) by which it gets shorter, at least and at most; in a table, of the profiled time."""
     basis: Message
     """How the saving was estimated, and why the lower end is 0 where it is."""
     arithmetic: Arithmetic | None
-    """The bound by the other resources, where it has been applied; else null."""
+    """The bound by the other resources, if it was applied; else null."""
     resource: str
     """The resource that the change relieves: `loader`, `host`, `gpu` or `communication`."""
     point_ns_per_step: float | None = None
@@ -143,19 +143,19 @@ class Finding(msgspec.Struct, frozen=True):
     title: Message
     """The finding in a few words."""
     summary: Message
-    """What was found, in a few sentences with figures."""
+    """The finding in a few sentences with figures."""
     advice: Message
     """What to do about it."""
     not_when: Message
     """When the advice does not apply."""
     code: str | None
-    """A line of code to start from; null where there is none."""
+    """A line of code to begin with; null if there is none."""
     links: tuple[str, ...]
     """Addresses of official documentation."""
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, and where."""
     saving: Saving | None
-    """What the fix is worth; null for a risk, or where nothing can be said."""
+    """The saving of the fix; null for a risk, or if it is unknown."""
     runs: tuple[str, ...] = ()
     """Ids of all runs of a document that have a finding of the same words but for its numbers, this one included; each
     run has its own finding in the list. Empty where no other run has it."""
@@ -185,7 +185,7 @@ class Combined(msgspec.Struct, frozen=True):
     """All fixes together, in the order that is worth most first; the critical resource is looked up after each."""
 
     fixes: tuple[Relief, ...]
-    """The fixes that add something, the one that is worth most first."""
+    """The fixes that add something, the one that saves most first."""
     wall_ns_per_step: tuple[float, float]
     """Time in ns by which a step gets shorter with all fixes, at least and at most."""
     wall_share: tuple[float, float]
@@ -241,7 +241,7 @@ class Headline(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, dict=True):
-    """Everything that is said about one trace, document or run; reading its JSON back gives an equal report."""
+    """The report on one trace, document or run; reading its JSON back gives an equal report."""
 
     schema_version: int
     """Version of this schema; it changes where a field changes its meaning."""
@@ -252,7 +252,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     trace: TraceSummary | None
     """The trace in a few facts; null for printed tables."""
     warnings: tuple[ReportWarning, ...]
-    """What was lost or is doubtful, with its consequences."""
+    """Losses and doubts, with their consequences."""
     analyses: dict[str, Any]
     """Results of the analyses by key: typed where they were computed, plain data where the report was read back from
     JSON; `result` gives the typed view of both. Those that could not run are in `skipped`."""
@@ -282,7 +282,7 @@ class Report(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _typed(self) -> dict[str, Any]:
-        """Results that were asked for before."""
+        """Typed results that were requested before."""
         return {}
 
     def _converted(self, key: str, kind: type[R]) -> R | None:

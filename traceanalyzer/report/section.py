@@ -1,4 +1,4 @@
-"""Sections: what a report shows, apart from how it is laid out."""
+"""Sections: the content that a report shows, without its layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traceanalyzer.report.model import Finding
 
 
 class Topic(StrEnum):
-    """What people look for a section under."""
+    """The group under which people look for a section."""
 
     SUMMARY = "summary"
     RUNS = "runs"
@@ -39,7 +39,8 @@ class SectionColumn:
     unit: str
     """Unit as in `units.render`; "" is text."""
     is_name: bool = False
-    """Whether it holds names out of the trace: long, possibly hostile, in full only where there is room."""
+    """Whether the column has names from the trace, which may be long or hostile and are shortened if there is no
+    room."""
     has_bar: bool = False
     """Whether its shares are the ones to draw as bars, where a format can."""
     is_extra: bool = False
@@ -54,7 +55,7 @@ class SectionTable:
     columns: tuple[SectionColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
     total_rows: int
-    """Number of all rows; those that are not shown are in the JSON report."""
+    """Number of all rows, including those that are only in the JSON report."""
     row_units: tuple[str, ...] = ()
     """In a table whose rows are quantities of different units: the unit of each row, from its second cell on."""
 
@@ -79,7 +80,7 @@ class SectionPart:
     """One piece of a whole, for a bar."""
 
     role: str
-    """Key of what it is, which decides its colour."""
+    """Key of the kind of the part, which decides its colour."""
     label: Text
     value: float
     unit: str
@@ -88,7 +89,7 @@ class SectionPart:
 
 @dataclass(frozen=True)
 class Term:
-    """A word that a section uses, and what it means, for reports that travel without the documentation."""
+    """A term of a section with its definition, for reports that are read without the documentation."""
 
     name: Text
     meaning: Text
@@ -110,6 +111,6 @@ class Section:
     is_detail: bool = False
     """Whether it is left out of the first screen."""
     is_essential: bool = False
-    """Whether it is kept where there is no room for all sections."""
+    """Whether the section is kept if there is no room for all sections."""
     is_tree: bool = False
     """Whether its table is a tree, row by row: a format that can open and close branches draws that instead."""

@@ -1,4 +1,4 @@
-"""What a report says about its input: the file, and a trace in a few facts."""
+"""The input of a report: the file, and a few facts about the trace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReportDevice(msgspec.Struct, frozen=True):
 
 
 class RecordingOptions(msgspec.Struct, frozen=True):
-    """What the profiler recorded; null is unknown."""
+    """Options of the profiler; null is unknown."""
 
     record_shapes: bool | None
     """Whether input shapes were recorded."""
@@ -65,7 +65,7 @@ class TraceSummary(msgspec.Struct, frozen=True):
     world_size: int | None
     """Number of ranks that train together; null if the file does not contain it."""
     options: RecordingOptions
-    """What the profiler was asked to record."""
+    """Options of the profiler."""
     steps_from: str | None
     """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
     none."""

@@ -57,7 +57,7 @@ def estimate(value: Sequence[float | None]) -> str:
 
 
 def estimated_share(value: Sequence[float | None]) -> str:
-    """The same of a share, such as `19 % (17-21)` or `17-21 %`."""
+    """A share with its interval, such as `19 % (17-21)` or `17-21 %`."""
     return _estimate(*estimate_numbers(value, "estimated_share"))
 
 

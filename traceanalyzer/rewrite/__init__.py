@@ -1,4 +1,4 @@
-"""Makes traces out of traces: cut to a part, or without names; every viewer can open them.
+"""Makes traces from traces: cut to a part, or without private names; every viewer can open them.
 
-A trace is never held in memory: events are copied window by window, each as it stands in the file.
+A trace is never loaded completely: events are copied window by window, each as it is in the file.
 """

@@ -89,7 +89,7 @@ class _Anonymous:
         self._arguments = Arguments(names)
 
     def events(self, events: list[Raw]) -> Iterator[bytes]:
-        """What stands for the events of a window; what is not an event stands for nothing."""
+        """The anonymized events of a window; elements that are not events are dropped."""
         for raw in events:
             event = _decoded(raw)
             if event is not None:
@@ -124,7 +124,7 @@ class _Anonymous:
 
 
 def _is_of_accelerator(event: _Event) -> bool:
-    """Whether the reader takes it for an event of a device that is no GPU."""
+    """Whether the reader treats it as an event of a device that is not a GPU."""
     category = event.cat.lower() if isinstance(event.cat, str) else ""
     if event.ph != "X" or category not in accelerators.BY_CONTENT:
         return False

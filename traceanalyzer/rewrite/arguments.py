@@ -42,7 +42,7 @@ class Arguments:
     """Replaces the arguments of the events of a file."""
 
     def __init__(self, names: Names) -> None:
-        """Set what stands for names in them."""
+        """Set the functions that replace names in arguments."""
         self._rules: dict[str, Callable[[Raw], Raw | None]] = {
             **dict.fromkeys((*ARGS_FIELDS, *_MORE_NUMBERS), _numbers),
             "Input type": lambda raw: _texts(raw, _type),
@@ -79,7 +79,7 @@ class Arguments:
 
 
 def _numbers(raw: Raw) -> Raw | None:
-    """Numbers, lists of them, and their texts."""
+    """Keep numbers, lists of numbers, and their texts."""
     data = bytes(raw)
     if data.isdigit() or _NUMBER.fullmatch(data.strip()) or _NUMBERS.fullmatch(data):
         return raw
@@ -116,7 +116,7 @@ def _filtered(value: Any, known_part: Callable[[str], str]) -> Any:
 
 
 def _type(text: str) -> str:
-    """A type, if each word of it is one that torch has."""
+    """Keep a type if torch has each word of it."""
     rest = _TYPE_WORD.sub("", text)
     words = _TYPE_WORD.findall(text)
     return text if not rest.strip(" []") and all(word in known.TYPES for word in words) else ""

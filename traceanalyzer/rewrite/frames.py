@@ -32,7 +32,7 @@ class FrameNames:
         self._secret = secret
 
     def of(self, name: str) -> str:
-        """What stands for a frame."""
+        """The anonymized name of a frame."""
         if len(name) > LONGEST:
             return self._secret.hide(name, "frame")
         if name.startswith(_MODULE):
@@ -104,7 +104,7 @@ class FrameNames:
 
 
 def _framework(path: str) -> tuple[int, int]:
-    """Which part of a path a framework is known by; none of it where no framework is."""
+    """The part of a path by which a framework is recognized; empty without one."""
     for known_by in (each.frames for each in FRAMEWORKS if each.frames):
         if match := known_by.search(f"{path}("):
             return match.span()
@@ -112,7 +112,7 @@ def _framework(path: str) -> tuple[int, int]:
 
 
 def _root(parts: list[str]) -> int:
-    """Where the path below `sys.path` begins: after the last folder of packages, or of Python's library."""
+    """Where the path relative to `sys.path` begins: after the last folder of packages or of Python's library."""
     for at in range(len(parts) - 1, -1, -1):
         if parts[at] in _PACKAGES or (_PYTHON.fullmatch(parts[at]) and at >= 2 and parts[at - 2] in ("lib", "lib64")):
             return at + 2

@@ -51,7 +51,7 @@ class KernelNames:
         self._hash_generated = hash_generated
 
     def of(self, name: str) -> str:
-        """What stands for a kernel or a copy."""
+        """The anonymized name of a kernel or a copy."""
         if _COPY.fullmatch(name):
             return name
         if name.startswith("triton_"):
@@ -138,7 +138,7 @@ def _are_operators(text: str) -> bool:
 
 
 def _facts(kernel: str) -> tuple[object, ...]:
-    """What the analyses read out of the name of a kernel."""
+    """The facts that analyses read from the name of a kernel."""
     communicates = is_communication(kernel), is_library_collective(kernel)
     made = generated(kernel)
     kind = made.kind if made else is_generated(kernel)

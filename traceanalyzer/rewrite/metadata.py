@@ -46,11 +46,11 @@ class Metadata:
     """Metadata of one file."""
 
     def __init__(self, names: Names) -> None:
-        """Set what stands for names."""
+        """Set the function that replaces names."""
         self._names = names
 
     def of(self, meta: Mapping[str, Any]) -> dict[str, Any]:
-        """What is known to be harmless."""
+        """The part of the metadata that is known to be harmless."""
         kept = {key: value for key, value in meta.items() if key in _HEADER and _is_number(value)}
         if meta.get("displayTimeUnit") in _UNITS:
             kept["displayTimeUnit"] = meta["displayTimeUnit"]

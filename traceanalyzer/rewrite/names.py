@@ -1,7 +1,7 @@
-"""Replaces names: public ones stay, others become a hash that keeps what the analyses read out of them.
+"""Replaces names: public ones are kept, others become a hash that keeps the facts that analyses read from names.
 
 The analyses find steps, loaders, optimizers, autograd's functions, libraries and kinds of kernels by names. So a hash
-keeps the known parts around what it hides, and a kernel's keeps its class.
+keeps the known parts around the hidden part, and the hash of a kernel keeps its class.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FRAMEWORKS = (
     ("gpu_model_runner: ", ""),
     ("v2_gpu_model_runner: ", ""),
 )
-"""What marks of frameworks begin and end with, around a name of somebody."""
+"""Beginnings and ends of frameworks' marks, around a private name."""
 _TASK_WORDS = {
     TaskKind.WORK: "kernel",
     TaskKind.COMMUNICATION: "hcom",
@@ -61,7 +61,7 @@ class Names:
         self._cache: dict[tuple[TableGroup, str], str] = {}
 
     def of(self, group: TableGroup, name: str) -> str:
-        """What stands for the name of an event of a kind."""
+        """The anonymized name of an event, by its kind."""
         key = group, name
         if key not in self._cache:
             self._cache[key] = self._makers.get(group, self._range)(name)
@@ -83,12 +83,12 @@ class Names:
         return name if name in names else self._secret.hide(name, kind)
 
     def _task(self, name: str) -> str:
-        """What a device does that is no GPU: words of its runtime stay, kernels of programs are hashed."""
+        """Events of devices that are not GPUs: words of the runtime are kept, kernels of programs are hashed."""
         hidden = name if name in known.TASKS else self._kernels.of(name)
         return hidden if kind_by_name(hidden) is kind_by_name(name) else self._secret.hide(name, _word_of(name))
 
     def task_type(self, name: str) -> str:
-        """Replace a type of task, or the name of an engine; what it stands for stays."""
+        """Replace a type of task or the name of an engine, and keep its meaning."""
         if name in known.TASKS:
             return name
         engine = known.ENGINE.search(name)
@@ -105,7 +105,7 @@ class Names:
         return self._mark(name) or self._function(name)
 
     def _mark(self, name: str) -> str | None:
-        """What stands for a mark of PyTorch or a framework around a name of somebody; None for anything else."""
+        """The anonymized form of a mark of PyTorch or a framework around a private name; None for other names."""
         if name.startswith("Optimizer."):
             return self._optimizer_range(name)
         for prefix in _LOADERS:
@@ -135,7 +135,7 @@ class Names:
             stem, separator, number = name.rpartition("Backward")
             return self._secret.hide(stem + separator, "function") + separator + number
         hidden = self._secret.hide(name, "_".join(marks.passes(name)) or "range")
-        # What a mark looks like tells it from an operator, where the trace calls both operators.
+        # The form of a mark distinguishes it from an operator if the trace calls both operators.
         return f"# {hidden}" if marks.is_mark_among_operators(name) else hidden
 
     def _optimizer_range(self, name: str) -> str:
@@ -167,7 +167,7 @@ class Names:
         return name if is_public else self._secret.hide(name, "group")
 
     def category(self, name: str) -> str:
-        """Replace a category that the reader does not know."""
+        """Replace a category that is unknown to the reader."""
         lower = name.lower()
         is_public = name in CATEGORIES or name in known.CATEGORIES
         return (
@@ -179,7 +179,7 @@ class Names:
         )
 
     def phase(self, name: str) -> str:
-        """Replace a phase that no viewer knows."""
+        """Replace a phase that is unknown to viewers."""
         return self._secret.hide(name, "phase")
 
     def optimizer(self, name: str) -> str:
@@ -192,7 +192,7 @@ class Names:
 
 
 def _word_of(task: str) -> str:
-    """What a hidden task may begin with, so that a device does the same in it."""
+    """Beginnings that a hidden task may keep, so that it is read as the same kind of work."""
     return _TASK_WORDS[kind_by_name(task)]
 
 

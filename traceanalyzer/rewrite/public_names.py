@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - lists of names read best in long lines
-"""Names that are no secret: those of PyTorch, its libraries and Python itself. Everything else is somebody's own.
+"""Public names: those of PyTorch, its libraries and Python itself. Every other name is private.
 
-The lists in `public/` hold exact names (scripts/public_names.py collects them). A pattern never lets free text pass:
-what it finds is looked up, or consists of numbers.
+The lists in `public/` contain exact names (scripts/public_names.py collects them). A pattern never lets free text pass:
+its matches are looked up, or consist of numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 
 LONGEST = 8192
-"""Characters of a name that is looked at; longer ones are hashed whole."""
+"""Greatest length of a name that is examined; longer ones are hashed as a whole."""
 
 
 @cache
@@ -50,7 +50,7 @@ OVERHEADS = frozenset(
 """Names of the profiler's overhead, and kinds of synchronization."""
 
 CATEGORIES = _words("mtia_ccp_events cuda_profiler_range")
-"""Kinds of events that kineto writes and no analysis reads, but that tell what ran."""
+"""Kinds of events that kineto writes and no analysis uses, but that show what ran."""
 
 BUILTIN_OWNERS = _words(
     "Tensor Parameter type PyCapsule dict list str tuple set frozenset bytes int float bool module builtin_function "
@@ -64,7 +64,7 @@ BUILTIN_OWNERS = _words(
 
 LOADERS = _words("_SingleProcessDataLoaderIter _MultiProcessingDataLoaderIter")
 FOLDERS = _words("torch triton compiler site-packages dist-packages lib lib64 _inductor _dynamo parallel")
-"""Parts of a path that stay, wherever they stand."""
+"""Parts of a path that are kept at any place."""
 
 FILES = _words("<string> <stdin> <__array_function__")
 FUNCTIONS = _words(
@@ -100,7 +100,7 @@ CAPTURED = frozenset(
            "torch.float64 torch.int8 torch.uint8 torch.int64 torch.int32 torch.bool prof.step optimizer dataloader "
            "complete exit exception signal gave-way")
 )  # fmt: skip
-"""Words in what a capture records."""
+"""Words in the facts that a capture records."""
 
 GPU_WORDS = frozenset(
     word.lower()
@@ -215,7 +215,7 @@ TASKS = _words(
 """What queues of devices that are no GPUs run by themselves, types of task of Ascend NPUs, engines of Gaudi."""
 
 ENGINE = re.compile(r"(TPC|MME|DMA|NIC)|STM_[0-9]_(RX|TX|QPC)", re.ASCII)
-"""What names of events on Gaudi's engines hold."""
+"""Words in names of events on Gaudi's engines."""
 
 THREAD = re.compile(
     r"(stream|Stream|thread|Thread|GPU|MTIA|Device|pt_autograd|pt_nccl_watchdg|pt_nccl_heartbt|pt_main_thread)"

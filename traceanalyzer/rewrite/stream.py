@@ -1,7 +1,7 @@
 """Copies a trace event by event; a caller decides what is kept or changed, in the order of the file.
 
-The result is an object with one event list, whatever the layout of the input: the form that every viewer reads. What
-is damaged in the input is repaired or left out, as the reader would do it, and counted.
+The result is an object with one event list, whatever the layout of the input: the form that every viewer reads. Damaged
+parts of the input are repaired or left out, as in the reader, and counted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _PACKED = 1 << 17
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 Events = Callable[[list[Raw]], Iterable[bytes | Raw]]
-"""From the events of a window, as they are in the file, to those that are written."""
+"""A function from the events of a window, as they are in the file, to the written events."""
 
 Write = Callable[[bytes | Raw], object]
 
 Header = Callable[[dict[str, Any]], dict[str, Any]]
-"""From the metadata before or after the events to what is kept of it."""
+"""A function from the metadata before or after the events to the kept metadata."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from traceanalyzer.trace.table import I64, UNKNOWN, entries
 
 _FLOW_PHASES = frozenset("stf")
 _TIMED_FLOWS = frozenset({"async_npu", "async_task_queue", "HostToDevice"})
-"""Arrows of Ascend's writer, whose ids are no correlation ids."""
+"""Arrows of Ascend's writer, whose ids are not correlation ids."""
 
 _METADATA = "M"
 _NS_PER_US = 1000
@@ -75,7 +75,7 @@ class Range:
     flows: frozenset[int]
     """Ids of forward-backward flows with both ends in the range."""
     others: frozenset[str]
-    """Marks of steps that were not asked for: work of the last step may overlap the next one."""
+    """Marks of steps that were not requested; work of the last step may overlap the next one."""
 
 
 def trim(
@@ -227,7 +227,7 @@ def _is_launch_flow(event: _Event, start: int, chosen: Range) -> bool:
 
 
 def _overlaps(event: _Event, start: int, chosen: Range) -> bool:
-    """Something of it lies in the range; what takes no time lies where it starts."""
+    """Whether a part of it lies in the range; an event without duration lies at its start."""
     return start < chosen.end_ns and (start >= chosen.start_ns or start + _duration(event) > chosen.start_ns)
 
 

@@ -26,7 +26,7 @@ _ALIGNMENT = re.compile(r"align(\d+)")
 class Slow(msgspec.Struct, frozen=True):
     row: RooflineRow
     share: float
-    """Share of its roof that it reaches, over that of aligned products."""
+    """Share of the peak that the product reaches, divided by the share that aligned products reach."""
     saved_ns: Interval
     has_peer: bool
     """Whether there are aligned products of its type to compare with; else it is compared with the roof itself."""
@@ -90,7 +90,7 @@ def is_aligned(row: RooflineRow) -> bool:
 
 
 def loaded_at_once(facts: Facts) -> dict[tuple[str, str], int]:
-    """Number of elements that the kernels of a product load at once, if their names say so."""
+    """Number of elements that the kernels of a product load at once, if their names show it."""
     found = facts.find("kernels_by_shape", KernelsByShape)
     loads: dict[tuple[str, str], int] = {}
     for row in found.rows if found else ():

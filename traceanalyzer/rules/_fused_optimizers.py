@@ -1,4 +1,4 @@
-"""Which optimizers have a fused form, and what it saves on a CPU."""
+"""Which optimizers have a fused form, and how much time it saves on a CPU."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
 _SINCE = (2, 4)
 """torch whose fused optimizers compute on a CPU (release notes of 2.4)."""
 _CALL_NS = 20_000
-"""Own choice: longer calls move more memory than a cache of a core holds."""
+"""Own choice: longer calls move more memory than the cache of a core can hold."""
 _LONG_CALL_NS = 200_000
-"""Own choice: such calls move more memory than the caches of a processor hold."""
+"""Own choice: such calls move more memory than the caches of a processor can hold."""
 _SAVED: dict[str, _Saved] = {
     "Adam": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
     "AdamW": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
@@ -37,7 +37,7 @@ _MOMENTUM = "aten::mul_"
 
 
 def is_sparse(row: Optimizer) -> bool:
-    """Whether its gradients are sparse, for which there is no fused form."""
+    """Whether its gradients are sparse; no fused form supports them."""
     return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
 
 

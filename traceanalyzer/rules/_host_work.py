@@ -8,7 +8,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, Missing
 
 _MORE = 0.2
-"""Share by which a saving may be larger than what was recorded, at most (own choice; see `most`)."""
+"""Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""
 _FEWEST = 3
 """Steps of the program from which on something recurs."""
 

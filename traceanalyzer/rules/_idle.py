@@ -31,7 +31,7 @@ EVENTS = Threshold(
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _MANY = 20
-"""Own choice: fewer waits per step have findings of their own, and are removed one by one."""
+"""Own choice: fewer waits per step have separate findings and are removed one by one."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
@@ -40,7 +40,7 @@ def steady(facts: Facts) -> StepIdle:
     """The analysis of the steady steps.
 
     Raises:
-        Missing: There is none.
+        Missing: There are no steady steps.
     """
     found = facts.need("step_idle", StepIdle)
     if not found.steps:
@@ -48,30 +48,26 @@ def steady(facts: Facts) -> StepIdle:
     return found
 
 
-def need_explained(facts: Facts) -> None:
-    """Refuse to blame the host where events are missing.
-
-    Raises:
-        Missing: Much of the idle time has no explanation.
-    """
-    recording = facts.find("recording", Recording)
-    if recording is not None and recording.typical is not None and is_partial(recording.typical):
-        raise Missing(_UNEXPLAINED())
-
-
 def enough(facts: Facts, events: float) -> StepIdle:
-    """The analysis of the steady steps, if enough ran in them and their idle time is real.
+    """The analysis of the steady steps, if enough ran in them and the host may be blamed for their idle time.
 
     Raises:
-        Missing: There is none, or only a few kernels ran.
+        Missing: There is none, only a few kernels ran, or much of the idle time has no explanation.
     """
+    _need_explained(facts)
     _recording.need_usual_idle_time(facts)
-    _recording.need_most_events(facts)
     found = steady(facts)
     ran = sum(device.events for device in found.devices)
     if ran < events:
         raise Missing(_FEW(events=ran))
     return found
+
+
+def _need_explained(facts: Facts) -> None:
+    """Refuse to blame the host where events are missing."""
+    recording = facts.find("recording", Recording)
+    if recording is not None and recording.typical is not None and is_partial(recording.typical):
+        raise Missing(_UNEXPLAINED())
 
 
 def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
@@ -88,6 +84,16 @@ def waits_often(found: StepIdle, device: DeviceInSteps) -> bool:
 def waits_again_and_again(found: StepIdle, device: DeviceInSteps) -> bool:
     """Whether there are besides so many waits in a step that one less would change little."""
     return waits_often(found, device) and found.waits >= _MANY * found.steps
+
+
+def is_after_waits(facts: Facts, cause: str) -> bool:
+    """Whether most idle time with this cause would not be there if the host did not wait for the device so often."""
+    found = facts.find("step_idle", StepIdle)
+    device = busiest(facts, found) if found and found.steps else None
+    if found is None or device is None or not waits_again_and_again(found, device):
+        return False
+    rows = [row for row in device.causes if row.cause == cause]
+    return 2 * sum(row.after_waits_ns for row in rows) > sum(row.time_ns for row in rows)
 
 
 def per_later_step(facts: Facts, cause: str) -> float | None:

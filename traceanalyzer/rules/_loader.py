@@ -1,4 +1,4 @@
-"""Estimates what loading in worker processes is worth."""
+"""Estimates the saving of loading in worker processes."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:
 
 
 def with_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSaved:
-    """At most the exposed waiting; at least what one worker beside the rest of the step saves, less what it costs.
+    """At most the exposed waiting; at least the saving with one worker beside the rest of the step, less its cost.
 
-    A worker that has no core of its own may cost as much as it saves; waiting (for a network, asleep) needs no core.
+    A worker without a free core may cost as much as it saves; waiting (for a network, asleep) needs no core.
 
     Args:
-        facts: What is known of the run.
+        facts: The facts of the run.
         average: Means over the steps.
-        share: Share of the waiting that goes away, if there are several loaders.
+        share: Share of the waiting that is removed, if there are several loaders.
     """
     own, loaders = room(facts), _loaders(facts)
     saved = loading_in_workers.saving(average, loaders, own, share)

@@ -1,4 +1,4 @@
-"""Whose idle time is it? Names owners of host time in headlines and findings."""
+"""Names the owners of host time that cause idle time, for headlines and findings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.facts import Facts
 
 _MOST = 0.5
-"""Share of the idle time from which on an owner stands for it."""
+"""Least share of the idle time for which an owner is named as its cause."""
 _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
 _NAMED = 0.01
 """Share of the time of all owners from which on a part of the program is told before operators (own choice)."""
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
-"""Where the library lies whose pipelines make loaders of their own."""
+"""Folder of the library whose pipelines create their own loaders."""
 INPUT_ROLES = host_roles.INPUTS
 _LEAVES = frozenset({"operator", "call"})
 
@@ -83,7 +83,7 @@ def named_first(rows: Sequence[GapOwner]) -> list[GapOwner]:
 
 
 def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
-    """Whose the time of gaps is, with that time per step in ns, without what other rules are about; five at most."""
+    """Owners of the time of gaps with that time per step in ns, without owners that other rules judge; at most five."""
     own = [row for row in rows if row.role not in OF_OTHER_RULES]
     return tuple(place(row, row.time_ns / steps, row.longest_start_ns) for row in own[:5])
 
@@ -107,10 +107,10 @@ def of_role(facts: Facts, wanted: str) -> list[HostOwner]:
 
 
 def largest(facts: Facts) -> HostOwner | None:
-    """The owner that stands for most of the idle time that the host causes; None if only operators and calls do.
+    """The owner that causes most of the host's idle time; None if only operators and calls cause it.
 
-    One that spends half of that time itself, else the innermost with half of it, else the one with most. What launches
-    nearly everything is the whole program, unless the time is its own.
+    The owner with half of that time as its own, else the innermost with half of it, else the one with most. An owner
+    that launches nearly everything is the whole program and is not named, unless the time is its own.
     """
     owners = found(facts)
     if owners is None or not owners.idle_ns:
@@ -126,7 +126,7 @@ def largest(facts: Facts) -> HostOwner | None:
 
 
 def claims(facts: Facts, time_ns: float) -> dict[str, float]:
-    """Which idle time of a step, in ns, ends with an owner's: that of host code first, then that of launches."""
+    """The idle time per step in ns that disappears with an owner's time: host code first, then launches."""
     found_claims, left = {}, time_ns
     for cause in ("host_code", "launch_bound", "synchronization"):
         part = min(left, facts.idle_per_step(cause))
@@ -146,7 +146,7 @@ def loads_in_pipeline(facts: Facts) -> bool:
 
 
 def _tells(owners: HostOwners, row: HostOwner) -> bool:
-    """Whether the name of an owner says where in the program the time goes."""
+    """Whether the name of an owner shows where in the program the time goes."""
     if row.kind in _LEAVES or row.name in _ANONYMOUS or not row.idle_ns:
         return False
     is_whole = bool(owners.device_ns) and (row.device_ns or 0) >= _WHOLE * (owners.device_ns or 0)

@@ -108,7 +108,7 @@ class Precision(msgspec.Struct, frozen=True):
 
     @property
     def is_a_switch(self) -> bool:
-        """Whether TF32 alone is what is missing: then `tf32-disabled` reports it."""
+        """Whether only TF32 is missing, which the rule `tf32-disabled` reports."""
         return self.capability is not None and self.capability >= AMPERE and self.uses_tensor_cores
 
 
@@ -135,9 +135,9 @@ def fp32_products(
     """Products that could get faster: bound neither by memory nor by their launch.
 
     Args:
-        facts: What is known of the run.
+        facts: The facts of the run.
         limits: The thresholds above.
-        tf32: Whether they would be computed in TF32, else in half precision.
+        tf32: Whether the products would be computed in TF32, else in half precision.
         only: The classes of kernels that count.
     """
     found = facts.find("kernels_by_shape", KernelsByShape)
@@ -213,7 +213,7 @@ def _ratio(device: Gpu | None, *, tf32: bool) -> float:
 
 
 def _is_fp32(name: str, tensor_cores: bool | None) -> bool:
-    """Whether the name of a kernel says fp32; a name that gives no type counts as no."""
+    """Whether the name of a kernel shows fp32; False for a name without a type."""
     is_other = _HALF.search(name) or _OTHER_TYPES.search(name)
     return tensor_cores is False and not is_other and _FP32.search(name) is not None
 

@@ -12,7 +12,7 @@ from traceanalyzer.rules.facts import Facts, OperatorFact
 from traceanalyzer.rules.rule import Threshold
 
 HOST_SHARE = "host_share"
-"""Key of the threshold that holds on a CPU, where `gpu_share` does on a GPU."""
+"""Key of the threshold for a CPU, in place of `gpu_share` for a GPU."""
 
 
 def is_cpu_only(facts: Facts) -> bool:
@@ -45,7 +45,7 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def resource(self) -> str:
-        """Whose time shrinks if an operator goes away, as in `TimeSaved`."""
+        """The resource whose time shrinks without an operator, as in `TimeSaved`."""
         return "host" if self.is_cpu else "gpu"
 
     @cached_property
@@ -77,5 +77,5 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
         return total_ns / self.total_ns if self.total_ns else 0.0
 
     def limit(self, limits: Mapping[str, float]) -> float:
-        """The share that is worth a finding."""
+        """The least share for a finding."""
         return limits[HOST_SHARE if self.is_cpu else "gpu_share"]

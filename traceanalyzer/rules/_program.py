@@ -1,4 +1,4 @@
-"""What kind of program a recording is of, as rules ask before they advise."""
+"""Questions about the kind of program that rules ask before they advise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IN_GRAPHS = 0.5
 
 
 def workload(facts: Facts) -> str | None:
-    """Kind of the program, one of those of the analysis `recording`; None of a printed table."""
+    """Kind of the program as in the analysis `recording`; None for a printed table."""
     recording = facts.find("recording", Recording)
     return recording.workload if recording and facts.table is None else None
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.facts.of_trace import is_partial
 
 _MOSTLY = 0.5
 
@@ -14,23 +12,6 @@ _BEGAN_LATE = Text(
     "rule-earlier-work",
     "the recording began in the middle of the device's work, and most idle time lies before its first recorded event",
 )
-
-_INCOMPLETE = Text(
-    "rule-incomplete",
-    "for much of the idle time launched work waits for something that is not in the recording: events are missing, so "
-    "gaps do not show that the host is slow",
-)
-
-
-def need_most_events(facts: Facts) -> None:
-    """Refuse to judge idle time of a recording in which events are missing.
-
-    Raises:
-        Missing: Much of the idle time has no explanation.
-    """
-    recording = facts.find("recording", Recording)
-    if recording is not None and recording.typical is not None and is_partial(recording.typical):
-        raise Missing(_INCOMPLETE())
 
 
 def need_usual_idle_time(facts: Facts) -> None:

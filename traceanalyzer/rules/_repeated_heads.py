@@ -15,11 +15,12 @@ _ATTENTION = "aten::scaled_dot_product_attention"
 _FLASH = "aten::_scaled_dot_product_flash_attention"
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
 _AXES = (2, 3)
-"""Where the repeats are: [batch, heads, repeats, sequence, size] or [batch, sequence, heads, repeats, size]."""
+"""Position of the axis of repeats: [batch, heads, repeats, sequence, size] or [batch, sequence, heads, repeats,
+size]."""
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RepeatedHeads:
     """Copies that repeat the heads of keys or values before attention."""
 
     heads: int
@@ -30,7 +31,7 @@ class Repeat:
     """Whether torch's operator for attention takes the copies to its flash kernel."""
 
 
-def repeated_heads(facts: Facts) -> Mapping[str, Repeat]:
+def repeated_heads(facts: Facts) -> Mapping[str, RepeatedHeads]:
     """Find copies of tensors with an expanded axis of heads, whose result attention takes.
 
     Returns:
@@ -47,7 +48,7 @@ def repeated_heads(facts: Facts) -> Mapping[str, Repeat]:
     grouped = {found[1] for found in taken if _is_grouped(found)}
     keys = {found[1] for found in taken if not _is_grouped(found)}
     factors = {found[-1] for row, found in tensors if row.name in _PRODUCTS and len(found[-1]) == 3}
-    repeats: dict[str, Repeat] = {}
+    repeats: dict[str, RepeatedHeads] = {}
     for row, found in tensors if expanded else ():
         shape = found[0]
         if row.name != COPY or len(shape) != 5 or found[1:2] != [shape] or not _keeps_type(row.types):
@@ -59,7 +60,7 @@ def repeated_heads(facts: Facts) -> Mapping[str, Repeat]:
             batch, heads, sequence, size = merged
             products = {(batch * heads, sequence, size), (batch * heads, size, sequence)}
             if merged in keys or products & factors:
-                repeats[str(row.shapes)] = Repeat(shape[axis - 1], heads, merged in flash)
+                repeats[str(row.shapes)] = RepeatedHeads(shape[axis - 1], heads, merged in flash)
     return repeats
 
 
@@ -81,12 +82,12 @@ def _before(shape: Shape, axis: int) -> Shape:
 
 
 def _merged(shape: Shape, axis: int) -> Shape:
-    """The shape with the repeats as heads of their own, as attention takes it: [batch, heads, sequence, size]."""
+    """The shape with the repeats as separate heads, as attention takes it: [batch, heads, sequence, size]."""
     found = (*shape[: axis - 1], math.prod(shape[axis - 1 : axis + 1]), *shape[axis + 1 :])
     return found if axis == 2 else (found[0], found[2], found[1], found[3])
 
 
 def _keeps_type(types: str | None) -> bool:
-    """Whether a copy has the type of what it copies, as far as is known."""
+    """Whether a copy has the type of its source, as far as known."""
     kinds = (types or "").strip("[]").split(",")[:2]
     return len(kinds) < 2 or kinds[0].strip() == kinds[1].strip()

@@ -37,7 +37,7 @@ def matmul_tf32(facts: Facts) -> bool | None:
 
 
 def wants_cudnn_choice(facts: Facts) -> bool:
-    """Whether cuDNN was asked to measure which algorithm is best, or to be repeatable to the bit."""
+    """Whether cuDNN is set to measure which algorithm is fastest, or to be deterministic."""
     numerics = facts.capture.facts.numerics if facts.capture else None
     return numerics is not None and bool(numerics.cudnn_benchmark or numerics.cudnn_deterministic)
 

@@ -3,25 +3,24 @@
 What it detects:
     Evaluations of autograd within which a part of the forward pass runs once more: the same operators on inputs of the
     same shapes, in the same order. Their host time, or on a GPU their device time, is more than five percent of the
-    step. On a GPU only where the recording tells the peak of allocated memory, and that it is below half of the
-    device's.
+    step. On a GPU only if the recording shows that the peak of allocated memory is below half of the device's memory.
 
 Why it matters:
     Activation checkpointing (`torch.utils.checkpoint`, `gradient_checkpointing_enable()`) trades time for memory: the
-    forward pass of the parts that it wraps runs twice. Where memory is free, the time is spent for nothing.
+    forward pass of the wrapped parts runs twice. If memory is free, this time is wasted.
 
 What to do:
     Try without it, or wrap fewer layers: every second one, or only the largest.
 
 How the saving is estimated:
-    On a CPU at least 90 % of the host time from the start of each such evaluation to the end of what it computes again,
+    On a CPU at least 90 % of the host time from the start of each such evaluation to the end of the repeated operators,
     and at most 40 % more than that time: checkpointing also keeps and restores the state of random generators and runs
-    a hook for each tensor that is not kept, in both passes. On a GPU at most the device time of what is computed again,
-    at least 90 % of it.
+    a hook for each tensor that is not kept, in both passes. On a GPU at most the device time of the repeated operators,
+    and at least 90 % of that.
 
 When it is wrong:
-    Without it the activations may not fit: a recording of a CPU does not tell how much memory is free, so this is only
-    for information there.
+    Without checkpointing the activations may not fit into memory. A recording on a CPU does not show how much memory is
+    free, so the finding is only information there.
 
 References:
     https://docs.pytorch.org/docs/stable/checkpoint.html

@@ -2,7 +2,7 @@
 
 What it detects:
     Operators that only allocate (`aten::empty` and the like) take a notable share of the host's time; or a step
-    allocates many times the bytes that are in use at its peak.
+    allocates many times as many bytes as are in use at its peak.
 
 Why it matters:
     The caching allocator is fast but not free, and every temporary is written to memory and read again. Allocating

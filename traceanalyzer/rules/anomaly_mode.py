@@ -1,27 +1,28 @@
 """Autograd's anomaly mode is left on.
 
 What it detects:
-    Evaluations of autograd within which `aten::isnan` checks what the function returned, behind the function itself:
-    at least 80 % of the functions of the backward passes (those that only add to gradients are not checked). That is
-    what `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()` and Lightning's `detect_anomaly=True` do.
+    Evaluations of autograd in which `aten::isnan` checks the result after the function itself, for at least 80 % of the
+    functions of the backward passes (functions that only add to gradients are never checked).
+    `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()` and Lightning's `detect_anomaly=True` cause these
+    checks.
 
 Why it matters:
-    Anomaly mode is for finding the operator that made a NaN. In each forward pass it formats the Python stack of each
-    operator, in each backward pass it searches every gradient and waits for the answer. Steps take several times as
-    long.
+    Anomaly mode is for finding the operator that produced a NaN. In each forward pass it formats the Python stack of
+    each operator; in each backward pass it searches every gradient and waits for the result. Steps take several times
+    as long.
 
 What to do:
-    Turn it off. Turn it on again for a few steps when a NaN appears.
+    Turn it off, and turn it on again for a few steps when a NaN appears.
 
 How the saving is estimated:
-    At least what can be told apart: in the backward pass the time from the first check of each function to its end, in
-    the forward pass the time for which operators that extend the graph do nothing before their work, beyond what
-    operators that do not extend it take. At most half as much again: stacks are also freed, between the functions, and
-    the rest of the step runs with colder caches. (In the lab 1.2 times the time that can be told apart was saved.)
+    At least the time that can be attributed to it: in the backward pass the time from the first check of each function
+    to its end; in the forward pass the time between the start and the work of operators that extend the graph, less the
+    same time of other operators. At most half as much again: stacks are also freed between the functions, and the rest
+    of the step runs with colder caches. (In the lab the saving was 1.2 times the attributed time.)
 
 When it is wrong:
-    Hooks of the program's own that search for NaN behind every function look the same, but cost less in the forward
-    pass. A recording of a search for a NaN has it on purpose.
+    A program's own hooks that search for NaN after every function look the same, but cost less in the forward pass.
+    While someone searches for a NaN, anomaly mode is on for a reason.
 
 References:
     https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection
@@ -40,7 +41,8 @@ from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _MORE = 1.5
-"""How much more is saved than can be told apart, at most (own choice; the lab measured 1.2)."""
+"""Greatest ratio of the saving to the time that can be attributed to anomaly mode (own choice; the lab measured
+1.2)."""
 
 _SUBJECT = Text(
     "anomaly-mode-subject", "functions of the backward pass whose results are searched for NaN, share of all"

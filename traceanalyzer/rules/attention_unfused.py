@@ -7,7 +7,8 @@ What it detects:
 
 Why it matters:
     The scores grow with the square of the sequence length. Each operator reads and writes them again, which takes most
-    of the time and memory of attention. A fused kernel never writes them to memory. This holds on a CPU as on a GPU.
+    of the time and memory of attention. A fused kernel never writes them to memory. This is true on a CPU as well as on
+    a GPU.
 
 What to do:
     Call `torch.nn.functional.scaled_dot_product_attention`, or set `attn_implementation="sdpa"` in libraries that offer
@@ -17,9 +18,9 @@ How the saving is estimated:
     The time of all operators on the scores, minus the time that the products themselves need: at the best rate of any
     product in the run (upper end), or at a third of that rate, but no longer than they take now, and 5 us for each
     fused kernel (lower end). With a backward pass, which then computes the scores again, the lower end counts seven
-    products for six. In a program without a GPU, the time of the operators that are no products goes away, apart from
-    the arithmetic of the softmax, so seven to nine tenths of it; products that stay in the cache take up to a third
-    less (in the lab a quarter to six tenths of the time of all operators on the scores went away).
+    products for six. In a program without a GPU, 70 to 90 % of the time of the operators that are not products is saved
+    (the arithmetic of the softmax remains), and products that stay in the cache take up to a third less. In the lab 25
+    to 60 % of the time of all operators on the scores was saved.
 
 When it is wrong:
     If the attention weights are needed as an output, they have to be written. Some masks and head sizes have no fused
@@ -53,7 +54,7 @@ _RECOMPUTED = 7 / 6
 """Products of fused attention, forward and backward, over those of the pieces: the backward pass computes the scores
 again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven in place of six."""
 _OF_OTHERS = 0.7, 0.9
-"""Share of the time of what is no product that goes away on a CPU (measured in the lab, explained on the page)."""
+"""Share of the time outside of products that is saved on a CPU (measured in the lab, explained on the page)."""
 _OF_PRODUCTS = 0.33
 """Most that goes away of the time of products on a CPU (as above)."""
 _SINCE = (2, 1)
@@ -93,7 +94,7 @@ class _Scores:
         return min(self.queries, self.keys) / self.depth
 
     def has_shape(self, shape: Shape) -> bool:
-        """Whether a tensor holds these scores, with one batch axis or several."""
+        """Whether a tensor has the shape of these scores, with one batch axis or several."""
         return len(shape) >= 3 and shape[-2:] == (self.queries, self.keys) and math.prod(shape[:-2]) == self.batch
 
     def is_in(self, shapes: Sequence[Shape]) -> bool:
@@ -157,17 +158,17 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _helps_on_cpu(facts: Facts) -> bool:
-    """Whether there is a fused operator, and the program does not ask for it already."""
+    """Whether there is a fused operator that the program does not already use."""
     return has_torch(facts, _SINCE) and not any(row.name == _BY_PRODUCTS for row in facts.operators)
 
 
 def _on_cpu(processor: Processor, total: int, products: int, least: float) -> TimeSaved:
-    """What goes away on a CPU: most of what is no product, and a part of the products.
+    """The time saved on a CPU: most of the time outside of products, and a part of the products.
 
     Args:
         processor: The CPU.
         total: Time of all operators on the scores in ns.
-        products: Part of it that products take.
+        products: Part of that time in products.
         least: Time of these products at the best rate of the run.
     """
     low, high = (share * (total - products) for share in _OF_OTHERS)

@@ -12,9 +12,9 @@ What to do:
     Run inference under `torch.inference_mode()`, or under `torch.no_grad()` where outputs take part in training later.
 
 How the saving is estimated:
-    The gain is mostly memory, which has no price in time. At most a fiftieth of the operators' host time, on programs
-    without a device at most 20 %: there the graph is freed on the same thread, and activations that are kept take
-    memory that is not in caches (the lab measured 6 to 13 %). The lower end is 0 because the overhead was not measured.
+    The gain is mostly memory, which is not counted as time. At most 2 % of the operators' host time; in programs
+    without a device at most 20 %, because the graph is freed on the same thread, and kept activations need memory that
+    is not in caches (the lab measured 6 to 13 %). The lower end is 0 because the overhead was not measured.
 
 When it is wrong:
     The recording may end before a backward pass that comes much later, for example if features are collected over many
@@ -41,7 +41,7 @@ _AT_MOST = 0.02
 """Greatest share of the host time that is saved (own choice: about what autograd's bookkeeping takes)."""
 
 _AT_MOST_ON_CPU = 0.2
-"""The same on programs without a device (own choice: somewhat more than the lab measured)."""
+"""The share for programs without a device (own choice: somewhat more than the lab measured)."""
 
 _SUBJECT = Text(
     "autograd-in-inference-subject", "forward passes that build a graph, with no backward pass in the trace"

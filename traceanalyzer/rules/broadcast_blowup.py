@@ -15,13 +15,13 @@ What to do:
 
 How the saving is estimated:
     At most the time of all operators on tensors of that size, minus the arithmetic, which remains. At least half of
-    that time, because some operators may be other work of the same size. In a program without a GPU between 0.95 and
-    1.7 times of it: tensors of that size are mapped and released by the system outside of the operators (in the lab 1.0
-    to 1.65 times of it went away, in two programs).
+    that time, because some operators may be other work of the same size. In a program without a GPU 0.95 to 1.7 times
+    that time, because the system maps and releases tensors of that size outside of the operators (in the lab 1.0 to
+    1.65 times that time was saved, in two programs).
 
 When it is wrong:
-    Adding a mask or bias to a tensor that exists anyway is no blow-up, and an outer product that is needed as such is
-    not summed up; both are no findings. Printed tables have no types; four bytes per element are assumed.
+    Adding a mask or bias to a tensor that exists anyway is not a blow-up, and an outer product that is needed as such
+    is not summed up; neither is a finding. Printed tables have no types; four bytes per element are assumed.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.einsum.html
@@ -128,7 +128,7 @@ def _draft(
 
 
 def _einsum(root: OperatorFact) -> str | None:
-    """Code for two tensors that share one axis, which then is the one that is summed; None if shapes do not tell."""
+    """Code for two tensors that share one axis, which must be the summed one; None if shapes do not show it."""
     operands = [shape for shape in parse(root.shapes) or () if shape]
     if len(operands) != 2 or len(operands[0]) != len(operands[1]) or not root.name.startswith("aten::mul"):
         return None
@@ -155,7 +155,7 @@ def _change(processor: Processor, elements: int, time: int, high: float, claims:
         least, most = _ON_CPU
         saved = processor.per_step(high)
         direct = least * saved, min(most * saved, processor.facts.step_ns)
-        # not the operators alone: what goes away is also outside of them
+        # not only operators: time outside of them is saved as well
         tensor = {f"tensor:{elements}": direct[1]}
         return TimeSaved("host", direct, _BASIS_CPU(elements=elements, least=least, most=most), claims=tensor)
     least_ns = processor.per_step(min(high, _FOR_SURE * time))

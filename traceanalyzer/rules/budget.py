@@ -86,7 +86,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @property
     def is_host_doubtful(self) -> bool:
-        """Whether recorded host time is no lower bound of what remains."""
+        """Whether recorded host time is not a lower bound of the remaining step."""
         return self.is_host_inflated or self.is_of_ranks
 
     @property
@@ -97,7 +97,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     def without(self, resource: str, ns: float) -> Budget:
         """A copy with less time of one resource; the step stays as it is."""
-        if resource == "communication":  # hidden behind computation it still has to happen
+        if resource == "communication":  # even if it overlaps computation, it must still happen
             return replace(self, gpu=max(0.0, self.gpu - ns))
         return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
 
@@ -138,7 +138,7 @@ class Budget(msgspec.Struct, frozen=True):
         return replace(self.without(change.resource, direct), step=self.step - wall)
 
     def saving(self, change: TimeSaved) -> Saving:
-        """The saving of a change within the limits that the other resources set, and that steps differ anyway."""
+        """The saving of a change within the limits of the other resources and of the variation of steps."""
         low, high = variation.below(self.wall(change))
         return Saving(
             direct_ns_per_step=change.direct,
@@ -150,7 +150,7 @@ class Budget(msgspec.Struct, frozen=True):
         )
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
-        """Whether the upper end goes beyond what the recorded host time would allow."""
+        """Whether the upper end exceeds the limit by the recorded host time."""
         return self.is_host_doubtful and most > self.cap(change.resource, change.direct[1])
 
     def _doubt(self) -> Text:

@@ -1,35 +1,35 @@
-"""What a piece of advice takes away, before the step is replayed without it, or limited by the other resources.
+"""The time that a piece of advice removes, before the step is replayed without it or limited by the other resources.
 
-A rule says whose time goes away, how much of it per step, and where it is. It does not say how much shorter the step
-gets: of a trace, that is what a replay of the causal model with these changes gives (`prices`); of printed tables and
-where the model abstains, what the totals of the other resources leave (`budget`). So `direct` is time of the resource
-itself, and the same for both.
+A rule states which resource's time is removed, how much per step, and where. It does not state how much shorter the
+step gets: for a trace, that is the result of a replay of the causal model with these changes (`prices`); for printed
+tables, and if the model abstains, it is limited by the totals of the other resources (`budget`). So `direct` is time of
+the resource itself, in both cases.
 
-`claimed` turns a change into edits of the model. `resource` decides which, `claims` and `within` decide where:
+`claimed` turns a change into edits of the model. `resource` decides which edits, `claims` and `within` decide where:
 
     resource       claims                           what is edited
     loader         any                              all waits for the loader become shorter by the same share
     gpu            operator:NAME, operator:NAME|SHAPES, kernel:NAME, class:NAME
                                                     the kernels of each, in proportion to what each claims; with
                                                     `is_removed` also launches and host time, by the same share
-    gpu            copies:NAME                      the copies; their calls no longer hold up the host
+    gpu            copies:NAME                      the copies; their calls no longer block the host
     gpu            none of these                    all that runs on the device, by the same share
     host           copies:NAME                      nothing waits for these copies any more
     host           operator:NAME and idle:synchronization
-                                                    the waits in these operators go away, however long they are
-    host           only idle:synchronization        the waits for a whole device go away
+                                                    the waits in these operators are removed, however long they are
+    host           only idle:synchronization        the waits for a whole device are removed
     host           operator:NAME, owner:NAME        the host time of these operators or owners, by the same share
     host           idle:CAUSE                       the host time before each launch that came too late for that cause
     host           none of these                    all host time of the critical thread, by the same share
-    communication  any                              collectives where nothing hides them, by the same share
+    communication  any                              exposed parts of collectives, by the same share
 
 `within` names host time (`operator:NAME`, `operator:NAME|SHAPES`, `owner:NAME`) where the claims of a host change are
-the idle time that it causes. NAME may contain `*` and `?`. A share is what is asked for over the time per step that is
-there, so that so much goes away of the resource; what is named and does not exist is passed over. On a CPU, the time
-of autograd's thread counts while the program's thread waits for it.
+the idle time that it causes. NAME may contain `*` and `?`. A share is the requested time divided by the recorded time
+per step, so that the requested time is removed from the resource; names that do not exist are ignored. On a CPU, the
+time of autograd's thread counts while the program's thread waits for it.
 
-Two changes with the same claim share it: the second takes away what the first has left. Changes of the same time under
-different names multiply: of two halves, a quarter is left.
+Two changes with the same claim share it: the second removes only what the first has left. Changes of the same time
+under different names multiply: after two halves, a quarter is left.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ class TimeSaved:
     """Whether the claimed work itself goes away, not only its time on the device: its launches and operators take less
     host time by the same share."""
     replayed: Message | None = None
-    """What to say instead of `basis` where the change is replayed; None: the same."""
+    """Text in place of `basis` if the change is replayed; None: `basis` is used."""
 
     @property
     def removed(self) -> Interval:
-        """Time that goes away of what can be told apart in a timeline: of communication what nothing hides."""
+        """The removed time that a timeline can distinguish; for communication, the exposed time."""
         return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
 
 
 @dataclass(frozen=True)
 class Fix:
-    """A change with the finding that asks for it."""
+    """A change with the finding that advises it."""
 
     rule: str
     finding: int

@@ -15,7 +15,7 @@ from traceanalyzer.rules.change import TimeSaved
 _RESOURCES = ("loader", "host", "gpu", "communication")
 _CONFIDENCES = ("A", "B", "C")
 _LONGEST = 1_000_000
-"""Greatest size of a finding in bytes of JSON: anything longer is no advice but a dump."""
+"""Greatest size of a finding in bytes of JSON; longer texts are not useful as advice."""
 
 
 def change(found: TimeSaved | None) -> None:
@@ -41,7 +41,7 @@ def finding(found: Finding) -> None:
     data = msgspec.json.encode(found)
     if len(data) > _LONGEST:
         raise ValueError(f"a finding of {len(data)} bytes; at most {_LONGEST}")
-    msgspec.json.decode(data, type=Finding)  # NaN is no number there, and each field has its type
+    msgspec.json.decode(data, type=Finding)  # JSON has no NaN, and each field has its type
 
 
 def _require(value: object, known: Collection[str], name: str) -> None:

@@ -1,6 +1,6 @@
-"""Turns changes into edits of the causal model: claims become rows, times become shares of them.
+"""Turns changes into edits of the causal model: claims become rows of events, times become shares of these rows.
 
-`change` says in a table which claims become which edits.
+A table in `change` shows which claims become which edits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from traceanalyzer.simulation import edits, selectors
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.loading import LoaderTime
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -35,7 +35,7 @@ HostTimes = tuple[I64, I64, I64]
 
 
 class Resolver:
-    """Finds what the changes of one trace are about. What is found is kept, because changes share it."""
+    """Finds the events that changes of one trace claim. Results are kept, because changes share them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -47,12 +47,12 @@ class Resolver:
         """The host nodes that are calls of an operator, by its name."""
 
     def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
-        """Edits that take away so much time per step of what a change is about.
+        """Edits that remove this much time per step from the events of a change.
 
         Args:
             change: The change.
             ns: Time in ns per step, within `change.removed`.
-            gone: By claim, time in ns per step that other edits have taken away.
+            gone: By claim, time in ns per step that other edits have already removed.
         """
         if ns <= 0:
             return ()
@@ -76,23 +76,23 @@ class Resolver:
         exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
         total = float(exposed[self._counted[rows] > 0].sum()) / self._steps
         left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
-        return (edits.Scale(rows, 0.0, left),)
+        return (edits.ScaleEdit(rows, 0.0, left),)
 
     def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
-        """Kernels become shorter: those that are claimed, each by its part; all, if none is named."""
+        """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
         named = [(key, self._select(key), claim) for key, claim in change.claims.items() if key.startswith(_ON_DEVICE)]
         claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
         claims = [row for row in claims if len(row[1].device)]
         if not claims:
             rows = np.arange(len(self._context.trace.device))
-            return (edits.Scale(rows, _left(ns, self._device_ns(rows))),)
+            return (edits.ScaleEdit(rows, _left(ns, self._device_ns(rows))),)
         total = sum(claim for _, _, claim in claims)
         found: list[Edit] = []
         for key, each, claim in claims:
             left = _left(ns * claim / total, self._device_ns(each.device) - gone.get(key, 0.0))
-            found.append(edits.Scale(each.device, left))
+            found.append(edits.ScaleEdit(each.device, left))
             if change.is_removed:
-                found.append(edits.Host(*self._host_side(each), left))
+                found.append(edits.HostEdit(*self._host_side(each), left))
         return (*found, *self._unheld_copies(change))
 
     def _host_side(self, each: Selected) -> HostTimes:
@@ -102,13 +102,13 @@ class Resolver:
         return self._times_of_calls(distinct(self._launches(each.device)))
 
     def _unheld_copies(self, change: TimeSaved) -> tuple[Edit, ...]:
-        """Calls that copy no longer hold the host, nor does it wait for what they copied."""
+        """Calls that copy no longer block the host, and the host does not wait for their copies."""
         copies = self._copies(change)
         if not copies:
             return ()
         rows = np.concatenate(copies)
         calls = distinct(np.concatenate((self._launches(rows), self._waits_for(rows))))
-        return edits.Unblock(calls), edits.Host(*self._times_of_calls(calls), 0.0)
+        return edits.UnblockEdit(calls), edits.HostEdit(*self._times_of_calls(calls), 0.0)
 
     def _launches(self, rows: I64) -> I64:
         """Rows of the launch table that put some device events there."""
@@ -136,9 +136,9 @@ class Resolver:
         """Waits go away, or host time: that which is named, else that for which the device waits, else all."""
         copies = self._copies(change)
         if copies:
-            return (edits.Unblock(self._waits_for(np.concatenate(copies))),)
+            return (edits.UnblockEdit(self._waits_for(np.concatenate(copies))),)
         if is_about_waits(change.claims):
-            return (edits.Unblock(self._waits(change.claims)),)
+            return (edits.UnblockEdit(self._waits(change.claims)),)
         named = change.within or tuple(key for key in change.claims if key.startswith(_ON_HOST))
         missing = sum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self._select, named) if each is not None and len(each.thread)]
@@ -147,15 +147,15 @@ class Resolver:
                 np.concatenate([getattr(each, name) for each in parts]) for name in ("thread", "start_ns", "end_ns")
             )
             there = max(0.0, self._host_ns(thread, start, end) - missing)
-            found = edits.Host(thread, start, end, _left(ns, there))
-            # what goes away beyond what is named is time around it: of a loop, what is between its calls
+            found = edits.HostEdit(thread, start, end, _left(ns, there))
+            # time removed beyond the named events is time around them: in a loop, the time between its calls
             return (found, *self._any_host_time(ns - there, there)) if ns > there and not change.within else (found,)
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
         if starved is not None:
             missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
             there = self._host_ns(*starved) - self._waiting.within(*starved[1:]).sum() / self._steps
-            return (edits.Host(*starved, _left(least, float(there) - missing)),)
+            return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)
 
     def _any_host_time(self, ns: float, named: float) -> tuple[Edit, ...]:
@@ -163,10 +163,10 @@ class Resolver:
         every = self._select("host")
         if every is None:
             return ()
-        return (edits.Host(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
+        return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
 
     def _waits(self, claims: Mapping[str, float]) -> I64:
-        """The calls that wait no more: those in the claimed operators, or else those that wait for a whole device."""
+        """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
         named = [key.partition(":")[2] for key in claims if key.startswith("operator:")]
         found = [self._select(f"wait:{name}") for name in named or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in found if each is not None]
@@ -195,7 +195,7 @@ class Resolver:
         return self._found[key]
 
     def _selected(self, key: str) -> Selected | None:
-        """What a claim names; None where nothing in the trace has the name."""
+        """The events that a claim names; None if nothing in the trace has the name."""
         kind, _, rest = key.partition(":")
         try:
             if kind == "copies":
@@ -204,7 +204,7 @@ class Resolver:
                 return selectors.waiting_calls(self._context, rest)
             if kind == "operator" and "|" in rest:
                 name, _, shapes = rest.partition("|")
-                return selectors.of_nodes(self._context, name, self._with_shapes(name, shapes))
+                return of_nodes(self._context, name, self._with_shapes(name, shapes))
             return selectors.select(self._context, key)
         except UsageError:
             return None
@@ -246,7 +246,7 @@ class Resolver:
 
     @cached_property
     def _waiting(self) -> Intervals:
-        """When calls that device events hold up run; this is no time of the host's own."""
+        """When calls run that device events block; this is not the host's own time."""
         host, launches = self._model.graph.host, self._context.trace.launches
         calls = host.call[(host.held_by >= 0) & (host.call != NO_PARENT)]
         return Intervals.union(launches.start_ns[calls], launches.end_ns[calls])

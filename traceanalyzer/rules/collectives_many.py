@@ -2,22 +2,22 @@
 
 What it detects:
     More than a hundred collectives per step whose kernels take less than 100 us on average and that together are
-    exposed for a twentieth of the step or more, whether the size of their messages is known or not. On the CPU (gloo),
-    where each takes far longer: a backward pass with at least three all-reduces more than buckets of 25 MiB would need,
-    each of less than a mebibyte on average.
+    exposed for 5 % of the step or more, even if the size of their messages is unknown. On the CPU (gloo), where each
+    collective takes far longer: a backward pass with at least three all-reduces more than buckets of 25 MiB would need,
+    each of less than 1 MiB on average.
 
 Why it matters:
-    Each collective costs its launch, a meeting of all ranks, and some microseconds of latency; a small message is over
-    before the links are busy.
+    Each collective costs a launch, a synchronization of all ranks, and some microseconds of latency; a small message
+    ends before the links are busy.
 
 What to do:
     Send tensors together: flat buckets, as DistributedDataParallel makes them, `all_reduce_coalesced`, or one
     collective over a list. Read metrics in one message per step.
 
 How the saving is estimated:
-    At most nine tenths of what is exposed, as with a tenth of the messages; at least nothing, because ranks that wait
-    for a late one wait in fewer messages as well. On the CPU at most all of what is exposed but one message; at least
-    the shortest message of the recording for each that goes away, because so much it costs however little it carries.
+    At most 90 % of the exposed time, as with a tenth of the messages; at least nothing, because ranks also wait for a
+    late one with fewer messages. On the CPU at most the exposed time except for one message; at least the time of the
+    shortest message in the recording for each removed message, because this is the cost of a message of any size.
 
 When it is wrong:
     Tensor parallelism needs two collectives per layer, one after the other; those cannot be merged. If computation

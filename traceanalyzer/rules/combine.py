@@ -13,7 +13,7 @@ from traceanalyzer.simulation import variation
 
 
 def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
-    """The most valuable fix first, then the one that is worth most after it, and so on.
+    """The most valuable fix first, then the one that saves most after it, and so on.
 
     Lower and upper ends are combined separately, both in the order of the upper ends. A saving that another resource
     blocks is not lost: it counts as soon as a later fix relieves that resource. All fixes together save at most the
@@ -53,7 +53,7 @@ class _Most(msgspec.Struct, frozen=True):
     """Budget of the step as it was (of a table: after what has been saved), without the time that went away."""
     saved: float = 0.0
     offered: float = 0.0
-    """What the fixes save of the time that is not hidden behind other work."""
+    """The exposed time that the fixes save."""
 
     def after(self, change: TimeSaved, direct: Interval) -> _Most:
         """The sum with one more fix."""
@@ -62,7 +62,7 @@ class _Most(msgspec.Struct, frozen=True):
             gain = max(0.0, min(left.wall(change, direct)[1], left.reach(change.resource, direct[1])))
             return _Most(left.after(change, direct[1], gain), self.saved + gain)
         offered = self.offered + min(direct[1], (change.exposed or direct)[1])
-        # what is claimed of exposed time is idle time of the device: of the work behind it all may go
+        # claims on exposed time are on idle time of the device; the change may still remove all of its work
         is_whole = change.exposed is not None and direct[1] > 0
         left = left.without(change.resource, change.direct[1] if is_whole else direct[1])
         return _Most(left, max(self.saved, min(offered, left.step - max(left.certain.values()))), offered)

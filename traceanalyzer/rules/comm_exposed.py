@@ -12,9 +12,9 @@ What to do:
     It depends on what the collectives do. Gradients (all-reduce) can travel while the backward pass still runs, in 16
     bits, and not at all while they accumulate. Sharded parameters (all-gather, reduce-scatter) can be gathered a layer
     ahead. Embeddings and experts (all-to-all) can be exchanged a batch earlier, and evenly. Pipelines (send and
-    receive) take more microbatches.
-    Check first whether one rank is late: then the others wait, and no setting of the network helps. Inference and
-    servers have no gradients: there fewer ranks that share a layer, and smaller types, send less.
+    receive) take more microbatches. Check first whether one rank is late: then the others wait, and no setting of the
+    network helps. Inference and servers have no gradients: they send less if fewer ranks share a layer, and with
+    smaller types.
 
 How the saving is estimated:
     At most the exposed time, and no more than there is computation to hide it behind. At least nothing: in the trace of
@@ -99,7 +99,7 @@ _CURES = {
 }
 """What helps against each kind of collective in a training."""
 _OF_A_KIND = 0.2
-"""Least share of the collectives' time of a kind that is worth advice (own choice)."""
+"""Least share of the collectives' time for which a kind gets its own advice (own choice)."""
 _NOTED, _SHOWN = 0.05, 3
 """Least share of a kind that is named, and how many are (own choice)."""
 _MOSTLY = 0.5
@@ -160,9 +160,10 @@ def _kinds(found: Communication) -> dict[str, int]:
 
 
 def _cures(kinds: Mapping[str, int]) -> Message:
-    """One sentence for each kind of collective that takes a good part of the time, that of gradients if none is known.
+    """One sentence for each kind of collective that takes a large part of the time.
 
-    Where other kinds take most of it, gradients are not what to begin with.
+    If no kind is known, it is the sentence about gradients. If other kinds take most of the time, gradients do not
+    come first.
     """
     total = sum(kinds.values())
     chosen = dict.fromkeys(_CURES[kind] for kind, ns in kinds.items() if kind in _CURES and ns >= _OF_A_KIND * total)
@@ -174,7 +175,7 @@ def _cures(kinds: Mapping[str, int]) -> Message:
 
 
 def _reduces(kinds: Mapping[str, int]) -> bool:
-    """Whether most of the time is the reduction of gradients, or nothing tells."""
+    """Whether most of the time is the reduction of gradients, or the kinds are unknown."""
     return not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * sum(kinds.values())
 
 

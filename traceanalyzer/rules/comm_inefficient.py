@@ -1,12 +1,12 @@
 """Collectives move their bytes far more slowly than others or than the link allows, or are too small to be fast.
 
 What it detects:
-    Large messages whose bus bandwidth, at the fastest call, is below half of the best that the same operation reaches
-    in this trace; large messages that all stay below a twentieth of what the link between these GPUs carries, by the
-    vendor's data sheet; or many messages so small that their latency, not their bytes, takes the time.
+    Large messages whose bus bandwidth, in the fastest call, is below half of the best of the same operation in this
+    trace; large messages that all stay below 5 % of the bandwidth of the link between these GPUs, by the vendor's data
+    sheet; or many messages so small that latency takes most of their time.
 
 Why it matters:
-    A link that carried 100 GB/s once in this run can do it again. Small messages each pay the full latency.
+    A link that reached 100 GB/s once in this run can reach it again. Each small message takes the full latency.
 
 What to do:
     Merge small messages: larger buckets (`bucket_cap_mb`), coalesced calls, fewer parameter groups. For large ones,
@@ -14,10 +14,10 @@ What to do:
     unnecessarily.
 
 How the saving is estimated:
-    At most the time beyond what the bytes would take at the best bandwidth seen; such a finding is of low severity at
-    most, because the slow calls of one rank's trace may all have waited for another rank. Where all of them are slow,
-    at half of the link's bandwidth, with medium severity at most. For small messages, at most all their time except
-    that of the few calls that buckets of 25 MB would need. At least nothing, for the same reason.
+    At most the time beyond the time of the bytes at the best bandwidth seen; such a finding has at most low severity,
+    because the slow calls of one rank's trace may all have waited for another rank. If all large messages are slow,
+    half of the link's bandwidth is used instead, with at most medium severity. For small messages, at most all their
+    time except that of the few calls that buckets of 25 MB would need. At least nothing, for the same reason.
 
 When it is wrong:
     Groups within a node and across nodes use different links: the link of the data sheet is the one within a node, and
@@ -161,7 +161,7 @@ def _bus_bytes(row: CollectiveRow) -> float:
 
 
 def _rate(row: CollectiveRow) -> float:
-    """Bytes per ns of the fastest call, which is the one that waited least."""
+    """Bytes per ns of the fastest call, which has waited least."""
     return (row.message_bytes or 0) / max(1, row.min_ns)
 
 

@@ -14,12 +14,13 @@ What to do:
     idle GPU: a busy host, garbage collection, checkpoints or logging on this rank only.
 
 How the saving is estimated:
-    All ranks are replayed together (`analyses.stragglers`). At most what a step would be shorter by if the work of this
-    rank took no longer than the median of its peers. Where there is no such answer, at most the exposed waiting for
-    this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the part by
-    which this rank came later than the second latest one, for which the others would wait then. Both ends lie further
-    apart by the standard error of the waiting, which differs from step to step. Of collectives on the CPU (gloo), the
-    waiting in the step with least and in that with most of it.
+    All ranks are replayed together (`analyses.stragglers`). At most the time by which a step would be shorter if the
+    work of this rank took no longer than the median of its peers. If the ranks cannot be replayed, at most the exposed
+    waiting for this rank, as a mean over the other ranks, because a step takes equally long on all ranks. At least the
+    part by which this rank came later than the second latest one, for which the others would wait then. The interval is
+    widened by the standard error of the waiting, which differs from step to step. For collectives on the CPU (gloo),
+    the ends are the waiting in the step with the least and in the step with the most, without a tenth of the steps at
+    either end.
 
 When it is wrong:
     Clocks differ between hosts, so durations are compared, not start times. Only for an all-to-all with possibly
@@ -47,6 +48,9 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 from traceanalyzer.simulation import variation
 
+_EXPLAINS = 0.1
+"""Own choice: what takes longer on the late rank is told from this part of the waiting on, because less is chance."""
+
 _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean over the ranks, share of the step")
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")
 _BASIS = Text(
@@ -70,8 +74,8 @@ _REPLAYED_TWO = Text(
 )
 _ON_HOST_BASIS = Text(
     "comm-straggler-basis-host",
-    "the waiting of another rank for this one in the step with least and in that with most of it, because ranks that "
-    "share cores differ from step to step",
+    "the waiting of another rank for this one in the step with least and in that with most of it, outliers aside, "
+    "because ranks that share cores differ from step to step",
 )
 _ONE_RANK = Text(
     "comm-straggler-one-rank",
@@ -145,7 +149,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         Evidence(_SUBJECT(), share, limits["wait_share"], "share", _places(row)),
         Evidence(_STEPS(), in_steps, limits["step_share"], "share", _collectives(row)),
     )
-    reason = row.excess[0] if row.excess else None
+    reason = next((part for part in row.excess if part.ns >= _EXPLAINS * late.wait_ns), None)
     params = {
         "rank": row.rank,
         "wait": late.wait_ns,
@@ -158,7 +162,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _summary(late: LateRank, reason: Excess | None) -> Text | None:
-    """The sentence on the card; None for that of the rule."""
+    """Sentence on the card of the finding; None: the rule's own sentence."""
     if late.is_replayed:
         return _REPLAYED_SUMMARIES[reason.part] if reason else _LONGER
     return _SUMMARIES[reason.part] if reason else None
@@ -179,10 +183,10 @@ def _change(late: LateRank, found: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
     if found.is_on_host:
-        times = _of_steps(late, found)
-        saved = min(*times, late.gap_ns), max(times)
+        times = _late_rank.usual_waits(late, found)
+        saved = min(times[0], late.gap_ns), times[-1]
         return TimeSaved("host", saved, _ON_HOST_BASIS(), claims={"communication:waiting": saved[1]})
-    interval = _varied(interval, _of_steps(late, found))
+    interval = _varied(interval, _late_rank.wait_by_step(late, found))
     one, two = (_REPLAYED, _REPLAYED_TWO) if late.is_replayed else (_BASIS, _TWO_LATE)
     basis = one() if late.gap_ns > 0 else two()
     return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
@@ -196,19 +200,9 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
 
 
 def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
-    """Whether the rank is about equally late in all steps, and there are enough of them."""
-    least = min(*_of_steps(late, found), late.gap_ns)
+    """Whether the rank is about equally late in all usual steps, and there are enough of them."""
+    least = min(_late_rank.usual_waits(late, found)[0], late.gap_ns)
     return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
-
-
-def _of_steps(late: LateRank, found: Ranks) -> list[float]:
-    """Waiting for the rank in each step, mean over the others."""
-    others = len(found.ranks) / (len(found.ranks) - 1)
-    return [
-        (step.caused_ns or 0.0) * others if step.waited_for == late.row.rank else 0.0
-        for step in found.steps
-        if step.wait_ns is not None
-    ]
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:
@@ -287,7 +281,8 @@ RULE = Rule(
             "host_least",
             0.5,
             "share",
-            "waiting for the rank in the step with least of it over the mean, where collectives run on the CPU",
+            "waiting for the rank in the step with least of it, outliers aside, over the mean, where collectives run "
+            "on the CPU",
             "own choice: ranks that share cores take turns in being late, by times that vary far more",
         ),
     ),

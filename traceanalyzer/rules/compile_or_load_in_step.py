@@ -16,8 +16,8 @@ What to do:
 How the saving is estimated:
     At most the part of this time in which the GPU is idle, summed over the recording and divided by its steps. At least
     nothing: code that was compiled for the first time will not be compiled again. If something is compiled in at least
-    three quarters of the steps after the first (and in three at least, two after a warm-up), it comes back: then the
-    typical steps' time of compiling goes away, on a GPU as far as that is idle meanwhile. At least 90 % of it, because
+    three quarters of the steps after the first (and in at least three, two after a warm-up), compilation recurs: then
+    the compile time of the typical steps is saved, on a GPU only while it is idle. At least 90 % of that time, because
     code for changing sizes is a little slower, and at most 3 % more, because new code is slower when it runs for the
     first time.
 
@@ -104,13 +104,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _fewest(facts: Facts) -> int:
-    """Later steps that must compile: fewer where a capture tells that the recording began after a warm-up."""
+    """Least number of later steps that compile; smaller if a capture shows that the recording began after a warm-up."""
     asked = facts.capture.facts.asked if facts.capture else None
     return _FEWEST - 1 if asked is not None and asked.wait + asked.warmup >= _FEWEST else _FEWEST
 
 
 def _each_step(facts: Facts, found: RuntimeCalls) -> TimeSaved:
-    """What goes away where something is compiled in each step."""
+    """The time saved if something is compiled in each step."""
     time = found.usual_compiling_ns_per_step or 0.0
     idle = time if facts.resources.gpu_ns is None else min(time, facts.idle_per_step("compilation"))
     basis = _BASIS_EACH(compiling=found.later_compiling_steps, steps=found.steps - 1, kept=1 - _LEAST, more=_MOST - 1)

@@ -20,7 +20,7 @@ What to do:
 How the saving is estimated:
     At most the time of the copies; at least half of it, because an operator may read a strided tensor more slowly than
     a contiguous one. Of clones in a row, all but one. In a program without a GPU 50 to 83 % of the time: an operator
-    that needs another layout then makes the copy itself, as layer_norm does (in the lab 50 to 80 % went away).
+    that needs another layout then makes the copy itself, as layer_norm does (in the lab 50 to 80 % was saved).
 
 When it is wrong:
     A copy can pay off if many operators read the tensor afterwards, or if a matrix product is much faster on it.
@@ -88,7 +88,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _is_asked_for(row: Conversion) -> bool:
-    """Whether the program or a module asked for a copy on the host in the forward pass, and no operator did."""
+    """Whether the program or a module, not an operator, made a copy on the host in the forward pass."""
     by_operator = row.caller is not None and "::" in row.caller
     return not (row.on_device or row.is_backward or by_operator or row.operator == _COPY)
 

@@ -1,4 +1,4 @@
-"""Says what a program without a GPU spends its time on."""
+"""The headline of a program without a GPU: what its time is spent on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_operators(facts: Facts, message: Message) -> Message:
 
 
 def _of_path(path: CriticalPath) -> list[tuple[str, float]]:
-    """Operators of the typical step; where an optimizer takes most of it, that instead of its arithmetic."""
+    """Operators of the typical step; an optimizer that takes most of the step is named instead of its arithmetic."""
     optimizers = [
         (owner.name, owner.ns_per_step)
         for owner in path.owners

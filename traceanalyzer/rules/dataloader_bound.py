@@ -15,13 +15,13 @@ What to do:
 
 How the saving is estimated:
     At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
-    the slower of the two; the lower end is what that saves, less what a worker costs: 1.5 ms to fetch a batch, and up
-    to 0.31 of the time that it loads, by which the rest of the step was longer in two pairs of recordings
-    (docs/whatif.md). It is nothing where a worker has no core of its own (by a capture: hardware threads and threads of
-    the program; a program on the CPU is taken to use all), except for waiting that needs no core, which stacks show;
-    where there are workers already; and below a millisecond per step. If all cores are in use and a batch takes less
-    than 3 ms, nothing is promised at all. In a table, the profiled time without the larger of GPU and remaining host
-    time; of that at least nothing where there are workers.
+    the slower of the two; the lower end is this saving less the cost of a worker: 1.5 ms to fetch a batch, and up to
+    0.31 of its loading time, by which the rest of the step was longer in two pairs of recordings (docs/whatif.md). The
+    lower end is 0 if there is no free core for a worker (a capture shows hardware threads and threads of the program; a
+    program on the CPU is assumed to use all cores), except for waiting that needs no core, which stacks show; if the
+    loader already has workers; and below a millisecond per step. If all cores are in use and a batch takes less than 3
+    ms, no saving is given. In a table, the profiled time minus the larger of GPU time and remaining host time; the
+    lower end is 0 if there are workers.
 
 When it is wrong:
     The first wait of an epoch starts the workers and fills their queues. Loaders of other libraries that leave no marks
@@ -74,7 +74,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     breakdown = facts.need("step_breakdown", StepBreakdown)
     average = facts.step_parts
     if average is None or not average.duration_ns or _owners.loads_in_pipeline(facts):
-        return  # what a pipeline's own loader does is the business of preprocessing-in-step
+        return  # the work of a pipeline's own loader is judged by preprocessing-in-step
     wait = _wait(facts, average)
     share = wait / average.duration_ns
     if share <= limits["exposed_share"]:
@@ -110,7 +110,7 @@ def _wait(facts: Facts, average: Average) -> float:
 def _of_workers(
     facts: Facts, evidence: tuple[Evidence, ...], change: TimeSaved, params: dict[str, Any], summary: Text | None = None
 ) -> Draft:
-    """There are workers already: how many of them would be enough, nothing tells."""
+    """The loader already has workers; the trace does not show how many would be enough."""
     workers = _settings.workers(facts)
     more = "workers" if workers is None else 2 * workers
     code = f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)"

@@ -1,9 +1,9 @@
 """The training process prepares its batches itself, one after the other, while the GPU waits.
 
 What it detects:
-    A `DataLoader` without worker processes (its iterator is `_SingleProcessDataLoaderIter`) that the program waits
-    for while no device works. The rule is deprecated: it names the same time as dataloader-bound, whose finding now has
-    this cause as its evidence; it runs only where it is selected by name.
+    A `DataLoader` without worker processes (its iterator is `_SingleProcessDataLoaderIter`) that the program waits for
+    while no device works. The rule is deprecated: it judges the same time as dataloader-bound, whose evidence now
+    includes this cause; it runs only if it is selected by name.
 
 Why it matters:
     Reading, decoding and transforming run between the steps instead of during them.
@@ -13,8 +13,8 @@ What to do:
 
 How the saving is estimated:
     As for dataloader-bound, of which this is the cause; both findings claim the same time, which counts once. At most
-    the exposed waiting; at least what one worker saves, less what it costs, and nothing where it has no core of its
-    own. In a table, at least the profiled time minus the larger of GPU time and remaining host time.
+    the exposed waiting; at least the saving with one worker less its cost, and nothing if there is no free core for it.
+    In a table, at least the profiled time minus the larger of GPU time and remaining host time.
 
 When it is wrong:
     For small data that is already in memory, starting workers and sending batches between processes costs more than it
@@ -56,7 +56,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if average is None or not average.duration_ns or not own or not exposed:
         return
     if _owners.loads_in_pipeline(facts):
-        return  # what a pipeline's own loader does is the business of preprocessing-in-step
+        return  # the work of a pipeline's own loader is judged by preprocessing-in-step
     part = sum(loader.exposed_ns for loader in own) / exposed
     wait = average.dataloader_ns * part
     share = wait / average.duration_ns

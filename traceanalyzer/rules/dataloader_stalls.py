@@ -10,7 +10,7 @@ Why it matters:
 
 What to do:
     Prepare more batches ahead (`prefetch_factor`), use more workers, and keep them alive between epochs
-    (`persistent_workers=True`), because starting them is what the first batch of an epoch waits for.
+    (`persistent_workers=True`), because the first batch of an epoch waits until they have started.
 
 How the saving is estimated:
     At most the exposed part of these waits beyond the median, over all steps. At least nothing: if the workers are too
@@ -18,8 +18,8 @@ How the saving is estimated:
     contain it.
 
 When it is wrong:
-    A few waits do not show what is usual, so fewer than ten are not judged. The first batches after a start come from a
-    disk with a cold cache. Evaluation and checkpoints between steps are not waits for the loader.
+    A few waits do not show the usual duration, so fewer than ten are not judged. The first batches after a start come
+    from a disk with a cold cache. Evaluation and checkpoints between steps are not waits for the loader.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader

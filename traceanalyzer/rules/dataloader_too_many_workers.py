@@ -1,21 +1,21 @@
 """The loader has more worker processes than there are cores, and the program does not wait for it.
 
 What it detects:
-    A capture tells that loaders have more workers than the program may use hardware threads, and the exposed waiting
-    for them is a small part of the step: fewer would do.
+    A capture shows that loaders have more workers than the program may use hardware threads, and the exposed waiting
+    for them is a small part of the step, so fewer would be enough.
 
 Why it matters:
-    Workers that have no core of their own take turns with the program and with each other: each turn costs time, caches
-    are lost, and every worker holds a copy of the dataset's objects and a few batches.
+    Workers without a free core compete with the program and with each other: each switch costs time and cached data,
+    and every worker keeps a copy of the dataset's objects and a few batches in memory.
 
 What to do:
-    Lower `num_workers` to the number of free cores or fewer, or to 0 if a batch is made within a millisecond.
+    Lower `num_workers` to the number of free cores or fewer, or to 0 if a batch takes less than a millisecond.
 
 How the saving is estimated:
-    It is not: a trace of the program does not show how long the workers run. Measure with fewer.
+    Not at all: a trace of the program does not show how long the workers run. Measure with fewer workers.
 
 When it is wrong:
-    Workers that mostly wait for a network or for files need no cores, and many of them can be right.
+    Workers that mostly wait for a network or for files need no cores, so many of them can be right.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading

@@ -1,29 +1,30 @@
-"""The loader's worker processes end with each epoch and start anew with the next one.
+"""The loader's worker processes end with each epoch and are started again for the next one.
 
 What it detects:
-    Two waits for a loader with worker processes that follow each other with nothing of the model between, for a
-    millisecond or more: the last wait of an epoch, which ends the workers, and the first one of the next, for which new
-    ones start, load code and prepare. That processes start is told by a capture (workers that are not persistent, or a
-    loader that is made anew) or by Python frames (`_MultiProcessingDataLoaderIter.__init__`, `multiprocessing`).
+    Two waits for a loader with worker processes, a millisecond or more apart, without work of the model between them:
+    the last wait of an epoch, in which the workers end, and the first one of the next epoch, for which new workers
+    start, load code and prepare a batch. A start of processes is known from a capture (workers that are not persistent,
+    or a loader that is created again) or from Python frames (`_MultiProcessingDataLoaderIter.__init__`,
+    `multiprocessing`).
 
 Why it matters:
-    Starting a process takes milliseconds to seconds, and nothing is trained meanwhile. With short epochs, as of a small
-    dataset or of frequent validation, that is a good part of the time.
+    Starting a process takes milliseconds to seconds, and training stops meanwhile. With short epochs, because of a
+    small dataset or frequent validation, this is a large part of the time.
 
 What to do:
     Pass `persistent_workers=True`, and keep one `DataLoader` for all epochs: the workers belong to it.
 
 How the saving is estimated:
-    Time of the changes of epochs per step of the recording. At most all of it but two usual waits, or, if that is more,
-    the time by which steps with a change are longer than others: beside workers that start, and with memory that they
-    share, a step computes longer. At least the two waits beyond their usual length, because the rest may be the
-    program's own work between epochs. Both ends lie further apart by the error of the mean of the changes and of their
-    number, because where within an epoch a recording begins is chance. If only one change was recorded, how often they
-    come is unknown, and nothing is promised.
+    Time of the changes of epochs, divided by the steps of the recording. At most this time less two usual waits or, if
+    that is more, the time by which steps with a change are longer than others, because starting workers slow a step
+    down. At least the excess of the two waits over their usual length, because the rest may be the program's own work
+    between epochs. The interval is widened by the errors of the mean duration and of the number of changes, because it
+    is chance where in an epoch a recording begins. If only one change was recorded, their frequency is unknown, and no
+    saving is given.
 
 When it is wrong:
-    A recording that happens to hold the change between two long epochs: per epoch it costs as little as it takes once.
-    What a program does itself between epochs (validation, checkpoints) is no reason, but adds to the time.
+    A recording that happens to contain a change between two long epochs: it costs little compared with an epoch. Other
+    work of the program between epochs (validation, checkpoints) also adds to the time.
 
 References:
     https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
@@ -58,7 +59,7 @@ _NO_SIGN = Text(
     "neither a capture nor Python frames tell whether workers start anew with each epoch",
 )
 _FEW = 2
-"""Changes from which on the recording tells how often they come."""
+"""Least number of changes of epochs from which their frequency is known."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -96,7 +97,7 @@ def _varied(found: LoaderEpochs, least: float, most: float) -> Interval:
 
 
 def _starts(facts: Facts, found: LoaderEpochs) -> bool | None:
-    """Whether processes start when epochs change; None if nothing tells."""
+    """Whether processes start when epochs change; None if the trace does not show it."""
     told = [turn.starts_processes for turn in found.longest if turn.starts_processes is not None]
     if told:
         return all(told)

@@ -2,25 +2,25 @@
 
 What it detects:
     The part of `DistributedDataParallel.forward` in which it flattens, broadcasts and copies back the buffers of the
-    model (running means and variances of batch norms, mostly), by its stacks, or by the operators with which the
-    forward pass begins. Meanwhile the GPU has nothing to do for more than one percent of the typical step.
+    model (running means and variances of batch norms, mostly), found by stacks, or by the first operators of the
+    forward pass. The GPU has nothing to do meanwhile, for more than one percent of the typical step.
 
 Why it matters:
-    A model has hundreds of small buffers. Copying them takes the host long, and no kernel of the model is launched
-    before.
+    A model may have hundreds of small buffers. Copying them takes the host a long time, and no kernel of the model is
+    launched before.
 
 What to do:
     Pass `broadcast_buffers=False`, unless ranks must have equal buffers in each step: batch norms in training mode do
-    not read their running statistics, and a checkpoint of one rank holds that rank's.
+    not read their running statistics, and the checkpoint of a rank contains that rank's statistics.
 
 How the saving is estimated:
-    At most the GPU's idle time meanwhile. At least that without the time in which the GPU only communicates, because
-    waiting for other ranks may take its place; half of the idle time, if more of it is left. On the CPU (gloo) at most
-    the time of the broadcast, and at least half of it.
+    At most the GPU's idle time meanwhile. At least this idle time less the time in which the GPU only communicates,
+    because waiting for other ranks may take its place, but no more than half of the idle time. On the CPU (gloo) at
+    most the time of the broadcast, and at least half of it.
 
 When it is wrong:
-    The program broadcasts something of its own at the start of its forward pass: that is not part of
-    `DistributedDataParallel`. While the GPU works, the broadcast costs next to nothing.
+    The program itself broadcasts something at the start of its forward pass, which is not part of
+    `DistributedDataParallel`. While the GPU works, the broadcast costs almost nothing.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html

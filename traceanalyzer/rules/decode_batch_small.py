@@ -14,11 +14,11 @@ What to do:
     it more load, or use fewer GPUs. Smaller weights (8 or 4 bits) shorten the reading itself.
 
 How the saving is estimated:
-    Not as time of a step, which gets a little longer. The text gives tokens per second now.
+    Not as time of a step, which gets a little longer. The finding gives the current tokens per second.
 
 When it is wrong:
-    Long contexts: then the caches of the requests, which each has of its own, are most of what is read. Response time
-    may matter more than throughput, and there may be no more requests.
+    Long contexts: then most of the bytes read are the caches of the single requests. Response time may matter more than
+    throughput, and there may be no more requests.
 
 References:
     https://docs.vllm.ai/en/latest/configuration/optimization.html
@@ -29,9 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.recording import RecordedStep, Recording
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _steps
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -49,13 +50,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if tokens >= limits["tokens"] or busy < limits["busy_share"] * facts.step_ns:
         return
     time = sum(step.duration_ns for step in steps) / len(steps)
-    where = tuple(map(_place, sorted(steps, key=lambda step: (-step.duration_ns, step.start_ns))[:5]))
     params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
-    yield Draft((Evidence(_SUBJECT(), tokens, limits["tokens"], "number", where),), params=params, severity="info")
-
-
-def _place(step: RecordedStep) -> CodePlace:
-    return CodePlace("step", step.name, value=step.duration_ns, unit="ns", start_ns=step.start_ns)
+    evidence = Evidence(_SUBJECT(), tokens, limits["tokens"], "number", _steps.longest(steps))
+    yield Draft((evidence,), params=params, severity="info")
 
 
 RULE = Rule(

@@ -1,4 +1,4 @@
-"""One mechanism, one card: what another finding explains better is not said again."""
+"""One mechanism, one card: drops findings that another finding explains better."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from traceanalyzer.rules.rule import Draft, Rule
 _EXPLAINED = 0.5
 """Share of a finding's time that others must claim to explain it (own choice: most of it)."""
 _TOLD = 1 / 3
-"""Least part of what a finding names that must be left when what others claim is taken off (own choice: with less, its
-numbers would be about what the others say)."""
+"""Least part of a finding's time that must remain without the claims of others (own choice: with less, its numbers
+would be about the other findings)."""
 
 _AFTER_WAITS = "idle:synchronization"
-"""Idle time after a wait that emptied the queue: whoever waited and whoever works then cause it together."""
+"""Idle time after a wait that emptied the queue: the wait and the work after it cause it together."""
 
 Found = tuple[Rule, Draft]
 
@@ -68,7 +68,7 @@ def _summed(drafts: Sequence[Draft]) -> Mapping[str, float]:
 
 
 def _without(draft: Draft, claimed: Mapping[str, float]) -> Draft | None:
-    """The draft with what others do not claim; None if that is too little."""
+    """The draft, reduced to time that others do not claim; None if that is too little."""
     change = draft.change
     if change is None or not (total := sum(change.claims.values())):
         return draft
@@ -88,7 +88,7 @@ def _scaled(change: TimeSaved, part: float, claims: Mapping[str, float]) -> Time
 
 
 def _explained_idle(drafts: Sequence[Draft]) -> float:
-    """Time of a step in which the device waits and of which some finding says why."""
+    """Time of a step in which the device waits for a reason that some finding gives."""
     return sum(ns for key, ns in _largest(drafts).items() if key.startswith("idle:") or key in _WAITING)
 
 

@@ -104,7 +104,7 @@ def _place(facts: Facts, row: Chain) -> CodePlace:
 
 
 def _first_operators(row: Chain) -> str | Message:
-    """The first operators, for a sentence that says how many more there are."""
+    """The first operators, for a sentence that also has the number of the others."""
     names = _names(row)
     listed = ", ".join(names)
     return _AND_MORE(operators=listed, hidden=row.kernels - len(names)) if row.kernels > len(names) else listed

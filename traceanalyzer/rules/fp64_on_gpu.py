@@ -16,9 +16,9 @@ What to do:
 
 How the saving is estimated:
     At least half of the time, because fp32 moves half the bytes. At most the same for kernels that move data, and 15/16
-    for products, which are bound by arithmetic. In a program without a GPU 45 to 75 % of the time beyond 2 us for each
-    call, which calling takes whatever the type: half of bytes and instructions go away, more where floats fit into a
-    cache that doubles did not (in the lab products and additions took 1.8 to 3.4 times as long).
+    for products, which are bound by arithmetic. In a program without a GPU 45 to 75 % of the time beyond 2 us per call,
+    which is the cost of calling for any type: half of the bytes and instructions are saved, and more if floats fit into
+    a cache that doubles did not fit into (in the lab products and additions took 1.8 to 3.4 times as long in fp64).
 
 When it is wrong:
     Scientific code may need the precision. On GPUs built for fp64 there is no finding. A table does not name the GPU,
@@ -155,7 +155,7 @@ def _on_cpu(processor: Processor, limits: Mapping[str, float]) -> Iterator[Draft
 
 
 def _computes_doubles(row: OperatorFact) -> bool:
-    """Whether an operator reads or writes doubles: its work is known, so it is no view."""
+    """Whether an operator reads or writes doubles; its work must be known, so that views do not count."""
     call = op_models.parse(row.name, row.shapes or "", row.types or "")
     if call is None or op_models.work(call) is None:
         return False

@@ -1,7 +1,7 @@
 """Large matrix products in 16 bits could be computed in FP8.
 
 What it detects:
-    Products of two matrices in fp16 or bf16 that arithmetic bounds (by their shapes) and that take two fifths of the
+    Products of two matrices in fp16 or bf16 that are bound by arithmetic (by their shapes) and that take 40 % of the
     GPU's time or more, in a program that keeps the GPU busy, on a device whose data sheet has a rate for FP8. Nothing
     in the recording is in FP8 yet.
 
@@ -13,15 +13,15 @@ What to do:
     own quantization in a server. Compile the model, so that the conversion of inputs is fused into other kernels.
 
 How the saving is estimated:
-    Not at all. Inputs must be scaled and converted, which takes a part of what the products save, and whether the
-    results are good enough is unknown.
+    Not at all. Inputs must be scaled and converted, which costs a part of the saving, and it is unknown whether the
+    results are accurate enough.
 
 When it is wrong:
     FP8 has two or three bits of mantissa, so results change: compare the loss or the quality of answers with and
     without it before it is used. Small models, and outputs with large outliers, suffer most. Products of few rows (as
-    of a decoding server) read their weights for longer than they compute, and are not meant; nor are batched products
-    (attention that is written out), convolutions, and sides that are not multiples of 16, which FP8 kernels do not
-    take.
+    in a decoding server) take longer to read their weights than to compute and do not count; nor do batched products
+    (attention as separate operators), convolutions, and products with sides that are not multiples of 16, which FP8
+    kernels do not support.
 
 References:
     https://docs.pytorch.org/ao/stable/generated/torchao.float8.convert_to_float8_training.html
@@ -42,7 +42,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _UNIT = 16
-"""Sides of products in FP8 are multiples of it (the documentation of torch's scaled products and of torchao)."""
+"""Divisor of the sides of products in FP8 (documentation of torch's scaled products and of torchao)."""
 _HALF = ("c10::Half", "c10::BFloat16")
 _FP8 = re.compile(r"e[45]m[23]|fp8|float8|bf8|scaled_mm|(?-i:_(?:F8|B8))", re.IGNORECASE)
 """Names of operators, types and kernels in FP8; AMD's libraries write `Cijk_..._F8...` and `..._B8...`."""

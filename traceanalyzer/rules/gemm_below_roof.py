@@ -1,12 +1,12 @@
 """Large matrix products stay far below what the device could compute.
 
 What it detects:
-    Products of 16-bit or smaller types on matrix units that arithmetic bounds (by their shapes), that take a tenth of
-    the GPU's time or more, and that reach less than half of the device's dense peak on the whole.
+    Products of 16-bit or smaller types on matrix units that are bound by arithmetic (by their shapes), that take 10 %
+    of the GPU's time or more, and that together reach less than half of the device's dense peak.
 
 Why it matters:
-    Where the GPU is busy with large products, their kernels are what is left to improve. Well-tuned libraries reach
-    about 60 to 75 % of the dense peak; clocks that drop under load cost the rest.
+    If the GPU is busy with large products, only their kernels can still be improved. Well-tuned libraries reach about
+    60 to 75 % of the dense peak; clocks that drop under load cost the rest.
 
 What to do:
     Let the library choose its kernels by measurement: on AMD, TunableOp or hipBLASLt; on NVIDIA, torch.compile with
@@ -17,8 +17,8 @@ How the saving is estimated:
     shows whether there is a faster kernel.
 
 When it is wrong:
-    The peaks of data sheets hold at the highest clocks. Products with small sides cannot fill the device, and are not
-    judged; nor are those of attention that is written out, or with odd sides, which have rules of their own.
+    The peaks of data sheets are for the highest clocks. Products with small sides cannot fill the device and are not
+    judged; nor are products of unfused attention or with misaligned sides, which have other rules.
 
 References:
     https://docs.pytorch.org/docs/stable/cuda.tunable.html

@@ -22,10 +22,9 @@ UNNAMED = "gpu"
 
 
 def gpu_bound(facts: Facts) -> str:
-    """What takes most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
+    """Kind of work with most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
 
-    It is the larger of the two known times, if half of the time is known. Generated kernels count as what their names
-    say.
+    It is the larger of the two known times, if half of the time is known. Generated kernels count by their names.
     """
     times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
     compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
@@ -46,12 +45,12 @@ def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
 
 
 def printed_communication(facts: Facts) -> float:
-    """Device time per step in collectives, of a table; 0 where none is printed."""
+    """Device time per step in collectives, for a table; 0 if none is printed."""
     return facts.gpu_per_step(_printed_times(facts).get("communication", 0))
 
 
 def _printed_times(facts: Facts) -> dict[str, int]:
-    """Device time by class, from the printed kernels or operators: of those whose names tell more."""
+    """Device time by class, from the printed kernels or operators, whichever names classify more time."""
     kernels = _by_class((kernel_class(row.name), row.total_ns) for row in _kernels(facts))
     operators = _by_class((operator_class(row.name), row.device_self_ns) for row in _operators(facts))
     return max(kernels, operators, key=lambda found: sum(found.values()) - found.get(KernelClass.OTHER.value, 0))

@@ -3,8 +3,8 @@
 What it detects:
     A device on which, within the steps, kernels, copies and fills run for less than four fifths of the time. Each
     device is judged separately. Steps in which code is loaded or compiled, the time between steps and the time after
-    the last device event do not count, nor does it count where only the first recorded step waits for memory. In a
-    table, device time divided by the larger of host and device time, which is the greatest possible busy share.
+    the last device event do not count, nor does a wait for memory in the first recorded step only. In a table, device
+    time divided by the larger of host and device time, which is the greatest possible busy share.
 
 Why it matters:
     This is the first question about any recording: is the GPU the limit at all? If not, faster kernels do not help.
@@ -13,7 +13,7 @@ What to do:
     Look at the causes of the idle time, the largest first: there is a rule for each.
 
 How the saving is estimated:
-    Not by this rule: the rules about the causes estimate what each is worth. The causes sum to the idle time.
+    Not by this rule: the rules about the causes estimate the saving of each. The causes sum to the idle time.
 
 When it is wrong:
     Recordings with only a few kernels, only warm-up, or a device whose work is not in the trace are not judged. The
@@ -91,7 +91,6 @@ is not noise."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     if _waits_for_nothing(facts, found):
         raise Missing(_ELSEWHERE())

@@ -2,7 +2,7 @@
 
 What it detects:
     Compiled regions that run within another region, as code after a graph break does: at least one per step, with at
-    least half a percent of the step passing on the host between the regions.
+    least 0.5 % of the step on the host between the regions.
 
 Why it matters:
     At a graph break the program returns to Python, checks guards again and starts another graph. Nothing is fused
@@ -14,15 +14,15 @@ What to do:
     break.
 
 How the saving is estimated:
-    At most the host time between the regions before and after the breaks, and what checking guards, starting and
-    leaving takes of all regions but one: a graph break in a loop or in a function that cannot be compiled also cuts the
-    code around it into regions of its own. At least what starting and leaving the regions behind the breaks takes; the
-    line itself may have to run in any case. On a GPU at least nothing, because it may work meanwhile. What fusion
-    across the break would save is not counted.
+    At most the host time between the regions before and after the breaks, plus the time of checking guards, starting
+    and leaving for all regions except one: a graph break in a loop or in a function that cannot be compiled also cuts
+    the code around it into separate regions. At least the time of starting and leaving the regions after the breaks;
+    the line itself may have to run in any case. On a GPU at least nothing, because the GPU may work meanwhile. Savings
+    by fusion across the break are not counted.
 
 When it is wrong:
-    A custom operator that calls compiled code within a graph is no break and does not count. A compiled function that
-    is called on purpose from another compiled function after a break looks the same. Breaks around logging or
+    A custom operator that calls compiled code within a graph is not a break and does not count. A compiled function
+    that is called on purpose from another compiled function after a break looks the same. Breaks around logging or
     checkpoints that happen in a few steps only are not reported.
 
 References:
@@ -90,7 +90,7 @@ def _saved(facts: Facts, found: CompiledCode, between: float) -> tuple[float, fl
     """Least and most time of a step that fewer regions save, in ns."""
     regions = found.regions_per_step or 0.0
     entering, behind = found.entering_ns_per_step or 0.0, found.entering_behind_ns_per_step or 0.0
-    # The guards of a region behind a break are checked between both.
+    # The guards of a region after a break are checked between the two regions.
     guards = max(0.0, (found.guards_ns_per_step or 0.0) * (1 - (found.breaks_per_step or 0.0) / max(1.0, regions)))
     all_but_one = (entering + guards) * (1 - 1 / max(1.0, regions))
     least = behind if facts.resources.gpu_ns is None else 0.0

@@ -114,7 +114,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _held_up(facts: Facts) -> str:
-    """Whose time is saved: such a copy takes that of the device and of the host, so it is what takes longer."""
+    """The resource whose time is saved: such a copy takes time of the device and of the host; the longer one counts."""
     own = facts.resources
     return "host" if (own.host_ns or 0) + (own.loader_ns or 0) > (own.gpu_ns or 0) else "gpu"
 

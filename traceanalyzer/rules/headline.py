@@ -1,4 +1,4 @@
-"""Says in one sentence what bounds a run."""
+"""The headline of a run: one sentence about what bounds it."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _of_parts(facts: Facts) -> StepBound:
 
 
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
-    """Add how much of it is waiting for other ranks, or that a single rank cannot show it."""
+    """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
     if found.bound == "communication" and _is_one_rank(facts):
         return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
     own = facts.step_resources

@@ -17,13 +17,13 @@ What to do:
 How the saving is estimated:
     At most all of these gaps in the typical step (the median of the steps except the first), and at least half of them.
     Recording Python stacks makes the host two to five times slower: then at most half and at least a fifth. If a
-    capture timed steps without the profiler, those decide how much of the gaps remains.
+    capture timed steps without the profiler, these times decide how much of the gaps remains.
 
 When it is wrong:
     The first of several steps, the time after the last kernel, and what happens in fewer than half of the steps do not
     count, because recordings begin and end slowly, and logs are written now and then. The time before the very first
     kernel counts only if recorded events show what happens in it. Input preprocessing and DDP's broadcast of buffers
-    have rules of their own. Without stacks it is unknown what ran.
+    have separate rules. Without stacks it is unknown what ran.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -66,7 +66,6 @@ _UNKNOWN = Text("host-python-gap-unknown", "nothing recorded", note="what the ho
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     if found.steps_from in ("whole-trace", "device-events", "host-annotations"):
@@ -107,7 +106,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _advice(owner: GapOwner | None) -> Text | None:
-    """What to do about an owner: by its role, else by what it is."""
+    """Advice about an owner, by its role or else by its kind."""
     if owner is None:
         return _ADVICE_UNKNOWN
     if owner.role in _BY_ROLE:

@@ -1,29 +1,28 @@
-"""On the CPU a step does something else for long: it sleeps, waits, prints or logs.
+"""A large part of a step on the CPU is sleeping, waiting, printing or logging.
 
 What it detects:
-    Programs without a device, in whose typical steps tensors are printed or formatted, or in at least half of whose
-    steps nothing is recorded for 0.3 ms or longer. Together more than five percent of the step. Where Python stacks
-    were recorded, the functions are named.
+    Programs without a device that print or format tensors in typical steps, or in which nothing is recorded for 0.3 ms
+    or longer in at least half of the steps; together more than five percent of the step. If Python stacks were
+    recorded, the functions are named.
 
 Why it matters:
-    Nothing hides this time on a CPU. Formatting a tensor reads its values one by one, and waiting for a disk, the
-    network or a sleep computes nothing.
+    On a CPU, no other work overlaps this time. Formatting a tensor reads its values one by one, and nothing is computed
+    while the program sleeps or waits for a disk or the network.
 
 What to do:
-    Look at the named functions, or at what the program does behind the named operator. Log every hundred steps instead
-    of each, print a few numbers instead of tensors, let a thread write them, remove sleeps, and move work that must be
-    done (reading, converting) into workers of the loader.
+    Look at the named functions, or at the code after the named operator. Log every hundred steps instead of in each,
+    print a few numbers instead of tensors, let a thread write them, remove sleeps, and move work that must be done
+    (reading, converting) into workers of the loader.
 
 How the saving is estimated:
-    At least four fifths of printing, and of pauses that are sleep or logging by the names in stacks; at least half of
-    other pauses, because more of them may be needed; both without what recording the operators in it cost. At most all
-    of this time. If a capture timed steps without the profiler and they are shorter, up to a fifth more: beside a
-    shorter rest it is a larger part of the step.
+    At least 80 % of printing, and of pauses that are sleep or logging by the names in stacks; at least half of other
+    pauses, because more of them may be needed; both without the cost of recording the operators in this time. At most
+    all of this time. If a capture timed steps without the profiler and they are shorter, up to 20 % more, because this
+    time is then a larger part of the step.
 
 When it is wrong:
-    The pause is work in Python or in a library that is no operator of PyTorch, and it is needed: an environment of
-    reinforcement learning, a solver. With several ranks a pause may be waiting for another rank, so those are not
-    judged.
+    The pause is necessary work in Python or in a library outside of PyTorch: an environment of reinforcement learning,
+    a solver. With several ranks a pause may be waiting for another rank, so such programs are not judged.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -45,9 +44,9 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _LEAST = 0.8
-"""Own choice: some of what a program prints, logs or sleeps is needed."""
+"""Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
-"""Own choice: more of a pause may be needed if no name tells what it is, such as the step of an environment."""
+"""Own choice: more of a pause may be needed if no name shows its purpose, such as the step of an environment."""
 _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
@@ -104,7 +103,7 @@ def _is_of_several_ranks(facts: Facts) -> bool:
 
 
 def _confidence(pauses: HostPauses | None, waiting: float, time: float) -> str | None:
-    """Lower where most of the time is a pause of which nothing tells what it is."""
+    """Lower if most of the time is a pause of unknown purpose."""
     told = pauses is not None and any(_tells(row) for row in pauses.owners)
     return None if told or 2 * waiting <= time else "C"
 

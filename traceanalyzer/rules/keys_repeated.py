@@ -2,13 +2,13 @@
 
 What it detects:
     From shapes: copies of a tensor of five axes of which one was expanded, [batch, heads, repeats, sequence, size] or
-    [batch, sequence, heads, repeats, size], whose result is the key or the value of
-    `scaled_dot_product_attention` or a factor of a batched product. This is what `repeat_kv` of transformers and
-    `torch.repeat_interleave` leave behind. They count if they take a noticeable share of the GPU's time.
+    [batch, sequence, heads, repeats, size], whose result is the key or the value of `scaled_dot_product_attention` or a
+    factor of a batched product. `repeat_kv` of transformers and `torch.repeat_interleave` make such copies. They count
+    if they take a noticeable share of the GPU's time.
 
 Why it matters:
-    With grouped queries, several heads of the queries share one head of keys and values. The copies write the same
-    keys and values many times, and attention reads all of them: what grouped queries were to save is spent again.
+    With grouped queries, several heads of the queries share one head of keys and values. The copies write the same keys
+    and values many times, and attention reads all of them, which cancels the saving of grouped queries.
 
 What to do:
     Give keys and values to `scaled_dot_product_attention` as they are, with `enable_gqa=True` (PyTorch 2.5 or newer),
@@ -17,12 +17,12 @@ What to do:
 How the saving is estimated:
     At most the time of the copies. At least half of it where torch's flash kernel already computes the attention, as
     for other copies; at least nothing elsewhere, because with a mask, on older GPUs or with large heads only slow
-    attention takes fewer heads of keys. That attention reads less is not counted.
+    attention kernels accept fewer heads of keys. It is not counted that attention then reads less.
 
 When it is wrong:
     With `enable_gqa=True` the memory-efficient kernel does not run, so attention with a mask can fall back to separate
     kernels and become slower: see sdpa-math. Versions of torch whose `repeat_interleave` selects by index are not
-    recognized, and neither are keys with a single head that are expanded without an axis of their own.
+    recognized, and neither are keys with a single head that are expanded without a separate axis.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html

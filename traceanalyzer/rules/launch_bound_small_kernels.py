@@ -13,12 +13,12 @@ What to do:
 How the saving is estimated:
     At most all of these gaps, which a CUDA graph removes; at least half, as with fewer and larger kernels. Recording
     Python stacks makes the host two to five times slower: then at most half and at least a fifth. If a capture timed
-    steps without the profiler, those decide how much of the gaps remains.
+    steps without the profiler, these times decide how much of the gaps remains.
 
 When it is wrong:
     Recording stacks or shapes makes the host slower than in normal runs. Kernels in CUDA graphs are not launched one by
-    one. Longer gaps have other reasons: see host-python-gap. Where the host waits for the GPU again and again, gaps
-    that would not be there without these waits do not count: see sync-between-launches.
+    one. Longer gaps have other reasons: see host-python-gap. If the host waits for the GPU again and again, gaps caused
+    by these waits do not count: see sync-between-launches.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
@@ -63,7 +63,6 @@ _BASIS_MEASURED = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     launches = facts.need("launches", LaunchFigures)
@@ -85,7 +84,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
-    if found.has_stacks:  # then host-python-gap has the other part too, at its own discretion
+    if found.has_stacks:  # then host-python-gap may also report the other part
         claims["idle:host_code"] = most * gaps["host_code"]
     change = TimeSaved(
         "host",
@@ -107,7 +106,7 @@ def _launching_ns(row: StepCause, waits: bool) -> int:
 
 
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
-    """What is left to do in this program; None: all of the rule's advice."""
+    """The advice that applies to this program; None: all of the rule's advice."""
     if _program.serves(facts):
         return _ADVICE_SERVING
     if (launches.graphs.kernel_share or 0.0) >= _SOME_GRAPHS:

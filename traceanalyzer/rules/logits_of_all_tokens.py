@@ -1,10 +1,10 @@
-"""The product with the vocabulary is computed for all tokens, and only the last one is used.
+"""The product with the vocabulary is computed for all tokens, but only the last one is used.
 
 What it detects:
     From shapes, in programs that do not train: a product of at least 30,000 outputs, at least eight times as many as
     inputs, whose result [batch, tokens, outputs] is cut at one position (`aten::select`), and an operator that chooses
     tokens (`argmax`, `multinomial`, `topk` and the like) or their probabilities on [batch, outputs]. It counts if there
-    are many more rows than choices, and nothing normalizes or chooses over more rows than these.
+    are many more rows than choices, and no operator normalizes or chooses over more rows than that.
 
 Why it matters:
     To continue a prompt, a model needs the scores of its last token only. The scores of all others take as long as
@@ -15,9 +15,9 @@ What to do:
     states before the last product.
 
 How the saving is estimated:
-    Of the time of the product, at most the share of rows that nobody uses: as if rows alone decided. At least the share
-    of elements that are no longer read or written: as if memory decided, because the weights are read in any case.
-    What follows on all scores, such as a conversion to fp32, is not counted.
+    Of the time of the product, at most the share of unused rows, as if its time were proportional to rows. At least the
+    share of elements that are no longer read or written, as if memory bound it, because the weights are read in any
+    case. Further operators on all scores, such as a conversion to fp32, are not counted.
 
 When it is wrong:
     A program may also read the scores of other tokens in a way that leaves no such operator.

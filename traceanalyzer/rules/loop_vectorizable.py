@@ -12,10 +12,10 @@ What to do:
 
 How the saving is estimated:
     At most the host time of all iterations but one, including what autograd evaluates for them. At least half of that,
-    because operators on the whole tensor take longer than those on a piece. In a program without a GPU, where the
-    operators take 10 us or less each, nearly all of it is the price of calling them: then all of it, up to 1.6 times of
-    it, for the pieces are also put together again and their gradients released (in the lab 1.1 to 1.7 times of it went
-    away, in three programs).
+    because operators on the whole tensor take longer than those on a piece. In a program without a GPU in which the
+    operators take 10 us or less each, nearly all of this time is the cost of calling them: then at least all of it, and
+    up to 1.6 times as much, because the pieces are also concatenated and their gradients released (in the lab 1.1 to
+    1.7 times this time was saved, in three programs).
 
 When it is wrong:
     Loops in which an iteration needs the result of the one before (recurrent layers, decoding) cannot be vectorized;
@@ -84,7 +84,7 @@ def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[D
     if row.idle_ns is not None:
         idle = facts.host_per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
-    # not the operator alone: what goes away on a CPU is also outside of operators
+    # not only the operator: on a CPU, time outside of operators is saved as well
     claims = {f"{'loop' if processor.is_cpu else 'operator'}:{row.operators[0]}": removed}
     least, most, basis = _KEPT, 1.0, _BASIS()
     if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):

@@ -14,7 +14,7 @@ What to do:
     Pad the side to the next multiple of 8: the vocabulary, the number of classes, the length of the sequence.
 
 How the saving is estimated:
-    At most what remains above the pace of aligned products of about the same size, or 30 % where there are none;
+    At most the time beyond that of aligned products of about the same size at their speed, or 30 % if there are none;
     at least nothing, because padding costs copies unless it is done once, in the weights or in the input.
 
 When it is wrong:

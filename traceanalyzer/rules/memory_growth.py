@@ -2,10 +2,11 @@
 
 What it detects:
     After the first step, allocated memory at the ends of steps rises nearly every time, by more than half a percent of
-    the peak per step. In a program without a GPU the same of the host's memory, if it is at least 1 MiB per step.
+    the peak per step. In a program without a GPU, the host's memory is judged in the same way, if it grows by at least
+    1 MiB per step.
 
 Why it matters:
-    It ends in an out-of-memory error, often hours into a run.
+    The run ends with an out-of-memory error, often after hours.
 
 What to do:
     Look for tensors that outlive their step: losses summed up without `.item()` or `.detach()`, outputs appended to a

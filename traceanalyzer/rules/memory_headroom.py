@@ -14,10 +14,9 @@ How the saving is estimated:
     Not as time of a step, which gets longer. Only the idle time that occurs once per step shrinks.
 
 When it is wrong:
-    Work of the host that is done for each sample grows with the batch; where most of the idle time is host code outside
-    of operators, the rule says nothing. Memory records cover this process and the recorded window only. A larger batch
-    may converge worse, or answer too late. Servers are left out. A printed table has sums of allocations and never a
-    peak.
+    Host work per sample grows with the batch, so the rule is silent if most of the idle time is host code outside of
+    operators. Memory records cover this process and the recorded window only. A larger batch may converge worse, or
+    answer too late. Servers are left out. A printed table has sums of allocations and never a peak.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html

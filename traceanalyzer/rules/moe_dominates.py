@@ -6,7 +6,7 @@ What it detects:
 
 Why it matters:
     Each expert sees only the few tokens that were routed to it, but all of its weights are read. With few tokens per
-    expert, the memory bounds these products, and their tiles are mostly empty.
+    expert, these products are bound by memory, and their tiles are mostly empty.
 
 What to do:
     Serve more requests together, so that each reading of weights serves more tokens; tune the tiles of the kernel for
@@ -16,8 +16,8 @@ How the saving is estimated:
     Not at all: the names do not show how many tokens each expert had.
 
 When it is wrong:
-    With thousands of tokens per expert (prefill, training) arithmetic bounds these products, and a larger batch does
-    not help. Kernels whose names say nothing of experts are not counted.
+    With thousands of tokens per expert (prefill, training) these products are bound by arithmetic, and a larger batch
+    does not help. Kernels whose names do not mention experts are not counted.
 
 References:
     https://docs.vllm.ai/en/latest/design/fused_moe_modular_kernel.html

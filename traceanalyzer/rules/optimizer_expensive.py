@@ -2,7 +2,7 @@
 
 What it detects:
     A range `Optimizer.step#...` that takes a sixth of the step or more on the host, unless it loops over single
-    parameters, which optimizer-not-fused reports. What the GPU's work hides does not count.
+    parameters, which optimizer-not-fused reports. Time that overlaps the GPU's work does not count.
 
 Why it matters:
     Most optimizers take a few percent of a step. Those that compute preconditioners (Shampoo, SOAP, K-FAC), or gather
@@ -74,7 +74,7 @@ def _is_fused(row: Optimizer) -> bool:
 
 
 def _is_hidden(facts: Facts, row: Optimizer) -> bool:
-    """Whether the device works meanwhile; where events are missing, nobody knows."""
+    """Whether the device works meanwhile; unknown if events are missing."""
     if facts.resources.gpu_ns is None or facts.resources.host_ns is None:
         return False
     return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.host_per_step(row.host_ns)

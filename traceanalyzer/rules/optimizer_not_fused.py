@@ -3,13 +3,13 @@
 What it detects:
     `Optimizer.step` that launches many small elementwise kernels, some for every parameter, instead of a few for lists
     of all parameters (`_foreach_*`) or one fused kernel. In a printed table, in-place arithmetic that is called many
-    times for each `Optimizer.step`, where no operator works on lists; in a program without a GPU the same, of
-    optimizers that have a fused form on a CPU (Adam, AdamW, SGD, Adagrad; torch 2.4 or newer), and there few calls
-    count as well if they take more than 0.2 ms each.
+    times for each `Optimizer.step`, if no operator works on lists. In a program without a GPU, also for optimizers with
+    a fused form on a CPU (Adam, AdamW, SGD, Adagrad; torch 2.4 or newer); there a few calls are enough if they take
+    more than 0.2 ms each.
 
 Why it matters:
-    Every launch costs the host several microseconds, so hundreds of them take milliseconds, however little the GPU does
-    in each. If the host bounds the step, this makes the step longer. Without a GPU every call costs as much, and
+    Every launch costs the host several microseconds, so hundreds of them take milliseconds, however small their work on
+    the GPU. If the host bounds the step, this makes the step longer. Without a GPU every call costs as much, and
     parameters are read and written several times instead of once.
 
 What to do:
@@ -20,13 +20,13 @@ How the saving is estimated:
     Between half and four fifths of the host time of the calls. A step gains at most the time that the GPU waits for
     late launches until the host next waits for the GPU.
 
-    In a program without a GPU, about what `fused=True` was measured to save of the time of the calls (torch 2.13, one
-    core of an AMD EPYC, 8 to 68 parameters of 64 to 4 million numbers). Of calls that take up to 20 us: with Adam and
-    AdamW 77 to 87 % (in trainings of the lab 72 to 97 %), with Adagrad 69 %, with SGD 40 to 56 %, with momentum 76 to
-    78 %. Longer calls are bound by memory: Adam and AdamW 51 to 80 %, Adagrad 49 to 67 %, SGD with momentum 23 to 38 %,
-    without it nothing. Calls of more than 0.2 ms (parameters of 1 to 32 million numbers): Adam and AdamW 80 to 90 %,
-    Adagrad 34 to 84 %, SGD with momentum 29 to 45 %. `foreach=True` saved up to 47 % of short calls, and nothing of
-    long ones.
+    In a program without a GPU, about the measured saving by `fused=True`, as a share of the time of the calls (torch
+    2.13, one core of an AMD EPYC, 8 to 68 parameters of 64 to 4 million numbers). For calls of up to 20 us: with Adam
+    and AdamW 77 to 87 % (in trainings of the lab 72 to 97 %), with Adagrad 69 %, with SGD 40 to 56 %, with momentum 76
+    to 78 %. Longer calls are bound by memory: Adam and AdamW 51 to 80 %, Adagrad 49 to 67 %, SGD with momentum 23 to 38
+    %, without momentum nothing. Calls of more than 0.2 ms (parameters of 1 to 32 million numbers): Adam and AdamW 80 to
+    90 %, Adagrad 34 to 84 %, SGD with momentum 29 to 45 %. `foreach=True` saved up to 47 % of short calls, and nothing
+    of long ones.
 
 When it is wrong:
     Sparse gradients and custom optimizers have no fused form. `foreach` needs memory for one more copy of the

@@ -1,4 +1,4 @@
-"""What the sentence on a program that its host bounds says of the parts of the program."""
+"""Parts of the program in the headline of a host-bound program."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: fl
 
 
 def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float) -> Message:
-    """With the owner, and another one that does what a rule knows a cure for."""
+    """Add the owner, and another owner whose work a rule gives advice about."""
     said = {"headline": headline, "owner": _owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
     for role in owners.roles:
         idle = role.idle_ns_per_step or 0.0
         if role.role == row.role or role.role in _OWN_RULES or idle < _WORTH * step_ns:
             continue
         other = owners.rows[role.owner]
-        # a mark and its own part with a role have one name; elsewhere only sums tell whether one is in the other
+        # a mark and its own part with a role have one name; elsewhere only sums show whether one is in the other
         text = _OWNER_OF_WHICH if other.name == row.name else _OWNER_WITH
         if text is _OWNER_WITH and (other.idle_ns or 0) + (row.idle_ns or 0) > (owners.idle_ns or 0):
             continue

@@ -30,7 +30,7 @@ def entry_points(group: str) -> Iterable[EntryPoint]:
 
 
 def _may_exist(group: str) -> bool:
-    """Whether a package names the group, or may be where only Python knows how to look."""
+    """Whether a package declares the group, or may be in a place that only Python's own import machinery can search."""
     if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
         return True
     return any(_may_be_in(path or ".", group.encode()) for path in sys.path)

@@ -1,25 +1,25 @@
-"""Steps of a server that also compute prompts hold up the requests that generate in them.
+"""Steps of a server that also compute prompts delay the requests that generate tokens in them.
 
 What it detects:
     A language model's server whose marks show steps that compute prompts and generate tokens, and steps that only
-    generate: in the median, the former take half as long again or more, and so does what the GPU does for them. Steps
-    that load code or take memory, and those at the edges of the recording, do not count.
+    generate: in the median, the former take at least 1.5 times as long, and so does their work on the GPU. Steps that
+    load code or allocate memory, and those at the edges of the recording, do not count.
 
 Why it matters:
     All requests of a step get their tokens when it ends. A long prompt in the step delays the next token of each
-    request that only generates, so that text comes in jerks.
+    request that only generates, so that text appears unevenly.
 
 What to do:
     Let a step compute fewer tokens of prompts: a smaller budget cuts long prompts into more chunks (chunked prefill).
     Or compute prompts on other GPUs (disaggregated prefill).
 
 How the saving is estimated:
-    Not at all: it is a trade. The time between tokens gets shorter, the time to the first token longer, and throughput
-    may be lower.
+    Not at all, because it is a trade-off. The time between tokens gets shorter, the time to the first token longer, and
+    throughput may be lower.
 
 When it is wrong:
-    Throughput matters more than the time between tokens, as for requests that nobody waits for. The two kinds of steps
-    may also differ in how many requests they generate for.
+    Throughput matters more than the time between tokens, as for requests in the background. The two kinds of steps may
+    also differ in the number of generating requests.
 
 References:
     https://docs.vllm.ai/en/latest/configuration/optimization.html
@@ -34,10 +34,11 @@ from statistics import median
 
 from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.kinds import StepKind
-from traceanalyzer.analyzers.recording import RecordedStep, Recording
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _steps
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -71,8 +72,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     is_work = kind.median_device_ns >= limits["ratio"] * other.median_device_ns
     if duration < limits["ratio"] * usual or not is_work:
         return
-    where = tuple(map(_place, sorted(mixed, key=lambda step: (-step.duration_ns, step.start_ns))[:5]))
-    evidence = Evidence(_SUBJECT(), duration / usual, limits["ratio"], "number", where)
+    evidence = Evidence(_SUBJECT(), duration / usual, limits["ratio"], "number", _steps.longest(mixed))
     params: dict[str, float] = {"mixed": duration, "decode": usual}
     if kind.generation_requests is None:
         yield Draft((evidence,), params=params, severity="info", summary=_UNKNOWN_REQUESTS)
@@ -86,10 +86,6 @@ def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
     phases = facts.find("phases", Phases)
     rows = phases.kinds if phases is not None else ()
     return next((row for row in rows if row.kind == phase and row.framework == recording.steps_from), None)
-
-
-def _place(step: RecordedStep) -> CodePlace:
-    return CodePlace("step", step.name, value=step.duration_ns, unit="ns", start_ns=step.start_ns)
 
 
 RULE = Rule(

@@ -2,20 +2,20 @@
 
 What it detects:
     Functions, marks or modules that decode, resize, augment, tokenize or collate inputs (by their names and files) on
-    the thread that launches the work, while the GPU has nothing to do: more than three percent of the typical step. On
-    programs without a device, such functions on the program's thread, without what its loader takes.
+    the thread that launches the work, while the GPU has nothing to do: more than three percent of the typical step. In
+    programs without a device, such functions on the program's thread, without the time of its loader.
 
 Why it matters:
-    The GPU has no work before its inputs are there. Neither faster kernels nor a faster GPU change that.
+    The GPU has no work until its inputs are ready. Neither faster kernels nor a faster GPU change that.
 
 What to do:
-    Prepare the next inputs while the GPU works on these, in worker processes or a thread. Or make it cheaper: do
-    resizing and normalizing as tensor operations on the GPU, with a fast processor, or once for all.
+    Prepare the next inputs while the GPU works on the current ones, in worker processes or a thread. Or make it
+    cheaper: do resizing and normalizing as tensor operations on the GPU, with a fast image processor, or once in
+    advance.
 
 How the saving is estimated:
-    At most the GPU's idle time in these functions. At least what preparing inputs during the rest of the step saves,
-    less 31 % because workers share cores and memory; half of that where stacks were recorded, which slow Python
-    code down.
+    At most the GPU's idle time in these functions. At least the saving of preparing inputs during the rest of the step,
+    less 31 % because workers share cores and memory; half of that if stacks were recorded, which slow Python code down.
     On a CPU at most the time in these functions, and at least nothing: workers take the cores that the model needs.
 
 When it is wrong:
@@ -123,7 +123,7 @@ def _own_idle(row: HostOwner) -> float:
 
 
 def _most(owners: HostOwners, roles: list[RoleTimes]) -> HostOwner:
-    """The owner to name: of those with half of the time the one that has most of its own."""
+    """The owner to name: among owners with half of the time, the one with the most time of its own."""
     largest = max(roles, key=lambda row: row.idle_ns or 0)
     rows = [row for row in owners.rows if row.role == largest.role]
     half = [row for row in rows if 2 * (row.idle_self_ns or 0) >= (largest.idle_ns or 0)]

@@ -1,12 +1,13 @@
-"""What changes are worth, alone and together, by replays of the dependencies of a trace.
+"""The savings of changes, alone and together, by replays of the dependencies of a trace.
 
-A change is replayed with the least, the middle and the most of what it takes away; the middle is the point estimate.
-The interval also covers two uncertainties of the recording, each replayed at both ends: what the model does not explain
-(residuals), kept and dropped; and what recording took of the host's time, from nothing to what was measured elsewhere
-(`simulation.recording_cost`). A capture knows how long a step takes without the profiler. Then the cost of recording is
-what makes the replayed step as long, and a saving is its share of the replayed step times the program's own step; but
-recording does not slow down waiting for the loader, so that at most all of it counts. To the interval between these
-replays comes the variation of steps (`variation`).
+A change is replayed with the least, the middle and the most of the time that it removes; the middle is the point
+estimate (for waits that may all be necessary, the middle of two replays: see `_ways`). The interval also covers two
+uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept and
+dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
+(`simulation.recording_cost`). With a capture, the duration of a step without the profiler is known. Then the cost of
+recording is chosen so that the replayed step has this duration, and a saving is its share of the replayed step times
+the step without the profiler; but recording does not slow down waiting for the loader, so this part of a saving is at
+most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import fmean
 
 import msgspec
 import numpy as np
@@ -44,12 +46,12 @@ _WITHOUT_PROFILER = Text(
 
 
 class _Scenario(msgspec.Struct, frozen=True):
-    """One replay: how much changes take away, what recording cost, and whether residuals are kept."""
+    """One replay: how much time changes remove, the cost of recording, and whether residuals are kept."""
 
     end: str
     """`low`, `point` or `high`."""
     cost: float
-    """What recording an event cost, over what was measured elsewhere."""
+    """Cost of recording an event, as a multiple of the cost measured on another machine."""
     keeps_residuals: bool = True
 
 
@@ -59,14 +61,14 @@ class Prices:
 
     model: Model
     plain_ns: float | None = None
-    """What a step takes without the profiler, where a capture measured it."""
+    """Duration of a step without the profiler, if a capture measured it."""
     _resolver: Resolver = field(init=False)
     _steps_ns: dict[tuple[object, ...], float] = field(init=False, default_factory=dict)
     """Steps that were replayed: by changes and scenario."""
     _durations: dict[tuple[int, ...], I64] = field(init=False, default_factory=dict)
     """By changes, the duration of each step in the most likely scenario."""
     _changes: dict[int, TimeSaved] = field(init=False, default_factory=dict)
-    """By their ids, so that no other object gets one of them."""
+    """Kept objects by id, so that no other object gets the same id."""
     _recording: dict[float, Edit] = field(init=False, default_factory=dict)
     """By cost, the edits that take the cost of recording away."""
     _scenarios: tuple[_Scenario, ...] = field(init=False)
@@ -82,7 +84,7 @@ class Prices:
         self._scenarios = tuple(found)
 
     def saving(self, change: TimeSaved, budget: Budget) -> Saving:
-        """What a change is worth alone."""
+        """The saving of a change alone."""
         gains = self._gains((change,), self._around((change,)))
         wall = self._interval((change,), gains, budget)
         return msgspec.structs.replace(
@@ -164,7 +166,7 @@ class Prices:
         return self.plain_ns / usual * variation.of_other_steps(before, after) if usual else 0.0
 
     def _totals(self, changes: Sequence[TimeSaved]) -> list[list[float]]:
-        """What the first changes save together, for each number of them, without the last ones if they add nothing."""
+        """Joint saving of the first N changes, for each N, without the last ones if they add nothing."""
         count = len(changes)
         if count > _FEW:
             count = self._needed(changes)
@@ -214,12 +216,14 @@ class Prices:
         own = tuple(map(id, changes))
         key = (own, scenario)
         if key not in self._steps_ns:
-            edits = self._edits(changes, scenario)
+            ways = [self._edits(each, scenario) for each in _ways(changes, scenario)]
             if scenario == self._scenarios[1]:
-                elapsed, self._durations[own] = self.model.elapsed_and_steps_ns(edits, keep_residuals=True)
-                self._steps_ns[key] = self.model.scale * elapsed
+                found = [self.model.elapsed_and_steps_ns(edits, keep_residuals=True) for edits in ways]
+                self._durations[own] = np.mean([steps for _, steps in found], axis=0).astype(np.int64)
+                self._steps_ns[key] = self.model.scale * fmean(elapsed for elapsed, _ in found)
             else:
-                self._steps_ns[key] = self.model.step_ns(edits, keep_residuals=scenario.keeps_residuals)
+                keeps = scenario.keeps_residuals
+                self._steps_ns[key] = fmean(self.model.step_ns(edits, keep_residuals=keeps) for edits in ways)
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
@@ -258,10 +262,22 @@ class Prices:
         return basis if self.plain_ns is None else _WITHOUT_PROFILER(basis=basis, plain=self.plain_ns)
 
 
-def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float, Mapping[str, float]]:
-    """A change without what those before it claimed, its time at one end in ns per step, and what they took.
+def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[TimeSaved]]:
+    """The changes to replay in a scenario. The step is the mean of the replays.
 
-    What it claims itself is taken now.
+    A wait is there or not: half of it cannot be replayed. So the most likely saving of waits that may all be necessary
+    is the middle between a replay with them and one without.
+    """
+    unsure = [each for each in changes if is_about_waits(each.claims) and min(each.removed) == 0 < max(each.removed)]
+    if scenario.end != "point" or not unsure:
+        return [changes]
+    return [[each for each in changes if not any(each is other for other in unsure)], changes]
+
+
+def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float, Mapping[str, float]]:
+    """A change without the claims of changes before it, its time at one end in ns per step, and the time taken so far.
+
+    The claims of the change are added to the time taken.
     """
     whole, most, gone = _ENDS[end](change.removed), max(change.removed), dict(taken)
     if is_about_waits(change.claims):  # a wait that another change removes, too, is not there twice

@@ -3,8 +3,8 @@
 What it detects:
     Backward passes whose gradients `zero_grad` discards before any update; and modules that, before each of several
     updates, run on inputs of one shape more often than their outputs reach a backward pass. Forward passes that
-    checkpointing repeats within a backward pass do not count. And forward passes without autograd that, at half of the
-    updates or more, run the same operators on the same shapes as the pass that trains, as for a loss that is logged.
+    checkpointing repeats within a backward pass do not count. Also forward passes without autograd that, for half of
+    the updates or more, run the same operators on the same shapes as the training pass, for example to log a loss.
 
 Why it matters:
     A pass takes its full time even if its result is dropped.
@@ -15,15 +15,16 @@ What to do:
 
 How the saving is estimated:
     The time of these passes: on the GPU if it works longer than the host, else on the host. At least nine tenths of it,
-    because the work that follows may find a colder cache. On a CPU up to 1.5 times of it: without them the passes that
-    remain find their memory mapped and in the cache (in the lab 1.0 to 1.4 times of it went away, in four programs).
+    because the work that follows may find a colder cache. On a CPU up to 1.5 times this time, because the remaining
+    passes then find their memory mapped and in the cache (in the lab 1.0 to 1.4 times this time was saved, in four
+    programs).
 
 When it is wrong:
-    Gradients may be read before they are discarded (accumulation, SAM, gradient penalties, checks); passes whose
-    gradients an operator is seen to read do not count. Programs with several optimizers that take turns are not judged.
-    An output may be used without a backward pass, for example to choose among candidates. A second network of the same
-    structure (a teacher, a target network) runs the same operators; where the trace has no modules, it looks the same.
-    Programs that are seen to average their parameters are not judged.
+    Gradients may be read before they are discarded (accumulation, SAM, gradient penalties, checks); passes do not count
+    if a recorded operator reads their gradients. Programs with several optimizers that take turns are not judged. An
+    output may be used without a backward pass, for example to choose among candidates. A second network of the same
+    structure (a teacher, a target network) runs the same operators and looks the same in a trace without modules.
+    Programs that average their parameters are not judged, if the trace shows it.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html

@@ -26,7 +26,7 @@ def marked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _subject(finding: Finding) -> object:
-    """What a finding says without its numbers: its texts, the names in them, and the first place where it was seen."""
+    """The content of a finding without its numbers: its texts, the names in them, and its first place."""
     texts = (finding.title, finding.summary, finding.advice, finding.not_when)
     places = [evidence.where[0] for evidence in finding.evidence[:1] if evidence.where]
     return (

@@ -1,12 +1,12 @@
 """Requests of a server wait for each other at the device.
 
 What it detects:
-    A server of which several threads wait for the device at the same time: their waits take more time than the device
-    was recorded for, while it is busy for four fifths of that.
+    A server in which several threads wait for the device at the same time: their waits add up to more than the recorded
+    time of the device, and the device is busy for 80 % of that time.
 
 Why it matters:
-    The device is the limit. A request that comes in while others are in flight waits for theirs first: response time
-    grows with the number of requests, throughput does not.
+    The device is the limit. A request that arrives while others are in flight waits for them first: response time grows
+    with the number of requests, throughput does not.
 
 What to do:
     Make the device do more per launch (batch the requests that wait), give it less to do per request, or add devices.
@@ -16,8 +16,8 @@ How the saving is estimated:
     Not at all: a trace of single requests does not show how long a batch of them takes.
 
 When it is wrong:
-    A few requests in flight keep a device busy while the host prepares the next; that is what they are for. Waits that
-    poll, or that were not recorded, are not seen.
+    A few requests in flight are useful, because they keep the device busy while the host prepares the next one. Waits
+    that poll, or that were not recorded, are not seen.
 
 References:
     https://docs.pytorch.org/docs/stable/profiler.html
@@ -37,7 +37,7 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _IN_FLIGHT = "requests-in-flight"
-"""What tells in the analysis `recording` that several threads serve requests at the same time."""
+"""Evidence in the analysis `recording` that several threads serve requests at the same time."""
 _SUBJECT = Text("requests-queue-subject", "threads that wait for the device at the same time, on average")
 _NO_SERVER = Text("requests-queue-no-server", "the program is no server whose requests share a device")
 _NO_DEVICE = Text("requests-queue-no-device", "the trace does not show how busy the device is")
@@ -51,7 +51,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         raise Missing(_NO_SERVER())
     busy, span = _device(facts)
     rows = sorted(waits.rows, key=lambda row: (-row.waiting_ns, row.call))
-    # calls of a runtime lie within each other, so that only those of one name are summed
+    # runtime calls are nested, so only calls of one name are summed
     call = rows[0].call if rows else ""
     time, calls = sum(r.waiting_ns for r in rows if r.call == call), sum(r.calls for r in rows if r.call == call)
     waiting = time / span

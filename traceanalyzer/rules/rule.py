@@ -36,17 +36,17 @@ class Threshold:
     """Unit as in `report.units`; shares are fractions."""
     meaning: str
     source: str
-    """Where the number is from; "own choice, because ..." counts."""
+    """Source of the number; "own choice, because ..." is allowed."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a rule found, before its saving is limited by the other resources."""
+    """A finding before its saving is limited by the other resources."""
 
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, at least one, the deciding one first."""
     change: TimeSaved | None = None
-    """What following the advice takes away; None for a risk, or if its time is unknown."""
+    """The time that following the advice removes; None for a risk, or if the time is unknown."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Quantities that fill the rule's texts."""
     severity: str | None = None
@@ -74,9 +74,9 @@ class Rule:
     """The name of its file with hyphens: a noun for the bad state."""
     title: Text
     summary: Text
-    """What was seen, with the numbers."""
+    """The observation, with its numbers."""
     advice: Text
-    """What to change, as one would tell a colleague."""
+    """What to change, in the words of a colleague."""
     not_when: Text
     """When the advice does not apply."""
     severity: str
@@ -89,13 +89,13 @@ class Rule:
     """Version of this package that had the rule first."""
     thresholds: tuple[Threshold, ...] = ()
     code: str | None = None
-    """A line of code to start from; empty if there is none."""
+    """A line of code to begin with; empty if there is none."""
     links: tuple[str, ...] = ()
     """Addresses of official documentation."""
     trace: Detector | None = None
     table: Detector | None = None
     no_trace: Message | None = None
-    """Why a trace cannot be judged; needed if `trace` is None."""
+    """The reason why a trace cannot be judged; needed if `trace` is None."""
     no_table: Message | None = None
     """Why a table cannot be judged; the missing timeline by default."""
     stage: str = "stable"
@@ -104,7 +104,8 @@ class Rule:
     part_of: tuple[str, ...] = ()
     """Ids of rules that explain the same time better: a finding is left out where theirs claim most of its time."""
     is_rest: bool = False
-    """Whether it is about time that no other rule explains: what others claim is taken off what it saves."""
+    """Whether the rule is about time that no other rule explains, so that claims of others are subtracted from its
+    saving."""
     sums_up_idle: bool = False
     """Whether it only sums up idle time of the device: left out where other findings explain most of that."""
 

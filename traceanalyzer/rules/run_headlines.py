@@ -1,4 +1,4 @@
-"""Compares the runs of a document of printed tables in their headlines: what a change between them did."""
+"""Compares the runs of a document of printed tables in their headlines, to show the effect of changes between them."""
 
 from __future__ import annotations
 

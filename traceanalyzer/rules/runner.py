@@ -145,20 +145,20 @@ def _budget(facts: Facts) -> Budget:
 
 
 def _prices(facts: Facts) -> Prices | None:
-    """Prices by replays; None where no model says what a change does, so that the budget bounds it."""
+    """Prices by replays; None without a model, so that the budget bounds changes."""
     if facts.model is None or not facts.is_replayed:
         return None
     return Prices(facts.model, _plain_ns(facts))
 
 
 def _plain_ns(facts: Facts) -> float | None:
-    """What the typical step takes without the profiler, where a capture timed steps with and without it."""
+    """Duration of the typical step without the profiler, if a capture timed steps with and without it."""
     overhead = facts.capture.overhead_share if facts.capture else None
     return None if overhead is None else facts.step_ns / (1 + overhead)
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
-    """What a change is worth alone."""
+    """The saving of a change alone."""
     budget = _budget(facts)
     if prices is not None:
         return prices.saving(change, budget)
@@ -200,7 +200,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
 
 
 def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) -> list[_Judged]:
-    """The findings without what others of them say better."""
+    """The findings without those that others explain better."""
     kept = distinct(facts, [(entry.rule, entry.draft) for entry in judged])
     return [
         entry if draft is entry.draft else _finding(facts, prices, entry.rule, draft)
@@ -236,18 +236,18 @@ def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
 
 
 def _worth(saving: Saving) -> float:
-    """What a saving most likely is, or at most where only bounds are known."""
+    """The most likely value of a saving, or its upper end if only bounds are known."""
     return saving.wall_ns_per_step[1] if saving.point_ns_per_step is None else saving.point_ns_per_step
 
 
 def _ordered(
     facts: Facts, prices: Prices | None, judged: Iterable[_Judged], first: int
 ) -> tuple[list[_Judged], Combined | None]:
-    """The findings of a run in their order, and what all of them save together.
+    """The findings of a run in their order, and their joint saving.
 
     Args:
-        facts: What is known of the run.
-        prices: What changes are worth by replays; None where nothing can be replayed.
+        facts: The facts of the run.
+        prices: Prices of changes by replays; None if nothing can be replayed.
         judged: Its findings.
         first: Position of the first of them in the report.
     """

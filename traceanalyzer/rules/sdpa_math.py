@@ -1,23 +1,23 @@
-"""Scaled dot-product attention runs as its parts, because no fused kernel supports its inputs.
+"""Scaled dot-product attention runs as separate operators, because no fused kernel supports its inputs.
 
 What it detects:
-    Calls of `scaled_dot_product_attention` that go to `_scaled_dot_product_attention_math` on the GPU, and take a
-    twentieth of its time or more.
+    Calls of `scaled_dot_product_attention` that use `_scaled_dot_product_attention_math` on the GPU and take 5 % of its
+    time or more.
 
 Why it matters:
     The fallback writes the whole matrix of scores to memory and reads it several times. Fused kernels keep it on the
     chip, and need memory for the output only.
 
 What to do:
-    Find out what the fused kernels refuse: types other than 16 bits, head sizes that are no multiple of 8 or above 256,
-    a mask of an odd form, an input that needs a second derivative, or a backend that was switched off.
+    Find out why the fused kernels cannot be used: types other than 16 bits, head sizes above 256 or not a multiple of
+    8, a mask of an unusual shape, an input that needs a second derivative, or a backend that was switched off.
 
 How the saving is estimated:
-    At most what the fallback takes, at least nothing: no fused kernel supports some inputs.
+    At most the time of the fallback, at least nothing, because some inputs have no fused kernel.
 
 When it is wrong:
-    In fp32 without a mask, the memory-efficient kernel does run on NVIDIA GPUs; if the fallback was asked for, to
-    debug, nothing is wrong.
+    In fp32 without a mask, the memory-efficient kernel does run on NVIDIA GPUs; if the fallback was chosen for
+    debugging, nothing is wrong.
 
 References:
     https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html

@@ -2,12 +2,12 @@
 
 What it detects:
     Calls of an operator that cost more than four times as much as other calls of it in the same recording that read and
-    write equally much (mostly with another order of operands or another layout). In a trace of a known GPU, also
+    write the same amount (mostly with another order of operands or another layout). In a trace of a known GPU, also
     operators that only move data and take more than four times as long as moving their bytes once.
 
 Why it matters:
-    The cheaper call proves that this device can do the work in that time. The rest is the price of an unfavourable
-    form: a broadcast over the last axis, large strides, odd lengths.
+    The cheaper call proves that this device can do the work in that time. The rest is the cost of an unfavourable
+    layout: a broadcast over the last axis, large strides, odd lengths.
 
 What to do:
     Call the operator as the cheaper call does: swap operands, make the longest contiguous axis the last one, put the

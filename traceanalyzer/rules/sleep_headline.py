@@ -8,7 +8,7 @@ from traceanalyzer.rules.typical_headline import StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 
 _WORTH = 0.1
-"""Share of a step from which on sleep is told (own choice: half of what bounds)."""
+"""Least share of a step for which the headline mentions sleep (own choice: half of the share that bounds a step)."""
 
 _ASLEEP = Text(
     "headline-asleep",

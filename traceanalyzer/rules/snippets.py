@@ -1,8 +1,8 @@
-"""Chooses which code a finding may show: only what runs in the program that was recorded, and that it does not do yet.
+"""Chooses which code a finding may show: only code that runs in the recorded program and that it does not use yet.
 
-One table says what each piece of torch needs: a version, a program that trains, a loop of its own. Rules write the
-code; whether it fits the framework, the version and the settings of a recording is decided here, for all of them, and
-for rules of other packages as well.
+One table has the requirements of each piece of torch: a version, a program that trains, its own loop. Rules write the
+code; whether it fits the framework, the version and the settings of a recording is decided here, for all rules,
+including those of other packages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Use(msgspec.Struct, frozen=True):
 
 
 def _owns_loop(facts: Facts) -> bool:
-    """A server's loop, and what a graph replays, belong to the framework."""
+    """The loop of a server, and the content of a replayed graph, belong to the framework."""
     return not _program.serves(facts)
 
 
@@ -66,11 +66,11 @@ _USES = (
     _Use(re.compile(r"\bgc\.\w+\("), fits=_program.collects_garbage),
     _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=_program.may_train),
 )
-"""What rules show. What is not here fits everywhere."""
+"""Requirements of code that rules show. Code that is not listed fits everywhere."""
 
 
 def fitting(facts: Facts, code: str | None) -> str | None:
-    """The code, if it runs in the program that was recorded and does not ask for what it has."""
+    """The code, if it runs in the recorded program and the program does not use it already."""
     if code and all(use.fits(facts) and _program.has_torch(facts, use.since) for use in _used(code)):
         return code
     return None

@@ -82,7 +82,7 @@ def _of_table(facts: Facts) -> StepBound | None:
 
 
 def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Recording) -> StepBound | None:
-    """The headline of a recording that lacks most of what the program did."""
+    """The headline of a recording that lacks most of the program's work."""
     window = recording.window
     if window is not None and window.removed_ns >= _MOSTLY * (window.end_ns - window.start_ns) > 0:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)

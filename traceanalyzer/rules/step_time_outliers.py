@@ -6,11 +6,11 @@ What it detects:
 
 Why it matters:
     In a run of thousands of steps, rare long ones add up; in a run of several ranks, each of them makes all others
-    wait. A mean over a few steps that includes one of them says little.
+    wait. A mean over a few steps that includes a long one is not meaningful.
 
 What to do:
-    Look at what a long step has that the others do not: memory that is allocated, code that is compiled, an evaluation,
-    a longer input, garbage collection, another program on the machine.
+    Look for events that only a long step has: allocation of memory, compilation, an evaluation, a longer input, garbage
+    collection, another program on the machine.
 
 How the saving is estimated:
     Not at all: the savings of all findings are about the typical step.
@@ -30,7 +30,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.recording import RecordedStep, Recording
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules import _steps
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -56,19 +57,16 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     long = [step for step in recording.steps if _is_long(step, limits["ratio"] * typical)]
     if not long:
         return
-    long.sort(key=lambda step: (-step.duration_ns, step.start_ns))
-    where = tuple(
-        CodePlace("step", step.name, value=step.duration_ns, unit="ns", start_ns=step.start_ns) for step in long[:5]
-    )
-    reason = _REASONS.get(long[0].reason or "", _UNKNOWN)
+    longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
+    reason = _REASONS.get(longest.reason or "", _UNKNOWN)
     yield Draft(
-        (Evidence(_SUBJECT(), long[0].duration_ns / typical, limits["ratio"], "number", where),),
+        (Evidence(_SUBJECT(), longest.duration_ns / typical, limits["ratio"], "number", _steps.longest(long)),),
         params={
             "long": len(long),
             "steps": len(recording.steps),
             "typical": typical,
-            "name": long[0].name,
-            "longest": long[0].duration_ns,
+            "name": longest.name,
+            "longest": longest.duration_ns,
             "reason": reason(),
         },
         severity="info",

@@ -1,26 +1,27 @@
 """The host waits for the GPU so often that it never gets ahead of it.
 
 What it detects:
-    Waits of all kinds (for values, sizes and copies), twenty or more per step and one for at most twenty kernels and
-    copies, and idle time of the GPU after them of more than five percent of the step. A wait makes the host late by as
-    long as it lasts while the GPU works: the gaps after it count until they add up to that, in the order of time.
+    Waits of all kinds (for values, sizes and copies), at least twenty per step and at least one per twenty kernels and
+    copies, followed by idle time of the GPU of more than five percent of the step. A wait delays the host by the time
+    for which it lasts while the GPU works: the gaps after it count, in the order of time, until they add up to this
+    delay.
 
 Why it matters:
-    A host that runs ahead hides what launches cost behind the work of the GPU. After each wait nothing is queued any
-    more, so that the GPU waits for the next launches, although the host would be fast enough.
+    If the host runs ahead, the cost of launches overlaps the work of the GPU. After each wait the queue is empty, so
+    the GPU waits for the next launches, although the host would be fast enough.
 
 What to do:
-    Remove the waits together, the most frequent ones first: one wait less changes little, because the next one follows.
-    Keep results on the GPU in tensors of fixed size, work on many items at once, and read what must be read in one copy
-    at the end.
+    Remove the waits together, the most frequent ones first: removing a single wait changes little, because the next one
+    follows. Keep results on the GPU in tensors of fixed size, work on many items at once, and read necessary values in
+    one copy at the end.
 
 How the saving is estimated:
-    At most a replay of the step without any of these waits. At least nothing, because a program must wait for values
-    that decide what it does next.
+    At most the result of a replay of the step without any of these waits. At least nothing, because a program must wait
+    for values that decide what it does next.
 
 When it is wrong:
-    Each of these waits may be necessary: the next operators need the values. Then only more work at once helps. A
-    training that reads a few values per step is not meant: see sync-item-frequent.
+    Each of these waits may be necessary: the next operators need the values. Then only more work at once helps. This is
+    not about a training that reads a few values per step: see sync-item-frequent.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
@@ -54,7 +55,6 @@ _REPLAYED = Text(
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    _idle.need_explained(facts)
     found = _idle.enough(facts, limits["events"])
     device = _idle.busiest(facts, found)
     waits = facts.need("synchronizations", Synchronizations)

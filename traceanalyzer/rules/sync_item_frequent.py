@@ -1,10 +1,10 @@
-"""Single values are read from tensors so often that a GPU runs out of work, or the host is busy with reading.
+"""Single values are read from tensors so often that the GPU runs out of work, or the host is busy reading.
 
 What it detects:
     Waits inside `aten::item`, `aten::_local_scalar_dense`, `aten::is_nonzero` or `aten::equal`: `.item()`, `float(t)`,
-    `if t:`, `print(t)`. Twice per step or more, or with a gap after them of more than one percent of the step. On
-    programs without a device nothing is waited for: there runs of at least three such readings count, with the cheap
-    operators and the Python code between them, if they take more than three percent of the step.
+    `if t:`, `print(t)`. Twice per step or more, or with a gap after them of more than one percent of the step. Programs
+    without a device do not wait: there runs of at least three such readings count, with the cheap operators and the
+    Python code between them, if they take more than three percent of the step.
 
 Why it matters:
     The host waits until everything before has run; then nothing is queued, and the GPU waits for the next launch.
@@ -17,9 +17,9 @@ How the saving is estimated:
     For each wait, the smaller of the wait and the GPU's idle time after it that has no other cause; waiting while the
     GPU works costs nothing. At least half of that, because the next wait may become longer instead. In a table, at most
     the time in these operators and at least nothing, because it has no timeline. On a CPU at most the time of the runs;
-    if a capture timed steps without the profiler and they are shorter, up to a fifth more, because it is a larger part
-    of them. At least 90 % of the runs without what recording their operators cost: one operator for all and one reading
-    remain.
+    if a capture timed steps without the profiler and they are shorter, up to 20 % more, because the runs are then a
+    larger part of the step. At least 90 % of the runs without the cost of recording their operators, because one
+    operator for all and one reading remain.
 
 When it is wrong:
     Reading one value every few steps for a log is fine. The check of AMP's gradient scaler and conditions that the

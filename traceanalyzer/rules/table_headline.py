@@ -1,4 +1,4 @@
-"""What headlines say of printed tables, which have sums but no timeline."""
+"""Headlines of printed tables, which have sums but no timeline."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ AT_LEAST = {
         "and the GPU works for less. Rows that are not printed may be waits for the GPU.",
     )
 }
-"""The sentence where so much of the host's time is not printed that it may be something else."""
+"""The sentence for a table in which so much host time is not printed that it may be something else."""
 _UNSEEN = 0.1
-"""Share of the profiled time that rows may hide before it matters what they are (own choice)."""
+"""Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
 _UNKNOWN = Text(
     "headline-table-unseen",
     "It is unknown what bounds a step of {step:ns}: the GPU works for {busy:share} of the profiled time, and "
@@ -73,7 +73,7 @@ _WAITING = Text(
 
 
 Parts = tuple[dict[str, float], dict[str, Text] | None]
-"""Times per step in ns by what bounds a table, and the sentences that say it; None: those of programs without a GPU."""
+"""Times per step in ns by resource, with the sentences about them; None for programs without a GPU."""
 
 
 def parts(facts: Facts) -> Parts:
@@ -96,7 +96,7 @@ def _loader(budget: Budget) -> Parts:
 
 
 def _host(facts: Facts, budget: Budget) -> Parts:
-    """The host, as far as rows show what it does."""
+    """The host's time, as far as rows show it."""
     if not budget.gpu:
         has_sign = facts.view is not None and sign(facts.view)
         return ({} if has_sign else {"host": budget.host}), None

@@ -110,7 +110,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _of_inference(advice: Text | None, code: str | None) -> tuple[Text | None, str | None]:
-    """Advice and code where there is no loss."""
+    """Advice and code for programs without a loss."""
     if code is not None and code.startswith("torch."):
         return _ADVICE_INFERENCE_TF32, code
     if advice is None or advice is _ADVICE_TF32_ALLOWED:

@@ -1,27 +1,27 @@
 """Operators on the CPU use more threads than there are cores.
 
 What it detects:
-    A capture that tells more threads for an operator than cores that the process may use, on a program without a
-    device, and operators that take longer than a single core would need for their work: more than a tenth of the step
-    in all.
+    A program without a device whose capture shows more threads per operator than cores that the process may use, and
+    operators that take longer than a single core would need for their work, by more than 10 % of the step in all.
 
 Why it matters:
-    The threads of an operator wait for each other at the end of each piece of work, mostly by spinning. Where they
-    outnumber the cores, the cores are busy with threads that wait, while those with work, and the program's own, have
-    none. An operator of microseconds takes milliseconds.
+    The threads of an operator wait for each other at the end of each piece of work, mostly by spinning. If there are
+    more threads than cores, waiting threads occupy the cores, while threads with work, and the program's main thread,
+    have none. An operator of microseconds then takes milliseconds.
 
 What to do:
     Use as many threads as cores: `torch.set_num_threads`, `OMP_NUM_THREADS`. In a container PyTorch may see the cores
     of the whole machine. With several processes (ranks, workers of a loader) share the cores among them.
 
 How the saving is estimated:
-    At least what operators take beyond what one core needs for their operations and bytes, so generously that it leaves
-    room for other programs: 16 operations and 4 bytes per ns, and 10 us for each call. At most what is left if spinning
-    threads share the cores evenly: the step takes threads over cores times as long as with as many threads as cores.
+    At least the time of operators beyond what one core needs for their operations and bytes, by a generous estimate
+    that allows for other programs: 16 operations and 4 bytes per ns, and 10 us per call. At most the saving if spinning
+    threads share the cores evenly: the step then takes threads divided by cores times as long as with as many threads
+    as cores.
 
 When it is wrong:
-    Other programs on the machine slow operators down, too, whatever the number of threads; cores that other containers
-    use are not known.
+    Other programs on the machine also slow operators down, whatever the number of threads. It is unknown which cores
+    other containers use.
 
 References:
     https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html

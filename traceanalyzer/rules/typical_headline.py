@@ -1,4 +1,4 @@
-"""Says in one sentence what bounds the typical step of a trace: what the device does, and why it is idle for the rest.
+"""The headline of a trace: what bounds its typical step, what the device does, and why it is idle for the rest.
 
 The device bounds the step if it works nearly all the time. Otherwise the resource that it waits for longest does, if
 that is at least a fifth of the step. All figures are of the typical step, so they agree with the rest of the report.
@@ -14,7 +14,7 @@ import msgspec
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.recording import Recording, TypicalStep
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules import owner_headlines
+from traceanalyzer.rules import _idle, owner_headlines
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.gpu_bound import UNNAMED, gpu_bound
 
@@ -176,23 +176,25 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
     said = {"unit": _unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
     if losses[bound] < _WORTH * step:
-        time, text = max(((_idle(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0])
+        time, text = max(
+            ((_idle_ns(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0]
+        )
         if time >= _WORTH * step:
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
-    message = _of_loss(bound, typical, {"part": (losses[bound], step), **said})
+    message = _of_loss(facts, bound, typical, {"part": (losses[bound], step), **said})
     if bound in ("host", "input"):
         message = (owner_headlines.of_host if bound == "host" else owner_headlines.of_input)(facts, message, step)
-    unknown = _idle(typical, "unknown", "pending")
+    unknown = _idle_ns(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
-        is_pending = 2 * _idle(typical, "pending") > unknown
+        is_pending = 2 * _idle_ns(typical, "pending") > unknown
         message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
 
 
-def _of_loss(bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
+def _of_loss(facts: Facts, bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
     if bound == "host":
-        return _HOST(cause=_cause(typical), **said)
+        return _HOST(cause=_cause(facts, typical), **said)
     return {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}[bound](**said)
 
 
@@ -223,7 +225,7 @@ def _with_graphs(facts: Facts, message: Message) -> Message:
 
 
 def _unit(recording: Recording) -> Message:
-    """What the figures describe: a typical step, the only step, or the whole recording."""
+    """The unit of the figures: a typical step, the only step, or the whole recording."""
     if recording.steps_from == "whole-trace":
         return _RECORDING()
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
@@ -239,42 +241,43 @@ def _decoded_tokens(recording: Recording) -> int | None:
 def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
     """Time of a typical step in which the device does not compute, by cause."""
     own = typical.resources
-    host = _idle(typical, *_OF_HOST)
-    # Where events are missing, what the host did is chance.
+    host = _idle_ns(typical, *_OF_HOST)
+    # If events are missing, the recorded work of the host is not representative.
     known = 0.0 if facts.resources.host_ns is None else min(host, own.host_ns)
     return {
         "input": own.exposed_loader_ns,
         "host": known,
-        "communication": (own.exposed_communication_ns or 0.0) + _idle(typical, "communication"),
-        "start-up": _idle(typical, "compilation"),
+        "communication": (own.exposed_communication_ns or 0.0) + _idle_ns(typical, "communication"),
+        "start-up": _idle_ns(typical, "compilation"),
     }
 
 
-def _idle(typical: TypicalStep, *causes: str) -> float:
+def _idle_ns(typical: TypicalStep, *causes: str) -> float:
     return sum(row.ns_per_step for row in typical.idle if row.cause in causes)
 
 
-def _cause(typical: TypicalStep) -> Message:
+def _cause(facts: Facts, typical: TypicalStep) -> Message:
     """The largest of the causes that are the host's."""
     largest = max((row for row in typical.idle if row.cause in _OF_HOST), key=lambda row: row.ns_per_step)
-    return _CAUSES[largest.cause]()
+    is_late_after_waits = largest.cause == "launch_bound" and _idle.is_after_waits(facts, largest.cause)
+    return _CAUSES["synchronization" if is_late_after_waits else largest.cause]()
 
 
 def _device(typical: TypicalStep) -> Message:
-    """What the device does in a typical step, in shares of it."""
+    """The device's activities in a typical step, as shares of the step."""
     own = typical.resources
     computes = _COMPUTES(share=((own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0)) / own.step_ns)
     return _DEVICE(doing=(computes, *_beside_computing(typical)))
 
 
 def _rest(typical: TypicalStep) -> Message:
-    """What the device does while it does not compute."""
+    """The device's activities while it does not compute."""
     return _REST(doing=_beside_computing(typical) or (_IDLE(share=0.0),))
 
 
 def _beside_computing(typical: TypicalStep) -> tuple[Message, ...]:
     own = typical.resources
-    earlier = _idle(typical, "unrecorded_work")
+    earlier = _idle_ns(typical, "unrecorded_work")
     shares = (
         (_COMMUNICATES, own.exposed_communication_ns or 0.0),
         (_EARLIER_SHARE, earlier),

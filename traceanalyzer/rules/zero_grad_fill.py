@@ -13,11 +13,10 @@ What to do:
     Call `zero_grad(set_to_none=True)`, which is the default since PyTorch 2.0; do not turn it off.
 
 How the saving is estimated:
-    The host time of the calls is saved. A step gets shorter at least by the time that the GPU waited for these
-    launches within the calls, and at most by the time that it waits for late launches until the host next waits for the
-    GPU. In a program without a GPU, autograd's additions to the zeros go away as well, because it then keeps new
-    gradients as they are; up to 1.4 times of both, because memory that is neither written nor read stays out of the
-    cache.
+    The host time of the calls is saved. A step gets shorter at least by the time that the GPU waited for these launches
+    within the calls, and at most by the time that it waits for late launches until the host next waits for the GPU. In
+    a program without a GPU, autograd's additions to the zeros are saved as well, because it then keeps new gradients as
+    they are; up to 1.4 times both, because memory that is neither written nor read stays out of the cache.
 
 When it is wrong:
     Captured CUDA graphs need gradients at fixed addresses. Code that reads gradients of parameters that received none
@@ -46,7 +45,7 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
 _LOOP = 0.2
-"""Own choice: dropping gradients also takes a loop over the parameters, but no operator for each."""
+"""Own choice: setting gradients to None also takes a loop over the parameters, but no operator for each."""
 
 _MOST_ON_CPU = 1.4
 """Own choice; the lab measured 4 to 8 % of a step where fills and additions take 5 to 6 % of it."""

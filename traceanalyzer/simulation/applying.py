@@ -1,36 +1,16 @@
-"""Applies edits to a graph: selects their points and events, and changes durations and causes."""
+"""Applies edits to a graph: changes durations and causes of its points and events."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import members, sum_by
-from traceanalyzer.simulation import stand_ins
-from traceanalyzer.simulation.edits import (
-    Bandwidth,
-    Drop,
-    Edits,
-    Gathered,
-    Host,
-    HostTimes,
-    Loader,
-    Overlap,
-    Relaunch,
-    Scale,
-)
+from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.simulation.edits import Edits
+from traceanalyzer.simulation.gathering import SHARE_DIGITS, Gathered, gather
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
-from traceanalyzer.trace.distinct import ascending, distinct
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
-from traceanalyzer.trace.tree import NO_PARENT
-
-_DIGITS = 9
-"""Digits of a share of time; with so few, products in floating point do not depend on the order of edits."""
-_NO_TIMES = np.empty(0, np.int64)
 
 
 def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[Graph, I64 | None]:
@@ -47,163 +27,7 @@ def apply(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> tuple[
     """
     if not edits:
         return graph, None
-    gathered = Gathered(len(graph.host), len(graph.device))
-    for edit in edits:
-        _gather(context, marks_ns, graph, edit, gathered)
-    _shrunk(graph.host, gathered)
-    return _changed(graph, gathered)
-
-
-def _gather(context: Context, marks_ns: I64, graph: Graph, edit: object, gathered: Gathered) -> None:
-    """Add one edit to `gathered`."""
-    host = graph.host
-    match edit:
-        case Loader(floor, factor):
-            known = [each for each in (floor, gathered.loader_floor_ns) if each is not None]
-            gathered.loader_floor_ns = min(known, default=None)
-            gathered.loader_factor *= factor
-        case Scale(rows, factor, floor):
-            gathered.device_factor[_events(context, graph.device, rows)] *= factor
-            if isinstance(floor, np.ndarray) or floor:
-                floors = np.zeros(len(context.trace.device), np.int64)
-                floors[rows] = floor
-                gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floors[graph.device.row])
-        case Bandwidth(rows, factor):
-            gathered.device_factor[_events(context, graph.device, rows)] *= factor
-        case Overlap(rows):
-            gathered.overlapped |= _events(context, graph.device, rows)
-        case Host(thread, start, end, factor):
-            gathered.host_times.append((*stand_ins.of_times(context, host.thread, thread, start, end), factor))
-        case Relaunch(rows, cost):
-            _relaunch(context, marks_ns, graph, rows, cost, gathered)
-        case Drop(rows):
-            _drop(context, graph, rows, gathered)
-        case _:
-            gathered.unblocked |= _ends(context, host, edit.rows)  # type: ignore[attr-defined]
-
-
-def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
-    """Mask of the judged device events among some rows of the device table."""
-    marked = np.zeros(len(context.trace.device), np.bool_)
-    marked[rows] = True
-    found: Bool = marked[device.row] & device.is_judged
-    return found
-
-
-def _is_in(values: I64, wanted: I64, size: int) -> Bool:
-    """Mask of the values that are among some rows of a table; negative values are not."""
-    marked = np.zeros(size + 1, np.bool_)
-    marked[wanted] = True
-    marked[size] = False
-    return marked[np.where(values < 0, size, values)]
-
-
-def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
-    """Mask of the judged points that are ends of calls, given by rows of the launch table."""
-    found: Bool = host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
-    return found
-
-
-def _shrunk(host: HostPoints, gathered: Gathered) -> None:
-    """Multiply host time by the factors of all intervals that contain it."""
-    for _, own in members(host.chain) if gathered.host_times else ():
-        edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
-        if not len(edges):
-            continue
-        left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
-        time, judged = host.time_ns[own], host.is_judged[own]
-        begin = np.append(time[0] - host.cost_ns[own[0]], time[:-1])
-        remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
-        gathered.host_factor[own] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
-        handed = np.flatnonzero(judged & (host.held_by_point[own] != NOTHING))
-        if len(handed):
-            since = host.time_ns[host.held_by_point[own[handed]]]
-            remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
-            gathered.delay_factor[own[handed]] = _shares(remains, time[handed] - since)
-
-
-def _shares(remains: F64, length: I64) -> F64:
-    """The remaining share of some times; 1 for those of length 0."""
-    found: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), _DIGITS), 1.0)
-    return found
-
-
-def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
-    """Times at which the factor of a thread changes, ascending, and the factor from each to the next."""
-    parts = []
-    for threads, start, end, factor in times:
-        rows = np.flatnonzero(threads == thread)
-        if len(rows):
-            parts.append((Intervals.union(start[rows], end[rows]), factor))
-    edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
-    factors = np.ones(len(edges))
-    for part, factor in parts:
-        change = np.zeros(len(edges) + 1, np.int64)
-        change[np.searchsorted(edges, part.start)] += 1  # no time is both a start and an end, or twice one
-        change[np.searchsorted(edges, part.end)] -= 1
-        factors[np.cumsum(change)[:-1] > 0] *= factor
-    return edges, factors
-
-
-def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
-    """Remaining time from the first edge to each time; negative before the first edge."""
-    piece = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 1)
-    passed = times - edges[piece]
-    remains: F64 = left[piece] + np.where(passed > 0, passed * factor[piece], passed)
-    return remains
-
-
-def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
-    """Remove device events; calls and operators that launch nothing else take no time."""
-    events = _events(context, graph.device, rows)
-    gathered.dropped |= events
-    launches, links = context.trace.launches, context.links
-    every = np.bincount(links.launch[links.launch != NO_PARENT], minlength=len(launches))
-    gone = links.launch[graph.device.row[events]]
-    gone = np.bincount(gone[gone != NO_PARENT], minlength=len(launches))
-    calls = np.flatnonzero((gone > 0) & (gone == every))
-    start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
-    gathered.host_times.append((thread.astype(np.int64), start, end, 0.0))
-    gathered.unblocked |= _ends(context, graph.host, calls)
-    nodes = links.node[calls]
-    size = len(context.host.tree)
-    own = np.flatnonzero((every > 0) & (links.node != NO_PARENT))
-    whole = np.bincount(links.node[own], minlength=size)
-    left = np.bincount(nodes[nodes != NO_PARENT], minlength=size)
-    empty = np.flatnonzero((left > 0) & (left == whole))
-    tree = context.host.tree
-    around, within = tree.start_ns[empty], tree.end_ns[empty]
-    threads = tree.thread[empty].astype(np.int64)
-    gathered.host_times.append((*stand_ins.of_times(context, graph.host.thread, threads, around, within), 0.0))
-
-
-def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
-    """Replace host time between the first and last launch of each step and thread by the cost of one launch."""
-    host = graph.host
-    launches = context.trace.launches
-    calls = distinct(context.links.launch[rows])
-    marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)) & host.is_judged)
-    if not len(marked):
-        return
-    step = np.searchsorted(marks_ns, host.time_ns[marked], side="right")
-    key = host.chain[marked] * (len(marks_ns) + 1) + step
-    firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
-    thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
-    gathered.host_times.append((thread, start, end, 0.0))
-    passed = np.append(0, np.cumsum(host.cost_ns))
-    # the launches in between take no time, so that the cost comes after all of them
-    removed = passed[lasts + 1] - passed[firsts + 1]
-    gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(cost, removed))
-
-
-def _grouped(key: I64, values: I64) -> Iterator[tuple[int, I64]]:
-    """Yield each key with its values in ascending order."""
-    for number, rows in members(key):
-        yield number, values[rows]
-
-
-def _changed(graph: Graph, gathered: Gathered) -> tuple[Graph, I64 | None]:
-    """The graph with all gathered edits."""
+    gathered = gather(context, marks_ns, graph, edits)
     changed = Graph(_changed_host(graph.host, gathered), _changed_device(graph.device, gathered), graph.inputs)
     return _with_own_streams(changed, gathered.overlapped) if gathered.overlapped.any() else (changed, None)
 
@@ -261,7 +85,7 @@ def _times(values: I64, factor: F64) -> I64:
     """
     if (factor == 1).all():
         return values
-    missing = 10.0**-_DIGITS * np.maximum(values, 0) + 10.0**-_DIGITS
+    missing = 10.0**-SHARE_DIGITS * np.maximum(values, 0) + 10.0**-SHARE_DIGITS
     products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
     return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
 

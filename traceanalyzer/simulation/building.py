@@ -7,7 +7,7 @@ import msgspec
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import calls, device_chain, host_points, releases, streams
 from traceanalyzer.simulation.graph import Graph, Inputs
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.table import I64
 
 
@@ -21,7 +21,7 @@ class Built(msgspec.Struct, frozen=True):
     """The point at the end of each step's mark."""
 
 
-def build(context: Context, window: Window) -> Built:
+def build(context: Context, window: ModelledWindow) -> Built:
     """Build the graph of a window."""
     found = calls.find(context, window)
     events = streams.find(context, window, found)

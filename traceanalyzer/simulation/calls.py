@@ -9,7 +9,7 @@ from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.simulation.graph import NOTHING
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -34,7 +34,7 @@ class Calls(msgspec.Struct, frozen=True):
         return len(self.row)
 
 
-def find(context: Context, window: Window) -> Calls:
+def find(context: Context, window: ModelledWindow) -> Calls:
     """The calls of the threads that launch work, within a window."""
     launches, names = context.trace.launches, context.trace.names
     waits = np.zeros(len(launches), np.bool_)

@@ -8,15 +8,13 @@ removes causes never makes a replay longer, alone or together with others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 
 from traceanalyzer.trace.table import I64
 
 
-class Loader(msgspec.Struct, frozen=True):
+class LoaderEdit(msgspec.Struct, frozen=True):
     """Shorten waits for the loader: all by a factor, and then to at most a given time each."""
 
     floor_ns: int | None = None
@@ -25,7 +23,7 @@ class Loader(msgspec.Struct, frozen=True):
     """Ratio of new to old time, 0 to 1."""
 
 
-class Scale(msgspec.Struct, frozen=True):
+class ScaleEdit(msgspec.Struct, frozen=True):
     """Shorten or lengthen device events."""
 
     rows: I64
@@ -36,21 +34,21 @@ class Scale(msgspec.Struct, frozen=True):
     """Least duration after the change: one number, or one for each row. Events that are already shorter are kept."""
 
 
-class Drop(msgspec.Struct, frozen=True):
+class DropEdit(msgspec.Struct, frozen=True):
     """Remove device events, with their launches and the operators that only launch them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-class Unblock(msgspec.Struct, frozen=True):
+class UnblockEdit(msgspec.Struct, frozen=True):
     """Calls no longer wait for the device; the time of the call itself is kept."""
 
     rows: I64
     """Rows of the launch table."""
 
 
-class Host(msgspec.Struct, frozen=True):
+class HostEdit(msgspec.Struct, frozen=True):
     """Shorten or lengthen host time. Intervals of one thread must not overlap."""
 
     thread: I64
@@ -61,7 +59,7 @@ class Host(msgspec.Struct, frozen=True):
     """Ratio of new to old time, 0 or more."""
 
 
-class Relaunch(msgspec.Struct, frozen=True):
+class RelaunchEdit(msgspec.Struct, frozen=True):
     """Replace many launches by one, as in a CUDA graph: no host time passes between first and last launch of a step."""
 
     rows: I64
@@ -70,14 +68,14 @@ class Relaunch(msgspec.Struct, frozen=True):
     """Host time of the one launch in each step; limited to the time that is saved."""
 
 
-class Overlap(msgspec.Struct, frozen=True):
+class OverlapEdit(msgspec.Struct, frozen=True):
     """Overlap collectives with computation; only the end of the step waits for them."""
 
     rows: I64
     """Rows of the device table."""
 
 
-class Bandwidth(msgspec.Struct, frozen=True):
+class BandwidthEdit(msgspec.Struct, frozen=True):
     """Change the transfer rate of collectives; in a trace of one rank, durations include waiting for other ranks."""
 
     rows: I64
@@ -86,46 +84,5 @@ class Bandwidth(msgspec.Struct, frozen=True):
     """Ratio of new to old duration, 0 or more."""
 
 
-Edit = Loader | Scale | Drop | Unblock | Host | Relaunch | Overlap | Bandwidth
+Edit = LoaderEdit | ScaleEdit | DropEdit | UnblockEdit | HostEdit | RelaunchEdit | OverlapEdit | BandwidthEdit
 Edits = Sequence[Edit]
-
-HostTimes = tuple[I64, I64, I64, float]
-"""Thread, start and end of host intervals, and their common factor."""
-
-
-@dataclass
-class Gathered:
-    """All edits of a replay combined, by point and by device event of its graph."""
-
-    points: int
-    events: int
-    loader_floor_ns: int | None = None
-    """Longest wait for the loader in ns; None for no limit."""
-    loader_factor: float = 1.0
-    """Factor of each wait for the loader."""
-    host_times: list[HostTimes] = field(default_factory=list)
-    """Host intervals with their factors."""
-    host_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
-    """Factor of the host time before each point."""
-    delay_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
-    """Factor of the host time between each point and the point of another thread that it continues after."""
-    added_ns: I64 = field(init=False)
-    """Additional host time before each point, in place of removed time."""
-    unblocked: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Mask of the points that no longer wait for a device event."""
-    device_factor: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False)
-    device_floor_ns: I64 = field(init=False)
-    dropped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Mask of the device events to remove."""
-    overlapped: np.ndarray[tuple[int], np.dtype[np.bool_]] = field(init=False)
-    """Mask of the device events to move to separate streams."""
-
-    def __post_init__(self) -> None:
-        self.host_factor = np.ones(self.points)
-        self.delay_factor = np.ones(self.points)
-        self.added_ns = np.zeros(self.points, np.int64)
-        self.unblocked = np.zeros(self.points, np.bool_)
-        self.device_factor = np.ones(self.events)
-        self.device_floor_ns = np.zeros(self.events, np.int64)
-        self.dropped = np.zeros(self.events, np.bool_)
-        self.overlapped = np.zeros(self.events, np.bool_)

@@ -12,7 +12,7 @@ from traceanalyzer.simulation import handovers
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
 from traceanalyzer.simulation.releases import Releases
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -33,7 +33,7 @@ class PlacedPoints(msgspec.Struct, frozen=True):
     """For each step, the position of the end of its mark."""
 
 
-def build(context: Context, window: Window, calls: Calls, released: Releases) -> PlacedPoints:
+def build(context: Context, window: ModelledWindow, calls: Calls, released: Releases) -> PlacedPoints:
     """Create the points of a window: its calls, its step marks and its waits for the loader.
 
     Args:
@@ -146,7 +146,7 @@ def _main_thread(context: Context) -> int:
     return int(numbers[counts.argmax()]) if len(numbers) else 0
 
 
-def _loader_waits(context: Context, window: Window, calls: Calls) -> I64:
+def _loader_waits(context: Context, window: ModelledWindow, calls: Calls) -> I64:
     """Rows of outermost waits for the loader on threads of the model."""
     host, threads = context.trace.host, np.append(calls.thread, _main_thread(context))
     wanted = (context.kind == NodeKind.DATALOADER) & is_among(host.thread, threads)

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers import dataloader, loading_in_workers, recording
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.simulation.applying import loader_waits
-from traceanalyzer.simulation.edits import Edit, Loader
+from traceanalyzer.simulation.edits import Edit, LoaderEdit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.intervals import Intervals
 
@@ -25,7 +25,7 @@ class LoaderTime:
         self._model = model
         self._steps = len(model.bounds.part)
 
-    def shorter(self, ns: float, gone_ns: float = 0.0) -> Loader:
+    def shorter(self, ns: float, gone_ns: float = 0.0) -> LoaderEdit:
         """Waits become shorter, all by the same share; if a device no longer waits at all, neither does the host.
 
         Args:
@@ -33,9 +33,9 @@ class LoaderTime:
             gone_ns: Time in ns per step that other edits have taken away.
         """
         if ns + gone_ns >= _ALL * self._exposed_ns:
-            return Loader(factor=0.0)
+            return LoaderEdit(factor=0.0)
         left = self._all_ns - gone_ns
-        return Loader(factor=max(0.0, 1.0 - ns / left) if left > 0 else 1.0)
+        return LoaderEdit(factor=max(0.0, 1.0 - ns / left) if left > 0 else 1.0)
 
     def share_above(self, floor_ns: int) -> float:
         """Share of the waiting that goes away if no wait takes longer than some time in ns."""
@@ -65,7 +65,7 @@ def at_most(model: Model, floor_ns: int) -> tuple[list[Edit], list[Edit], list[E
         model: The model.
         floor_ns: What a wait takes at most, in ns.
     """
-    time, most = LoaderTime(model), Loader(floor_ns)
+    time, most = LoaderTime(model), LoaderEdit(floor_ns)
     saved = _saved(model.context, time.share_above(floor_ns))
     if saved is None or saved[0] >= saved[1]:
         return [most], [most], [most]

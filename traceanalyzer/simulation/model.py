@@ -17,7 +17,7 @@ from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times, replay
 from traceanalyzer.simulation.step_times import StepBounds
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
@@ -43,7 +43,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
     """The graph of the typical steps of a recording, with and without residuals."""
 
     context: Context
-    windows: tuple[Window, ...]
+    windows: tuple[ModelledWindow, ...]
     """The modelled parts of the recording, in the order of time."""
     graph: Graph
     """All parts, without residuals."""
@@ -187,7 +187,7 @@ def _of(context: Context) -> Model | None:
     return over(context, windows) if windows else None
 
 
-def over(context: Context, windows: Sequence[Window]) -> Model:
+def over(context: Context, windows: Sequence[ModelledWindow]) -> Model:
     """The model of some parts of a recording."""
     built = [building.build(context, each) for each in windows]
     graph = graphs.joined([each.graph for each in built])

@@ -24,7 +24,7 @@ LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Prediction:
+class StepPrediction:
     """One step predicted from another one."""
 
     of_step: str
@@ -49,7 +49,7 @@ class Prediction:
         return abs(self.naive_ns - self.recorded_ns) / self.recorded_ns
 
 
-def predictions(context: Context) -> tuple[Prediction, ...]:
+def predictions(context: Context) -> tuple[StepPrediction, ...]:
     """Predictions for all pairs of typical steps with equal calls and different pauses."""
     steps = program_steps(context)
     kept = np.flatnonzero(steps.is_typical & (steps.end_ns > steps.start_ns)).tolist()
@@ -67,7 +67,7 @@ def predictions(context: Context) -> tuple[Prediction, ...]:
     return tuple(found)
 
 
-def _predict(names: tuple[str, str], one: tuple[Model, I64], other: tuple[Model, I64]) -> Prediction | None:
+def _predict(names: tuple[str, str], one: tuple[Model, I64], other: tuple[Model, I64]) -> StepPrediction | None:
     """The prediction of one step from another; None if their pauses hardly differ."""
     (before, points), (after, others) = one, other
     graph = before.with_residuals
@@ -82,7 +82,7 @@ def _predict(names: tuple[str, str], one: tuple[Model, I64], other: tuple[Model,
     start = step_times.starts(before.bounds, before.recorded)
     predicted = int((step_times.ends(before.bounds, times) - start)[0])
     naive = round(before.recorded_ns) + int(more.sum())
-    return Prediction(*names, round(after.recorded_ns), predicted, naive)
+    return StepPrediction(*names, round(after.recorded_ns), predicted, naive)
 
 
 def _points(found: Model) -> I64:

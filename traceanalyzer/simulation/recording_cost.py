@@ -16,12 +16,12 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_activity import operator_rows
 from traceanalyzer.analyzers.sums import members
 from traceanalyzer.knowledge.profiler_overhead import EventCost, overheads
-from traceanalyzer.simulation.edits import Host
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.edits import HostEdit
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.table import F64, I64
 
 
-def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -> Host:
+def without(context: Context, windows: tuple[ModelledWindow, ...], scale: float = 1.0) -> HostEdit:
     """The edit that removes the cost of recording from host time, after the start of each event.
 
     Where events begin so fast that their costs would overlap, each cost follows the previous one.
@@ -48,10 +48,10 @@ def without(context: Context, windows: tuple[Window, ...], scale: float = 1.0) -
     for _, rows in members(thread):
         passed = np.cumsum(less[rows])
         end[rows] = passed + np.maximum.accumulate(time[rows] - (passed - less[rows]))
-    return Host(thread, end - less, end, 0.0)
+    return HostEdit(thread, end - less, end, 0.0)
 
 
-def _within(windows: tuple[Window, ...], thread: I64, time: I64, costs: F64) -> tuple[I64, I64, F64]:
+def _within(windows: tuple[ModelledWindow, ...], thread: I64, time: I64, costs: F64) -> tuple[I64, I64, F64]:
     """Events inside the windows."""
     inside = np.zeros(len(time), np.bool_)
     for window in windows:

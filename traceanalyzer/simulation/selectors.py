@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.simulation.graph import shifted
-from traceanalyzer.trace.distinct import distinct, stable_order
+from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -30,28 +29,6 @@ from traceanalyzer.trace.tree import NO_PARENT
 RESOURCES = ("loader", "gpu", "host", "communication")
 _SUGGESTED = 3
 _ALL = "*"
-
-
-def _nothing() -> I64:
-    return np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The parts of a trace that a selector matches."""
-
-    kind: str
-    """`loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or `synchronization`."""
-    name: str
-    """The name without its kind, as requested."""
-    device: I64 = field(default_factory=_nothing)
-    """Rows of the device table."""
-    calls: I64 = field(default_factory=_nothing)
-    """Rows of the launch table."""
-    thread: I64 = field(default_factory=_nothing)
-    """Threads of the intervals of host time; intervals of one thread do not overlap."""
-    start_ns: I64 = field(default_factory=_nothing)
-    end_ns: I64 = field(default_factory=_nothing)
 
 
 def select(context: Context, text: str) -> Selected:
@@ -172,66 +149,6 @@ def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
 
 def _operator(context: Context, name: str) -> Selected | None:
     return of_nodes(context, name, np.flatnonzero(_named(context, _matches(name))))
-
-
-def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
-    """The work of some nodes of the host tree and all nodes inside them; None without nodes.
-
-    Args:
-        context: The trace.
-        name: What people call the nodes.
-        nodes: Their positions in the tree, ascending.
-    """
-    tree = context.host.tree
-    if not len(nodes):
-        return None
-    outer = nodes[nodes >= shifted(np.maximum.accumulate(tree.after[nodes]), 0)]
-    calls = context.once(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
-    return Selected(
-        "operator",
-        name,
-        device=context.once(_events_by_call).at(calls),
-        calls=calls,
-        thread=tree.thread[outer].astype(np.int64),
-        start_ns=tree.start_ns[outer],
-        end_ns=tree.end_ns[outer],
-    )
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """Rows of a table, by an integer that each has."""
-
-    row: I64
-    number: I64
-    """Of each row, ascending."""
-
-    @classmethod
-    def by(cls, numbers: I64) -> _Ordered:
-        """Order the rows of a table."""
-        order = stable_order(numbers)
-        return cls(order, numbers[order])
-
-    def at(self, numbers: I64) -> I64:
-        """The rows with one of some numbers, ascending."""
-        return self.of(numbers, numbers + 1)
-
-    def of(self, first: I64, after: I64) -> I64:
-        """The rows whose numbers lie in one of some ranges that do not overlap, ascending."""
-        opens, closes = np.searchsorted(self.number, first), np.searchsorted(self.number, after)
-        sizes = closes - opens
-        inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes - opens, sizes)
-        return np.sort(self.row[inside])
-
-
-def _calls_by_node(context: Context) -> _Ordered:
-    """Rows of the launch table by the node of the host tree in which each is."""
-    return _Ordered.by(context.links.node)
-
-
-def _events_by_call(context: Context) -> _Ordered:
-    """Rows of the device table by their launch."""
-    return _Ordered.by(context.links.launch)
 
 
 def _kernel(context: Context, name: str) -> Selected | None:

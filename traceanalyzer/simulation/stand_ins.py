@@ -15,7 +15,7 @@ from traceanalyzer.trace.table import I64
 
 
 def of_times(context: Context, followed: I64, thread: I64, start_ns: I64, end_ns: I64) -> tuple[I64, I64, I64]:
-    """Intervals of threads, with those of autograd's thread moved to the waiting thread; as the fields of `edits.Host`.
+    """Intervals of threads for a `HostEdit`, with those of autograd's thread moved to the thread that waits for it.
 
     Args:
         context: The trace.

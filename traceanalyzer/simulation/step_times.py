@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.steps import Steps, launched_in
 from traceanalyzer.simulation.building import Built
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.longest_path import NEVER, Times
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.table import I64
 
 
@@ -42,7 +42,7 @@ class StepBounds(msgspec.Struct, frozen=True):
     """These events, grouped by step. Shape (sum of sizes,)."""
 
 
-def of(context: Context, window: Window, built: Built) -> StepBounds:
+def of(context: Context, window: ModelledWindow, built: Built) -> StepBounds:
     """Find the bounds of the steps of a window."""
     device = built.graph.device
     position = np.full(len(context.trace.device), NOTHING)

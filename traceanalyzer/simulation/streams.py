@@ -12,7 +12,7 @@ from traceanalyzer.analyzers.sums import group
 from traceanalyzer.analyzers.unrecorded_work import LEAST_NS, unrecorded_work
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
-from traceanalyzer.simulation.window import Window
+from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 
 FEWEST = 8
@@ -57,7 +57,7 @@ class StreamEvents(msgspec.Struct, frozen=True):
         return np.where(self.is_first, 0, self.start_ns - shifted(self.end_ns, 0))
 
 
-def find(context: Context, window: Window, calls: Calls) -> StreamEvents:
+def find(context: Context, window: ModelledWindow, calls: Calls) -> StreamEvents:
     """The events that a window's calls launched, and events without a launch that run in it."""
     device = context.trace.device
     launch = context.links.launch

@@ -26,7 +26,7 @@ from traceanalyzer.simulation import critical_path, edits, loading, model, repla
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
-from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.simulation.selected import Selected
 from traceanalyzer.trace.tables import Category
 
 SCHEMA_VERSION = 1
@@ -189,15 +189,15 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
     if factor < 0 or not math.isfinite(factor):
         raise UsageError(f"{change.selector or change.kind}={factor:g}: must be 0 (free) or more")
     if change.kind == "loader":
-        return selectors.select(context, "loader"), [edits.Loader(round(factor))]
+        return selectors.select(context, "loader"), [edits.LoaderEdit(round(factor))]
     if change.kind == "no-sync":
         waits = selectors.waiting_calls(context, change.selector or "*")
-        return waits, [edits.Unblock(waits.calls)]
+        return waits, [edits.UnblockEdit(waits.calls)]
     if change.kind in ("bandwidth", "overlap"):
         collectives = selectors.select(context, "communication")
         if change.kind == "overlap":
-            return collectives, [edits.Overlap(collectives.device)]
-        return collectives, [edits.Bandwidth(collectives.device, _share(factor))]
+            return collectives, [edits.OverlapEdit(collectives.device)]
+        return collectives, [edits.BandwidthEdit(collectives.device, _share(factor))]
     if change.kind == "graphs":
         return _graphs(context)
     selected = selectors.select(context, change.selector)
@@ -215,7 +215,7 @@ def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
     rows = np.flatnonzero((device.category == Category.KERNEL) & (context.links.launch >= 0))
     if not len(rows):
         raise UsageError("--graphs: the trace has no kernels with launches")
-    return Selected("gpu", "", device=rows), [edits.Relaunch(rows, GRAPH_LAUNCH_NS)]
+    return Selected("gpu", "", device=rows), [edits.RelaunchEdit(rows, GRAPH_LAUNCH_NS)]
 
 
 def _faster(selected: Selected, share: float) -> list[Edit]:
@@ -224,18 +224,18 @@ def _faster(selected: Selected, share: float) -> list[Edit]:
     For a share of 0, launches and host time are removed too. Otherwise an operator is faster on the device, or on the
     host if it runs nothing on a device.
     """
-    on_host = edits.Host(selected.thread, selected.start_ns, selected.end_ns, share)
+    on_host = edits.HostEdit(selected.thread, selected.start_ns, selected.end_ns, share)
     if selected.kind == "loader":
-        return [edits.Loader(factor=share)]
+        return [edits.LoaderEdit(factor=share)]
     if selected.kind in ("owner", "host"):
         return [on_host]
     if selected.kind == "operator" and not share:
-        return [edits.Drop(selected.device), edits.Unblock(selected.calls), on_host]
+        return [edits.DropEdit(selected.device), edits.UnblockEdit(selected.calls), on_host]
     if selected.kind == "operator" and not len(selected.device):
         return [on_host]
     if selected.kind in ("kernel", "class") and not share:
-        return [edits.Drop(selected.device)]
-    return [edits.Scale(selected.device, share)]
+        return [edits.DropEdit(selected.device)]
+    return [edits.ScaleEdit(selected.device, share)]
 
 
 def _helps(context: Context, found: Model) -> tuple[WhatHelps, ...]:

@@ -21,7 +21,7 @@ MOST_PARTS = 8
 FOREVER = 1 << 60
 
 
-class Window(msgspec.Struct, frozen=True):
+class ModelledWindow(msgspec.Struct, frozen=True):
     """An interval of the recording, and its consecutive judged steps."""
 
     start_ns: int
@@ -37,7 +37,7 @@ class Window(msgspec.Struct, frozen=True):
         return len(self.step_start_ns)
 
 
-def find(context: Context) -> tuple[Window, ...]:
+def find(context: Context) -> tuple[ModelledWindow, ...]:
     """The parts with the typical steps of a recording, or with the first of them if they have too many events.
 
     Empty if no step is longer than 0.
@@ -64,11 +64,11 @@ def _longest(parts: list[I64]) -> list[I64]:
     return [parts[part] for part in sorted(order[:MOST_PARTS])]
 
 
-def of_steps(steps: ProgramSteps, kept: I64) -> Window:
+def of_steps(steps: ProgramSteps, kept: I64) -> ModelledWindow:
     """The part of some consecutive steps, given by their rows in ascending order."""
     first, last = int(kept[0]), int(kept[-1])
     marks = steps.mark_ns or (steps.start_ns, steps.end_ns)
-    return Window(
+    return ModelledWindow(
         start_ns=-FOREVER if first == 0 else int(min(marks[0][first - 1], steps.start_ns[first - 1])),
         end_ns=FOREVER if last == len(steps) - 1 else int(max(marks[1][last], steps.end_ns[last])),
         step_start_ns=steps.start_ns[kept],

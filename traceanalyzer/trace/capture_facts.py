@@ -48,7 +48,7 @@ class CapturedDevice(msgspec.Struct, frozen=True):
     index: int
     """Number of the device within the process, counted from 0."""
     name: str | None = None
-    """Name of the device as its driver tells it; null if unknown."""
+    """Name of the device as reported by its driver; null if unknown."""
     memory_bytes: int | None = None
     """Memory of the device in bytes; null if unknown."""
     is_current: bool = False
@@ -101,24 +101,25 @@ class Parallel(msgspec.Struct, frozen=True):
     """Class of the wrapper: `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel`, `FSDPModule` or
     `DeepSpeedEngine`."""
     devices: int | None = None
-    """Number of devices that one process drives; null where the wrapper does not say."""
+    """Number of devices that one process drives; null if the wrapper does not have it."""
 
 
 class Numerics(msgspec.Struct, frozen=True):
-    """How exact and how repeatable arithmetic was asked to be."""
+    """Settings of the precision and determinism of arithmetic."""
 
     matmul_precision: str | None = None
     """Precision of products of float32 matrices: `highest`, `high` or `medium`; null if unknown."""
     matmul_allows_tf32: bool | None = None
-    """Whether products of float32 matrices may use TF32 on CUDA; null if torch does not say."""
+    """Whether products of float32 matrices may use TF32 on CUDA; null if torch does not have the setting."""
     cudnn_allows_tf32: bool | None = None
-    """Whether cuDNN may use TF32 for float32; null if torch does not say."""
+    """Whether cuDNN may use TF32 for float32; null if torch does not have the setting."""
     cudnn_benchmark: bool | None = None
-    """Whether cuDNN measures algorithms of convolutions and takes the fastest; null if torch does not say."""
+    """Whether cuDNN measures algorithms of convolutions and uses the fastest; null if torch does not have the
+    setting."""
     cudnn_deterministic: bool | None = None
-    """Whether cuDNN is limited to deterministic algorithms; null if torch does not say."""
+    """Whether cuDNN is limited to deterministic algorithms; null if torch does not have the setting."""
     deterministic_algorithms: bool | None = None
-    """Whether torch is limited to deterministic algorithms; null if torch does not say."""
+    """Whether torch is limited to deterministic algorithms; null if torch does not have the setting."""
 
 
 class Distributed(msgspec.Struct, frozen=True):
@@ -183,7 +184,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """The recording that was asked for, in steps."""
+    """The requested recording, in steps."""
 
     wait: int = 0
     """Number of steps to let pass before the warm-up."""
@@ -230,13 +231,13 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Backward passes per step, over the steps of `timing`; above 1 where gradients are accumulated. Null if no step
     counts."""
     batches_per_step: float | None = None
-    """Batches that were read per step, of all loaders together; null if no step counts."""
+    """Batches that all loaders together delivered per step; null if no step counts."""
     steps_from: str | None = None
     """What marked the steps: `prof.step`, `optimizer` or `dataloader`; null where the whole run is one."""
     steps: int = 0
     """Number of whole steps in the trace."""
     asked: Asked = Asked()
-    """The recording that was asked for."""
+    """The requested recording."""
     ended: str | None = None
     """Why the recording ended: `complete`; because the program ended by `exit`, `exception` or `signal`; or because the
     recording `gave-way` to the program's own profiler. Null if unknown."""

@@ -1,4 +1,4 @@
-"""What a structured compile log of torch (`TORCH_TRACE`) says: compilations, graph breaks, recompilations."""
+"""The content of a structured compile log of torch (`TORCH_TRACE`): compilations, graph breaks, recompilations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class LoggedCompilation:
-    """One compilation of one function by torch.compile; None is "the log does not say"."""
+    """One compilation of one function by torch.compile; None means that the log does not contain it."""
 
     id: str
     """`function/compilation`, as torch counts both from 0: 0/1 is the second compilation of the first function."""
@@ -46,7 +46,7 @@ class LoggedCompilation:
 
 @dataclass(frozen=True)
 class LoggedBreak:
-    """A place at which a graph ended because the code behind it could not be traced."""
+    """A place at which a graph ended because the code after it could not be traced."""
 
     id: str
     """The compilation that broke."""

@@ -71,7 +71,7 @@ def is_among(codes: Array, wanted: Iterable[int]) -> Bool:
     """Which codes, all -1 or greater, are among some; faster than `np.isin`, which first looks at what it is given."""
     some = np.fromiter(wanted, np.int64)
     table = np.zeros(max(int(codes.max(initial=0)), int(some.max(initial=0))) + 2, np.bool_)
-    table[some] = True  # the last entry is that of -1
+    table[some] = True  # the last entry is for -1
     found: Bool = table[codes]
     return found
 
@@ -92,5 +92,5 @@ def _is_dense(values: Array, span: int) -> bool:
 
 
 def _above(values: Array, low: int) -> I64:
-    """How far values are above the least one; columns of few bits could not hold it."""
+    """Differences of values from the smallest one; columns of few bits could overflow."""
     return np.subtract(values, low, dtype=np.int64)

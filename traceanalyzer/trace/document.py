@@ -27,7 +27,7 @@ from traceanalyzer.trace.model import Loss
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One printed row. None is "not printed, or not readable", never zero."""
+    """One printed row. None means "not printed, or not readable"; it never means zero."""
 
     line: int
     """1-based line of the document."""
@@ -72,7 +72,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTotals:
-    """The lines below a table; None is "not printed, or not readable"."""
+    """The lines below a table; None means "not printed, or not readable"."""
 
     self_cpu_ns: int | None = None
     """`Self CPU time total`: the sum over all events, shown or not, and over all threads."""
@@ -86,7 +86,7 @@ class TableTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilerTable:
-    """One table and what its surroundings say about it."""
+    """One table, with facts from the text around it."""
 
     title: str | None
     """Nearest heading above the table, without its decoration; None if there is none."""
@@ -101,35 +101,35 @@ class ProfilerTable:
     rows: tuple[TableRow, ...]
     totals: TableTotals = TableTotals()
     top_level_only: bool = False
-    """The table says that it leaves out nested events."""
+    """Whether the table states that it leaves out nested events."""
     has_plain_names: bool = False
     """Operators have no namespace in it (`mm`, not `aten::mm`): it is of torch before 1.7."""
     complete: bool = True
     """The end of the table was seen. Rows beyond torch's row_limit are missing from complete tables too."""
     loops: tuple[int, ...] = ()
-    """How often the loops of a program that stands above the table run, the nearest first."""
+    """Numbers of iterations of the loops in a program above the table, the nearest loop first."""
     losses: tuple[Loss, ...] = ()
-    """What could not be read in this table; `params` holds the line of its header."""
+    """Losses while reading this table; `params` contains the line of its header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedRate:
-    """A rate that stands in the text around the tables, such as `~4.9 samples/sec`."""
+    """A rate in the text around the tables, such as `~4.9 samples/sec`."""
 
     line: int
     """1-based line of the document."""
     words: str
     """The line as printed, without markup around it."""
     printed: str
-    """The part of it that is the rate."""
+    """The part of the line with the rate."""
     per_s: float
     """The number, per second."""
     unit: str
-    """What is counted: samples, sequences, images, frames, tokens, iterations, steps, batches or requests."""
+    """The counted unit: samples, sequences, images, frames, tokens, iterations, steps, batches or requests."""
     after_table: int | None
     """Position of the table before it, from 0; None without one, or with a heading between."""
     before_table: int | None
-    """Position of the table behind it, from 0; None without one, or with a heading between."""
+    """Position of the next table, from 0; None without one, or if a heading is between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Labels every time with what the host did: the first of several sets, in order, that contains it."""
+"""Labels times: each time gets the label of the first of several sets, in order, that contains it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LabelledTime:
     """Time cut into segments, each with the label of the first set that contains it."""
 
     times: I64
-    """Where segments start, ascending; the last one has no end."""
+    """Starts of the segments, ascending; the last segment has no end."""
     label: U8
     """Label of each segment; `unlabelled` where no set contains it."""
     unlabelled: int

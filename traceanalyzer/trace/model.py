@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Device:
-    """One accelerator as the header describes it; None is "the file does not say"."""
+    """One accelerator as the header describes it; None means that the file does not contain it."""
 
     id: int
     name: str | None = None
@@ -44,7 +44,7 @@ class Device:
 
 @dataclass(frozen=True)
 class ProfilerOptions:
-    """What the profiler was asked to record; None is unknown (older writers did not say)."""
+    """Options of the profiler; None is unknown (older versions did not write them)."""
 
     record_shapes: bool | None = None
     with_stack: bool | None = None
@@ -64,7 +64,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Collective:
-    """What the metadata of a collective operation says; empty or None where it is silent."""
+    """Metadata of a collective operation; empty or None for missing fields."""
 
     name: str
     """Name of the operation as c10d writes it: allreduce, _allgather_base, ..."""
@@ -85,7 +85,7 @@ NO_COLLECTIVE = Collective("")
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Where the code of a generated kernel is, as the operator that launches it tells; empty where it is silent."""
+    """Place of a generated kernel's code, from the operator that launches it; empty for missing fields."""
 
     backend: str
     """What generated it: triton."""
@@ -119,7 +119,7 @@ class TraceInfo:
     base_ns: int | None = None
     """`baseTimeNanoseconds`: what to add to the file's clock for absolute time."""
     profiler_start_ns: int | None = None
-    """When the profiler began, from its own span; ns since the first event, so mostly negative."""
+    """Start of the profiler, from its own span, in ns since the first event; mostly negative."""
     devices: tuple[Device, ...] = ()
     options: ProfilerOptions = ProfilerOptions()
     rank: int | None = None

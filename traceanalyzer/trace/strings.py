@@ -1,4 +1,4 @@
-"""Dictionary-encoded strings: columns hold codes, and a pool holds each distinct string once."""
+"""Dictionary-encoded strings: columns contain codes, and a pool contains each distinct string once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 _LONG = 100
 """In a column with so many rows for each string of the pool, to find out which occur takes longer than to ask all."""
 _SHORT = 32
-"""Of fewer strings all are asked at once."""
+"""For fewer strings, the predicate is evaluated for all at once."""
 _COMPARED = 4
 """To look for so few strings in a column is faster than to look up all its rows (measured)."""
 
@@ -45,7 +45,7 @@ class StringPool(Generic[K]):
 
 
 class Strings(Sequence[str]):
-    """An immutable list of strings that knows the code of each."""
+    """An immutable list of strings with the code of each."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
@@ -65,9 +65,9 @@ class Strings(Sequence[str]):
         return self._index.get(text, -1)
 
     def where(self, predicate: Callable[[str], bool]) -> Answers:
-        """Which strings a predicate is true of: index it with a column, and the strings in that column are asked.
+        """The strings for which a predicate is true: index it with a column to get a mask of it.
 
-        Each string is asked once, however many columns hold it and whoever asks.
+        The predicate is evaluated once per string, however many columns contain the string.
         """
         if predicate not in self._answers:
             self._answers[predicate] = Answers(self._texts, predicate)
@@ -75,10 +75,10 @@ class Strings(Sequence[str]):
 
 
 class Answers:
-    """What a predicate says of the strings of a pool, found out for those that somebody wants to know of.
+    """Values of a predicate for the strings of a pool, evaluated only for the requested strings.
 
-    A trace may have a name of its own for every event: names of kernels must not be asked what only names of host
-    operators can be.
+    A trace may have a distinct name for every event, and a predicate about host operators must not be evaluated for all
+    names of kernels.
     """
 
     def __init__(self, texts: tuple[str, ...], predicate: Callable[[str], bool]) -> None:
@@ -103,7 +103,7 @@ class Answers:
     def _ask(self, codes: I32 | I64) -> None:
         if (
             len(codes) > _LONG * len(self._texts) or len(self._texts) < _SHORT
-        ):  # to ask all is cheaper than to find out which occur
+        ):  # evaluating all is cheaper than finding out which occur
             new, self._complete = np.flatnonzero(~self._known), True
         else:
             new = distinct(codes[~self._known[codes]])

@@ -21,11 +21,11 @@ Bool = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
 UNKNOWN = -1
-"""Value of integer columns where the file says nothing (times, sizes and addresses excepted)."""
+"""Value of integer columns for unknown entries (except times, sizes and addresses)."""
 
 
 def column(dtype: str, unit: str, meaning: str) -> Any:
-    """Declare a column of a table: its numpy dtype, its unit ("" for none) and what it means."""
+    """Declare a column of a table: its numpy dtype, its unit ("" for none) and its meaning."""
     return field(metadata={"dtype": np.dtype(dtype), "unit": unit, "meaning": meaning})
 
 
@@ -35,7 +35,7 @@ def entries(column: Array, rows: Any, missing: Any) -> Array:
     Args:
         column: Shape (n,).
         rows: An index or an array of them, from 0 to n - 1; -1 (`NO_PARENT`, `UNKNOWN`) or n stands for "no row".
-        missing: What "no row" becomes.
+        missing: Value for "no row".
     """
     if not len(column):
         return np.full(np.shape(rows), missing)

@@ -13,12 +13,12 @@ from traceanalyzer.trace.table import F64, I32, I64, U8, SliceTable, Table, colu
 
 
 class Category(IntEnum):
-    """Kinds of events, whatever the writer of its year called them."""
+    """Kinds of events, independent of the names that versions of the profiler used."""
 
     OPERATOR = 0
     ANNOTATION = 1
     PYTHON = 2
-    """Events of the old category `python`: operators for the step breakdown, rows of no operator table."""
+    """Events of the old category `python`: operators in the step breakdown, but not rows of operator tables."""
     RUNTIME = 3
     KERNEL = 4
     MEMCPY = 5
@@ -31,7 +31,7 @@ class Category(IntEnum):
 
 
 class Vendor(IntEnum):
-    """Kinds of devices whose events are no kernels, copies and fills as CUDA, ROCm and XPU have them."""
+    """Kinds of devices whose events are not kernels, copies and fills as on CUDA, ROCm and XPU."""
 
     MTIA = 0
     NPU = 1
@@ -173,7 +173,7 @@ class Overheads(SliceTable):
 
 @dataclass(frozen=True, eq=False)
 class Flows(Table):
-    """Ends of forward-backward flows: an operator of the forward pass and the one that differentiates it."""
+    """Ends of forward-backward flows: an operator of the forward pass and its derivative."""
 
     start_ns: I64 = column("i8", "ns", "time of the end, which is the start of its operator")
     thread: I32 = column("i4", "", "row of the thread")

@@ -19,7 +19,7 @@ from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 NO_PARENT = -1
 
 _AT_ONCE = 1 << 15
-"""Points in time that are looked up together (own choice: what is computed of them fits the processor's cache)."""
+"""Number of points in time that are looked up together (own choice: intermediate results fit the processor's cache)."""
 _FEW = 32
 """Slices for each marked one from which on it is faster to nest the marked ones (measured)."""
 
@@ -150,7 +150,7 @@ class Tree:
             return np.full(len(self), NO_PARENT, np.int64)
         after = self.after[marked].astype(np.int64)
         depth = _narrow(np.arange(len(marked)) - np.searchsorted(ascending(after), marked, side="right"))
-        changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # what is around is the same between
+        changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # slices around are constant between
         changes = changes[changes < len(self)]
         around = _innermost(marked, after, depth, changes)
         found = entries(marked, around, NO_PARENT)
@@ -181,7 +181,7 @@ def _nesting_order(thread: I32, start: I64, end: I64) -> I64:
 
 
 def _slices_by_thread(thread: Array) -> dict[int, slice]:
-    """Where each thread's rows lie; the threads are in ascending order."""
+    """Range of each thread's rows; the threads are in ascending order."""
     if not len(thread):
         return {}
     bounds = np.concatenate(([0], np.flatnonzero(np.diff(thread)) + 1, [len(thread)]))

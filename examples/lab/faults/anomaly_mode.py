@@ -10,7 +10,7 @@ from examples.lab.parts import Program, Setup, batches, mlp, sgd, train, train_s
 
 
 def before(setup: Setup) -> Program:
-    """On."""
+    """Train with anomaly mode on."""
     net = mlp(setup)
     optimizer = sgd(net)
     warnings.filterwarnings("ignore", "Anomaly Detection has been enabled")
@@ -21,5 +21,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """Off."""
+    """Train with anomaly mode off."""
     return train(setup, mlp(setup))

@@ -20,7 +20,7 @@ class Attention(nn.Module):
         self.inputs, self.head = nn.Linear(width, 3 * width), nn.Linear(width, CLASSES)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits."""
         q, k, v = (part.unflatten(-1, (_HEADS, -1)).transpose(1, 2) for part in self.inputs(tokens).chunk(3, -1))
         if self.fused:
             mixed = scaled_dot_product_attention(q, k, v)
@@ -40,10 +40,10 @@ def _train(setup: Setup, *, fused: bool) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """Scores, softmax, product."""
+    """Attention as separate operators: scores, softmax, product."""
     return _train(setup, fused=False)
 
 
 def after(setup: Setup) -> Program:
-    """One operator."""
+    """Attention as one fused operator."""
     return _train(setup, fused=True)

@@ -8,7 +8,7 @@ from examples.lab.parts import Program, Setup, batches, convnet
 
 
 def before(setup: Setup) -> Program:
-    """With autograd."""
+    """Inference with autograd."""
     net = convnet(setup).eval()
     for inputs, _ in batches(setup):
         net(inputs).argmax(1)
@@ -16,7 +16,7 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """Without."""
+    """Inference without autograd."""
     net = convnet(setup).eval()
     for inputs, _ in batches(setup):
         with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Convolutions before batch norm have a bias, which the norm takes away again."""
+"""Convolutions before batch norm have a bias, which the norm removes again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from examples.lab.parts import Program, Setup, convnet, train
 
 
 def before(setup: Setup) -> Program:
-    """With the bias."""
+    """Convolutions with a bias."""
     return train(setup, convnet(setup, bias=True))
 
 
 def after(setup: Setup) -> Program:
-    """Without."""
+    """Convolutions without a bias."""
     return train(setup, convnet(setup))

@@ -1,4 +1,4 @@
-"""A matrix product written as a broadcast product and a sum: each product of two numbers goes through memory."""
+"""A matrix product written as a broadcast product and a sum: each product of two numbers is written to memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from examples.lab.parts import CLASSES, Program, Setup, train
 
 
 class Product(nn.Module):
-    """A matrix product behind a first layer."""
+    """A matrix product after a first layer."""
 
     def __init__(self, setup: Setup, *, broadcasts: bool) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Product(nn.Module):
         self.weight = nn.Parameter(torch.randn(width, width) / width)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits."""
         x = self.first(images.flatten(1))
         if self.broadcasts:
             return self.head((x[:, :, None] * self.weight[None]).sum(1))
@@ -26,10 +26,10 @@ class Product(nn.Module):
 
 
 def before(setup: Setup) -> Program:
-    """Broadcast and sum."""
+    """A broadcast product and a sum."""
     return train(setup, Product(setup, broadcasts=True).to(setup.device))
 
 
 def after(setup: Setup) -> Program:
-    """A product of matrices."""
+    """One matrix product."""
     return train(setup, Product(setup, broadcasts=False).to(setup.device))

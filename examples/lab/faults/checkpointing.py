@@ -9,7 +9,7 @@ from examples.lab.parts import Program, Setup, batches, convnet, sgd, train
 
 
 def before(setup: Setup) -> Program:
-    """Two segments are computed twice."""
+    """Two segments are computed again in the backward pass."""
     net = convnet(setup)
     optimizer = sgd(net)
     for inputs, targets in batches(setup):
@@ -21,5 +21,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """Once."""
+    """Each segment is computed once."""
     return train(setup, convnet(setup))

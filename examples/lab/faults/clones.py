@@ -6,7 +6,7 @@ from examples.lab.parts import Program, Setup, batches, convnet, sgd, train, tra
 
 
 def before(setup: Setup) -> Program:
-    """With the copies."""
+    """Train with the copies."""
     net = convnet(setup)
     optimizer = sgd(net)
     for inputs, targets in batches(setup):
@@ -17,5 +17,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """Without."""
+    """Train without the copies."""
     return train(setup, convnet(setup))

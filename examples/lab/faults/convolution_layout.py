@@ -9,14 +9,14 @@ from examples.lab.parts import Program, Setup, batches, convnet, sgd, train_step
 
 
 class Relayout(nn.Module):
-    """Writes its input to memory in another order of axes."""
+    """Write the input to memory in another order of axes."""
 
     def __init__(self, memory_format: torch.memory_format) -> None:
         super().__init__()
         self.memory_format = memory_format
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same values."""
+        """Return the same values in the other layout."""
         return x.contiguous(memory_format=self.memory_format)
 
 
@@ -29,7 +29,7 @@ def _train(setup: Setup, net: nn.Module) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """To contiguous after each block, and back before the next."""
+    """Change to contiguous after each block, and back before the next one."""
     layers: list[nn.Module] = []
     for part in convnet(setup):
         layers.append(part)
@@ -39,5 +39,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """Channels-last throughout."""
+    """Use channels-last everywhere."""
     return _train(setup, convnet(setup))

@@ -8,11 +8,11 @@ from examples.lab.parts import Program, Setup, convnet, train
 
 
 def before(setup: Setup) -> Program:
-    """Wrapped."""
+    """Train the network in the wrapper."""
     devices = [0] if setup.device.type == "cuda" else None
     return train(setup, nn.DataParallel(convnet(setup), device_ids=devices))
 
 
 def after(setup: Setup) -> Program:
-    """The network itself."""
+    """Train the network itself."""
     return train(setup, convnet(setup))

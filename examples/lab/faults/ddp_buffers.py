@@ -17,10 +17,10 @@ def _network(setup: Setup) -> nn.Module:
 
 
 def before(setup: Setup) -> Program:
-    """Each step."""
+    """Send the buffers in each step."""
     return train(setup, DistributedDataParallel(_network(setup)))
 
 
 def after(setup: Setup) -> Program:
-    """Never."""
+    """Never send the buffers."""
     return train(setup, DistributedDataParallel(_network(setup), broadcast_buffers=False))

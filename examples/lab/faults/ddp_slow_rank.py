@@ -12,7 +12,7 @@ _LATE_S = 0.01
 
 
 def before(setup: Setup) -> Program:
-    """Rank 1 is ten milliseconds late."""
+    """Rank 1 is ten milliseconds late in each step."""
     net = DistributedDataParallel(mlp(setup))
     optimizer = sgd(net)
     for inputs, targets in batches(setup):
@@ -23,5 +23,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """It is not."""
+    """No rank is late."""
     return train(setup, DistributedDataParallel(mlp(setup)))

@@ -1,4 +1,4 @@
-"""DDP with a bucket, so a collective, for nearly each gradient."""
+"""DDP with a bucket, and so a collective, for nearly each gradient."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from examples.lab.parts import Program, Setup, mlp, train
 
 
 def before(setup: Setup) -> Program:
-    """Buckets of a kilobyte."""
+    """Buckets of one kilobyte."""
     return train(setup, DistributedDataParallel(mlp(setup), bucket_cap_mb=0.001))
 
 

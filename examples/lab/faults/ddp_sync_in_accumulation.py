@@ -1,4 +1,4 @@
-"""Gradients are averaged over ranks after each pass of an accumulation, of which only the last must be."""
+"""Gradients are averaged over ranks after each pass of an accumulation; once after the last pass is enough."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _train(setup: Setup, *, waits: bool) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """After each."""
+    """Average after each pass."""
     return _train(setup, waits=False)
 
 
 def after(setup: Setup) -> Program:
-    """After the last."""
+    """Average after the last pass only."""
     return _train(setup, waits=True)

@@ -1,4 +1,4 @@
-"""The whole GPU is waited for, five times between pieces of work."""
+"""The program waits for the whole GPU five times per step, between pieces of work."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def _train(setup: Setup, *, waits: bool) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """It is waited for."""
+    """Wait for the GPU after each piece of work."""
     return _train(setup, waits=torch.cuda.is_available())
 
 
 def after(setup: Setup) -> Program:
-    """It is not."""
+    """Never wait for the GPU."""
     return _train(setup, waits=False)

@@ -9,10 +9,10 @@ from examples.lab.parts import Program, Setup, mlp, train
 
 
 class RoundTrip(nn.Module):
-    """Two casts, forward and backward."""
+    """Cast to bfloat16 and back, in the forward and the backward pass."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same values, rounded."""
+        """Return the values, rounded to bfloat16."""
         return x.to(torch.bfloat16).to(torch.float32)
 
 
@@ -23,5 +23,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """No casts."""
+    """Train without casts."""
     return train(setup, mlp(setup))

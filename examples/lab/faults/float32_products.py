@@ -9,12 +9,12 @@ from examples.lab.parts import Program, Setup, batches, mlp, sgd, train
 
 
 def before(setup: Setup) -> Program:
-    """In float32."""
+    """Products in float32."""
     return train(setup, mlp(setup))
 
 
 def after(setup: Setup) -> Program:
-    """In bfloat16."""
+    """Products in bfloat16."""
     net = mlp(setup)
     optimizer = sgd(net)
     for inputs, targets in batches(setup):

@@ -16,10 +16,10 @@ def _train(setup: Setup, dtype: torch.dtype) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """Twice the bytes, and half the numbers for each instruction."""
+    """Train in float64: twice the bytes, and half the numbers per instruction."""
     return _train(setup, torch.float64)
 
 
 def after(setup: Setup) -> Program:
-    """The usual type."""
+    """Train in float32."""
     return _train(setup, torch.float32)

@@ -11,14 +11,14 @@ from examples.lab.parts import CLASSES, Program, Setup, train
 
 
 class Block(nn.Module):
-    """A layer; a break within it is what `print`, or a library that cannot be traced, does to a graph."""
+    """A layer, optionally with a graph break, as `print` or a library that cannot be traced causes one."""
 
     def __init__(self, inputs: int, outputs: int, *, breaks: bool) -> None:
         super().__init__()
         self.linear, self.breaks = nn.Linear(inputs, outputs), breaks
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Activations."""
+        """Return the activations."""
         x = self.linear(x)
         if self.breaks:
             torch._dynamo.graph_break()
@@ -35,7 +35,7 @@ class Layers(nn.Module):
         self.blocks = nn.ModuleList(Block(*pair, breaks=breaks) for pair in pairwise(widths))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits."""
         x = images.flatten(1)
         for block in self.blocks:
             x = block(x)
@@ -43,7 +43,7 @@ class Layers(nn.Module):
 
 
 def compiled(setup: Setup, net: nn.Module, **how: bool) -> nn.Module:
-    """A CPU compiles graphs without generated code: the cost of breaks and guards is that of Python."""
+    """Compile a network; on a CPU without generated code, because breaks and guards cost time in Python only."""
     torch._dynamo.reset()
     return torch.compile(net, backend="inductor" if setup.device.type == "cuda" else "eager", **how)
 

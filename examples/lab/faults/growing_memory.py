@@ -20,10 +20,10 @@ def _train(setup: Setup, part: Callable[[torch.Tensor], torch.Tensor]) -> Progra
 
 
 def before(setup: Setup) -> Program:
-    """All of it."""
+    """Keep whole batches."""
     return _train(setup, torch.clone)
 
 
 def after(setup: Setup) -> Program:
-    """What is needed of it."""
+    """Keep only the mean of each batch."""
     return _train(setup, torch.mean)

@@ -10,7 +10,7 @@ _EVERY = 50
 
 
 def before(setup: Setup) -> Program:
-    """One by one, in every step."""
+    """Read the norms one by one, in every step."""
     net = mlp(setup)
     optimizer = sgd(net)
     log: list[dict[str, float]] = []
@@ -22,7 +22,7 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """All at once, every 50 steps."""
+    """Read one norm over all gradients, every 50 steps."""
     net = mlp(setup)
     optimizer = sgd(net)
     log: list[float] = []

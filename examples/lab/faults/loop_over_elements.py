@@ -9,7 +9,7 @@ from examples.lab.parts import CLASSES, Program, Setup, train
 
 
 class Rows(nn.Module):
-    """Each row has a number of its own."""
+    """Multiply each row of pixels by its own factor."""
 
     def __init__(self, setup: Setup, *, loops: bool) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Rows(nn.Module):
         self.head = nn.Linear(3 * setup.size.side**2, CLASSES)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits."""
         scale = self.scale.view(4, -1).mean(0)
         if self.loops:
             rows = [images[:, :, row] * scale[row] + 0.1 for row in range(images.shape[2])]
@@ -27,10 +27,10 @@ class Rows(nn.Module):
 
 
 def before(setup: Setup) -> Program:
-    """A few operators for each row, forward and backward."""
+    """A few operators for each row, in the forward and the backward pass."""
     return train(setup, Rows(setup, loops=True).to(setup.device))
 
 
 def after(setup: Setup) -> Program:
-    """A few operators."""
+    """A few operators for all rows together."""
     return train(setup, Rows(setup, loops=False).to(setup.device))

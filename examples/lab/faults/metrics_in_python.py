@@ -1,4 +1,4 @@
-"""Hits are counted sample by sample in Python."""
+"""Correct predictions are counted sample by sample in Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from examples.lab.parts import CLASSES, Program, Setup, batches, mlp, sgd, train
 
 
 def before(setup: Setup) -> Program:
-    """A loop over samples and classes."""
+    """Count in a loop over samples and classes."""
     net = mlp(setup)
     optimizer = sgd(net)
     hits = [0] * CLASSES
@@ -21,7 +21,7 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """Two operators."""
+    """Count with two operators."""
     net = mlp(setup)
     optimizer = sgd(net)
     hits = torch.zeros(CLASSES, dtype=torch.long, device=setup.device)

@@ -1,4 +1,4 @@
-"""Samples are transformed on the main process; one worker takes that over."""
+"""Samples are transformed in the main process; the fix is one worker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Transformed(Images):
 
 
 def before(setup: Setup) -> Program:
-    """On the main process."""
+    """Transform in the main process."""
     return train_from(setup, Transformed(setup))
 
 
 def after(setup: Setup) -> Program:
-    """In a worker."""
+    """Transform in a worker."""
     return train_from(setup, Transformed(setup), num_workers=1, persistent_workers=True)

@@ -23,6 +23,6 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """One operator for all."""
+    """One operator for all parameters."""
     net = _deep(setup)
     return train(setup, net, torch.optim.AdamW(net.parameters(), fused=True))

@@ -1,4 +1,4 @@
-"""Many more threads than cores work at each operator."""
+"""Each operator uses many more threads than there are cores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _THREADS = 16
 
 
 def before(setup: Setup) -> Program:
-    """16 threads."""
+    """Use 16 threads per operator."""
     usual = torch.get_num_threads()
     torch.set_num_threads(_THREADS)
     try:
@@ -20,5 +20,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """As many as the other programs have."""
+    """Use as many threads as the other programs."""
     return train(setup, mlp(setup))

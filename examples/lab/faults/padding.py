@@ -1,4 +1,4 @@
-"""Short sequences are padded to the longest that there could be."""
+"""Short sequences are padded to the greatest possible length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Encoder(nn.Module):
         self.head = nn.Linear(width, CLASSES)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits."""
         return self.head(self.layer(tokens).mean(1))
 
 
@@ -38,5 +38,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """None is."""
+    """No token is padding."""
     return _train(setup, setup.size.tokens // 2)

@@ -1,4 +1,4 @@
-"""Batches are copied to the GPU from pageable memory, which the host waits for."""
+"""Batches are copied to the GPU from pageable memory, so the host waits for the copies."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _train(setup: Setup, *, pinned: bool) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """Pageable."""
+    """Copy from pageable memory."""
     return _train(setup, pinned=False)
 
 
 def after(setup: Setup) -> Program:
-    """Pinned."""
+    """Copy from pinned memory."""
     return _train(setup, pinned=True)

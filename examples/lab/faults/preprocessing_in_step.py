@@ -1,4 +1,4 @@
-"""Images are normalized one by one within the step, which a few operators do for the batch."""
+"""Images are normalized one by one within the step; a few operators could normalize the whole batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from examples.lab.parts import Program, Setup, batches, convnet, sgd, train_step
 
 
 def before(setup: Setup) -> Program:
-    """Image by image, channel by channel."""
+    """Normalize image by image, channel by channel."""
     net = convnet(setup)
     optimizer = sgd(net)
     for inputs, targets in batches(setup):
@@ -21,7 +21,7 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """The batch at once."""
+    """Normalize the whole batch at once."""
     net = convnet(setup)
     optimizer = sgd(net)
     for inputs, targets in batches(setup):

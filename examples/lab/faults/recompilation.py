@@ -18,17 +18,17 @@ def _train(setup: Setup, *, dynamic: bool) -> Program:
             length = setup.size.batch + step % setup.size.batch
             train_step(net, optimizer, inputs[:length], targets[:length])
             if step % setup.size.batch == setup.size.batch - 1:
-                torch._dynamo.reset()  # all lengths were seen: the next epoch starts anew
+                torch._dynamo.reset()  # all lengths were used: forget the compiled code for the next epoch
             yield setup.size.batch
     finally:
         torch._dynamo.config.recompile_limit, torch._dynamo.config.accumulated_recompile_limit = limits
 
 
 def before(setup: Setup) -> Program:
-    """A compilation in each step."""
+    """Compile in each step."""
     return _train(setup, dynamic=False)
 
 
 def after(setup: Setup) -> Program:
-    """One for all lengths."""
+    """Compile once for all lengths."""
     return _train(setup, dynamic=True)

@@ -1,4 +1,4 @@
-"""A forward pass only to log a loss that the training pass has anyway."""
+"""A separate forward pass computes a loss for logging, although the training pass computes it anyway."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from examples.lab.parts import Program, Setup, batches, convnet, sgd, train_step
 
 
 def before(setup: Setup) -> Program:
-    """Once more for the log."""
+    """Run the forward pass once more for the log."""
     net = convnet(setup)
     optimizer = sgd(net)
     average = torch.zeros((), device=setup.device)
@@ -21,7 +21,7 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """The loss of the training pass."""
+    """Log the loss of the training pass."""
     net = convnet(setup)
     optimizer = sgd(net)
     average = torch.zeros((), device=setup.device)

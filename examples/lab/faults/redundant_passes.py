@@ -8,7 +8,7 @@ from examples.lab.parts import Program, Setup, batches, convnet, sgd, train, tra
 
 
 def before(setup: Setup) -> Program:
-    """Two passes for nothing."""
+    """Run two passes whose gradients are not used."""
     net = convnet(setup)
     optimizer = sgd(net)
     for inputs, targets in batches(setup):
@@ -20,5 +20,5 @@ def before(setup: Setup) -> Program:
 
 
 def after(setup: Setup) -> Program:
-    """None."""
+    """Run no unused passes."""
     return train(setup, convnet(setup))

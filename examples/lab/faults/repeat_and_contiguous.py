@@ -19,7 +19,7 @@ class Copies(nn.Module):
         self.bias, self.norm = nn.Parameter(torch.zeros(1, width, 1, 1)), nn.LayerNorm(width)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits."""
         x = self.first(images)
         if self.copies:
             x = x + self.bias.repeat(x.shape[0], 1, *x.shape[2:])
@@ -29,10 +29,10 @@ class Copies(nn.Module):
 
 
 def before(setup: Setup) -> Program:
-    """With the copies."""
+    """Train with the copies."""
     return train(setup, Copies(setup, copies=True).to(setup.device))
 
 
 def after(setup: Setup) -> Program:
-    """Without."""
+    """Train without the copies."""
     return train(setup, Copies(setup, copies=False).to(setup.device))

@@ -26,10 +26,10 @@ def _train(setup: Setup, every: int) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """In each step."""
+    """Sleep and log in each step."""
     return _train(setup, 1)
 
 
 def after(setup: Setup) -> Program:
-    """Every 50 steps."""
+    """Log every 50 steps."""
     return _train(setup, _EVERY)

@@ -12,7 +12,7 @@ _WAIT_S_PER_SAMPLE = 0.001
 
 
 class Uneven(Batches):
-    """Every fourth batch waits."""
+    """A dataset in which every fourth batch takes long."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         images, labels = super().__getitem__(index)
@@ -22,10 +22,10 @@ class Uneven(Batches):
 
 
 def before(setup: Setup) -> Program:
-    """The training waits."""
+    """Load in the main process, so that the training waits."""
     return train_from(setup, Uneven(setup), batch_size=None)
 
 
 def after(setup: Setup) -> Program:
-    """A worker waits."""
+    """Load in a worker, which waits instead of the training."""
     return train_from(setup, Uneven(setup), batch_size=None, num_workers=1, persistent_workers=True, prefetch_factor=8)

@@ -1,4 +1,4 @@
-"""Each sample takes Python work; workers do it beside the training, if there are cores for them."""
+"""Each sample takes Python work; workers do it in parallel with the training, if there are free cores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from examples.lab.parts import Images, Program, Setup, train_from
 
 
 class Worked(Images):
-    """A sample takes a loop over its pixels, as augmentation in Python does."""
+    """Prepare a sample with a loop over its pixels, as augmentation in Python does."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         image, label = super().__getitem__(index)
@@ -17,10 +17,10 @@ class Worked(Images):
 
 
 def before(setup: Setup) -> Program:
-    """On the main process."""
+    """Load in the main process."""
     return train_from(setup, Worked(setup))
 
 
 def after(setup: Setup) -> Program:
-    """In workers."""
+    """Load in workers."""
     return train_from(setup, Worked(setup), num_workers=setup.workers, persistent_workers=True)

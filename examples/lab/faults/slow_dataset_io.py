@@ -1,4 +1,4 @@
-"""Each sample is a compressed file; workers read and unpack beside the training."""
+"""Each sample is a compressed file; workers read and unpack in parallel with the training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILES = 64
 
 
 class Files(Images):
-    """Reads and unpacks the file of a sample."""
+    """Read and unpack the file of a sample."""
 
     def __init__(self, setup: Setup, folder: Path) -> None:
         super().__init__(setup)
@@ -30,13 +30,13 @@ class Files(Images):
 
 
 def before(setup: Setup) -> Program:
-    """On the main process."""
+    """Load in the main process."""
     with tempfile.TemporaryDirectory() as folder:
         yield from train_from(setup, Files(setup, Path(folder)))
 
 
 def after(setup: Setup) -> Program:
-    """In workers."""
+    """Load in workers."""
     with tempfile.TemporaryDirectory() as folder:
         files = Files(setup, Path(folder))
         yield from train_from(setup, files, num_workers=setup.workers, persistent_workers=True)

@@ -1,4 +1,4 @@
-"""Each sample waits, as for a network; workers wait at the same time."""
+"""Each sample waits, as for a network; workers wait in parallel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WAIT_S = 0.001
 
 
 class Waiting(Images):
-    """A sample takes a millisecond in which no core works."""
+    """Prepare a sample in a millisecond in which no core works."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         time.sleep(_WAIT_S)
@@ -20,10 +20,10 @@ class Waiting(Images):
 
 
 def before(setup: Setup) -> Program:
-    """On the main process."""
+    """Load in the main process."""
     return train_from(setup, Waiting(setup))
 
 
 def after(setup: Setup) -> Program:
-    """In workers that fetch ahead."""
+    """Load in workers that fetch ahead."""
     return train_from(setup, Waiting(setup), num_workers=setup.workers, persistent_workers=True, prefetch_factor=4)

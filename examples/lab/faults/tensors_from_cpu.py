@@ -17,10 +17,10 @@ def _train(setup: Setup, maker: torch.device) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """Made on the CPU."""
+    """Make the mask on the CPU and move it."""
     return _train(setup, torch.device("cpu"))
 
 
 def after(setup: Setup) -> Program:
-    """Made where it is used."""
+    """Make the mask on the GPU."""
     return _train(setup, setup.device)

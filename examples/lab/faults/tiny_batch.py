@@ -1,4 +1,4 @@
-"""Batches of two samples, in which the fixed cost of a step is nearly all of it."""
+"""Batches of two samples, so that nearly the whole step is its fixed cost."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _train(setup: Setup, batch: int) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """Two samples."""
+    """Train on batches of two samples."""
     return _train(setup, 2)
 
 
 def after(setup: Setup) -> Program:
-    """The batch of the other programs."""
+    """Train on batches of the usual size."""
     return _train(setup, setup.size.batch)

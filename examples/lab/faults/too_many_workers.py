@@ -1,4 +1,4 @@
-"""Workers for a dataset that costs nothing: sending the batches is all they do."""
+"""Workers for a dataset that costs nothing: they only send batches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from examples.lab.parts import Images, Program, Setup, train_from
 
 
 def before(setup: Setup) -> Program:
-    """Eight workers, or four for each core of a larger machine."""
+    """Use eight workers, or four per core on a larger machine."""
     workers = 8 if setup.device.type == "cpu" else 4 * setup.workers
     return train_from(setup, Images(setup), num_workers=workers, persistent_workers=True)
 
 
 def after(setup: Setup) -> Program:
-    """None."""
+    """Use no workers."""
     return train_from(setup, Images(setup))

@@ -1,4 +1,4 @@
-"""Gradients are filled with zeros and added to, where they could be replaced."""
+"""Gradients are set to zero and then added to, although they could be replaced."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _train(setup: Setup, *, to_none: bool) -> Program:
 
 
 def before(setup: Setup) -> Program:
-    """Zeros."""
+    """Set gradients to zero."""
     return _train(setup, to_none=False)
 
 
 def after(setup: Setup) -> Program:
-    """None, the default."""
+    """Set gradients to None, the default."""
     return _train(setup, to_none=True)

@@ -1,4 +1,4 @@
-"""Collectives: what they are, how fast, and how much of them computation hides."""
+"""Collectives: their kinds, their speed, and how much of them overlaps with computation."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def context_of(folder: Path, name: str) -> Context:
 
 
 def test_overlap_is_htas(corpus: Path, corpus_name: str) -> None:
-    """`comm_comp_overlap` in percent with two digits; HTA says nothing where there is no communication."""
+    """`comm_comp_overlap` in percent with two digits; HTA has no value without communication."""
     hta = expected(corpus, corpus_name).get("hta")
     theirs = hta["comm_comp_overlap"] if hta else []
     context = context_of(corpus, corpus_name)
@@ -66,7 +66,7 @@ def test_all_collectives_of_ddp_are_described(corpus: Path) -> None:
 
 
 def test_older_traces_name_operations_but_no_sizes(corpus: Path) -> None:
-    """Every kernel there is called SendRecv; the host events tell what it is for."""
+    """Every kernel there is called SendRecv; the host events show its purpose."""
     found = communication.analyze(context_of(corpus, "sampled_rank0_of_128"))
     assert {(r.operation, r.calls, r.message_bytes) for r in found.rows} == {
         ("all_to_all", 4, None),

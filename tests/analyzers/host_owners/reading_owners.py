@@ -25,7 +25,7 @@ def self_us(found: HostOwners) -> dict[str, float]:
 
 
 def assert_adds_up(found: HostOwners) -> None:
-    """Exclusive times of all owners are those of the steps, to the nanosecond."""
+    """Exclusive times of all owners add up to the time of the steps, to the nanosecond."""
     rows = (*found.rows, found.hidden, found.unowned)
     assert sum(row.host_self_ns for row in rows) == found.time_ns
     assert sum(row.idle_self_ns or 0 for row in rows) == (found.idle_ns or 0)

@@ -1,4 +1,4 @@
-"""Laws of owners that hold for every trace."""
+"""Laws of owners of host time for arbitrary traces."""
 
 from __future__ import annotations
 

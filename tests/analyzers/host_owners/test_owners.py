@@ -1,4 +1,4 @@
-"""Whose time is whose, worked out by hand; times are microseconds."""
+"""Owners of host time, with figures worked out by hand; times are microseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose time a backward pass and DistributedDataParallel's broadcast are; times are microseconds."""
+"""Owners of the time of a backward pass and of DistributedDataParallel's broadcast; times are microseconds."""
 
 from __future__ import annotations
 

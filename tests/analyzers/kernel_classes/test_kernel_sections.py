@@ -1,4 +1,4 @@
-"""What people see of kernel classes, roofline and communication."""
+"""The sections about kernel classes, roofline and communication."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from traceanalyzer.analyzers.key_averages import EventAverage, KeyAverages, anal
 
 
 def averaged(trace: TraceBuilder, by_shape: bool = False) -> KeyAverages:
-    """What the analyzer says of a built trace."""
+    """The result of the analyzer for a built trace."""
     return analyze(Context(read_built(trace)), by_shape=by_shape)
 
 

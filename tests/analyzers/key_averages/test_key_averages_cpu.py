@@ -1,4 +1,4 @@
-"""Which events on the CPU are rows, and what is nested in what."""
+"""Which events on the CPU are rows, and how they are nested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of devices: peaks, operators, steps, and what is held at the peak."""
+"""Memory of devices: peaks, operators, steps, and blocks at the peak."""
 
 from __future__ import annotations
 

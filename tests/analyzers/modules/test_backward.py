@@ -1,4 +1,4 @@
-"""Whose is the backward pass?"""
+"""Which module does the time of a backward pass belong to?"""
 
 from __future__ import annotations
 

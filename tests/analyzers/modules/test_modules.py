@@ -21,7 +21,7 @@ def analyzed(trace: TraceBuilder) -> Modules:
 
 
 def network(trace: TraceBuilder, start: int, *, second: str = "Linear_1") -> None:
-    """`Net` (100 us) calls `Linear_0` and another module, and an operator of its own."""
+    """`Net` (100 us) calls `Linear_0`, another module, and an operator directly."""
     trace.module("Net_0", start, 100)
     trace.module("Linear_0", start + 10, 30)
     trace.op("aten::linear", start + 15, 20)
@@ -85,7 +85,7 @@ def test_modules_of_one_name_are_told_apart_by_their_id() -> None:
 
 
 def test_a_module_inside_an_operator_is_inside_the_module_around_it() -> None:
-    """As a custom autograd function does that calls a module."""
+    """An evaluation as of a custom autograd function that calls a module."""
     trace = TraceBuilder()
     trace.module("Outer_0", 0, 100)
     trace.op("MyFunction", 10, 80)

@@ -118,7 +118,7 @@ def test_each_pass_of_several_steps_is_one_call() -> None:
 
 
 def test_without_numbers_the_longest_run_of_operators_before_backward_is_the_forward_pass() -> None:
-    """As in traces of 2021."""
+    """Events in the form of traces of 2021."""
     trace = TraceBuilder()
     for step, start in enumerate((0, 200)):
         trace.step(step, start, 200)

@@ -1,4 +1,4 @@
-"""Laws of phases that hold for every trace."""
+"""Laws of phases for arbitrary traces."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_without_a_device_its_times_are_unknown() -> None:
 
 
 def test_marks_that_overlap_without_nesting() -> None:
-    """As those of coroutines do."""
+    """Marks that overlap without nesting, as marks of coroutines do."""
     trace = TraceBuilder()
     trace.annotation("a", 0, 50)
     trace.annotation("b", 30, 50)

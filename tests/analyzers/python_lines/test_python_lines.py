@@ -1,4 +1,4 @@
-"""Lines of Python: what is theirs, with and without torch's own code."""
+"""Times of Python lines, with and without torch's own code."""
 
 from __future__ import annotations
 

@@ -25,5 +25,5 @@ def joined(traces: Iterable[TraceBuilder], world_size: int | None = None) -> Ran
 
 
 def by_rank(found: Ranks) -> dict[int, RankRow]:
-    """Its rows."""
+    """The rows of the joined result."""
     return {row.rank: row for row in found.ranks}

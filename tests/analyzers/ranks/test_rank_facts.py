@@ -59,7 +59,7 @@ def test_before_there_was_a_base_the_clock_counts_from_1970() -> None:
 
 
 def test_modules_around_collectives() -> None:
-    """Rows of frames are no rows of host events."""
+    """Rows of the frame table must not be taken for rows of the host table."""
     trace = run(1, [Meeting(lambda rank, step: 1000)], steps=1)[0]
     for number in range(400):
         trace.module(f"Linear_{number}", 1000 + number, 2, module=number)

@@ -185,7 +185,7 @@ def test_saved_reports_of_old_versions_abstain() -> None:
 
 
 def old(facts: RankFacts) -> RankFacts:
-    """As it was saved before there were times of own work."""
+    """A member as saved by versions without times of own work."""
     steps = msgspec.structs.replace(facts.steps, compute_after_ns=(), memory_after_ns=(), loader_after_ns=())
     return msgspec.structs.replace(facts, steps=steps)
 
@@ -227,7 +227,7 @@ def test_the_slowdown_is_at_least_one_and_equal_ranks_have_none(work: list[list[
 def test_a_slow_rank_that_gets_slower_never_lowers_the_slowdown(
     work: list[list[tuple[int, ...]]], kind: int, more: int
 ) -> None:
-    """Where it is the slowest already; else what is usual gets longer, too."""
+    """Only where it is already the slowest; otherwise the median would change, too."""
     slowest = [tuple(max(own) for own in zip(*ranks, strict=True)) for ranks in zip(*work, strict=True)]
     slower = [tuple(time + more * (number == kind) for number, time in enumerate(own)) for own in slowest]
     assert synthetic([*work, slower]).slowdown >= synthetic([*work, slowest]).slowdown - 1e-12

@@ -1,4 +1,4 @@
-"""What the analysis says of a built trace."""
+"""The result of the analysis for a built trace."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FULL = (25 << 20) // 4
 
 
 def reducing(sizes: list[int], steps: int = 3, *, kind: str = "float", name: str = "gloo:all_reduce") -> TraceBuilder:
-    """So many flat tensors reduced in each step, on threads of their own."""
+    """This number of flat tensors is reduced in each step, on separate threads."""
     trace = TraceBuilder()
     for step in range(steps):
         for at, size in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Which steps are no typical ones, and why."""
+"""Which steps are not typical, and why."""
 
 from __future__ import annotations
 

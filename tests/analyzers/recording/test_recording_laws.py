@@ -1,4 +1,4 @@
-"""Sums that hold for every recording."""
+"""Sums that must be right for arbitrary recordings."""
 
 from __future__ import annotations
 

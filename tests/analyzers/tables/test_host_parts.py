@@ -1,4 +1,4 @@
-"""What is not the program's own work in the host time of a table."""
+"""Parts of a table's host time that are not the program's own work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables belong together, and what a run says."""
+"""Which tables form a run, and the figures of a run."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ class Situation:
     """One committed trace in `fixtures/synthetic`."""
 
     build: Callable[[], TraceBuilder]
-    """Its docstring says what the trace shows."""
+    """Its docstring describes what the trace shows."""
     expect: str
-    """What the tool must say about it."""
+    """The expected result of the tool."""
     suffix: str = ".json"
     layout: Layout | None = None
-    """None: the layout of the dialect's own writer."""
+    """Layout of the file; None for the layout of the dialect's own writer."""
 
     @property
     def name(self) -> str:

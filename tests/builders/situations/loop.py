@@ -43,7 +43,7 @@ class Plan:
     """`loss.item()` in every step, before backward."""
     side_stream: bool = True
     ranks: int = 0
-    """Number of data-parallel ranks; 0 is no DDP."""
+    """Number of data-parallel ranks; 0 means no DDP."""
     host_gap_us: int = 40
     """Python time between steps."""
     metadata: Mapping[str, object] = field(default_factory=dict)

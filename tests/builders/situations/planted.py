@@ -53,7 +53,7 @@ class _Script:
         self.step = Step(self.stream, Allocator(0, held=3_000_000))
 
     def run(self) -> TraceBuilder:
-        """All steps."""
+        """The events of all steps."""
         with self.host.frame(f"{_SCRIPT}(110): <module>"), self.host.frame(f"{_SCRIPT}(66): train"):
             for number in range(_FIRST, _FIRST + _STEPS):
                 with self.host.annotation(f"ProfilerStep#{number}"):

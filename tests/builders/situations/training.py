@@ -75,7 +75,7 @@ def ddp_nccl() -> TraceBuilder:
 
 
 def no_profiler_step() -> TraceBuilder:
-    """Four optimizer steps that nobody marked with `prof.step()`."""
+    """Four optimizer steps without `prof.step()`."""
     plan = Plan(
         steps=4,
         seed=5,

@@ -60,7 +60,7 @@ def test_titles(number: str) -> None:
 
 @pytest.mark.parametrize("number", sorted(TITLES))
 def test_tables_print_as_they_were_printed(number: str) -> None:
-    """Nothing was lost or changed, if torch's own layout of what was read is the text that was read."""
+    """Nothing was lost or changed if printing the rows in torch's own layout gives the original text."""
     lines = text_of(number).split("\n")
     for table in document(number).tables:
         dashes = lines[table.line - 2].split()

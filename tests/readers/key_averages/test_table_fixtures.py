@@ -1,4 +1,4 @@
-"""The project's own texts: what is read from each, in one line."""
+"""The project's own texts, each with the expected content in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "key_averages"
 
 @dataclass(frozen=True)
 class Expected:
-    """What a text holds; tuples have one element per table."""
+    """The content of a text; tuples have one element per table."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]

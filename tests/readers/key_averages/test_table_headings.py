@@ -1,4 +1,4 @@
-"""Titles and sections: what people and programs write above their tables."""
+"""Titles and sections that people and programs write above their tables."""
 
 from __future__ import annotations
 

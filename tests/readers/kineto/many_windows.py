@@ -11,7 +11,7 @@ from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.model import Trace, all_tables
 
 SMALL = 700
-"""Bytes of a window that holds a few events."""
+"""Size in bytes of a window with a few events."""
 
 TEXT = clean(120).to_bytes(LAYOUTS["current"])
 POOLS = ("names", "shapes", "types", "dims", "strides", "concrete", "collectives", "sources", "threads")

@@ -1,4 +1,4 @@
-"""Damaged and odd files give what can be saved, and say what cannot."""
+"""Damaged and odd files are read as far as possible, and losses are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value that nobody expects costs its own event at most, wherever it stands."""
+"""An unexpected value at any place costs at most its own event."""
 
 from __future__ import annotations
 

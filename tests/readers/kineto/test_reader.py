@@ -54,7 +54,7 @@ def test_layouts(layout: str) -> None:
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_situations_in_other_layouts(situation: Situation) -> None:
-    """The fixtures are written in one layout each; all others must hold the same."""
+    """Each fixture is written in one layout; all other layouts must give the same trace."""
     trace = situation.build()
     usual = content(read_built(trace))
     for name in ("current", "minified", "pretty", "keys_reordered"):

@@ -38,7 +38,7 @@ stamps = st.integers(1_500_000_000_000_000, 1_900_000_000_000_000).flatmap(
 
 
 def expected(text: str) -> int:
-    """The same by decimal arithmetic."""
+    """The times by decimal arithmetic."""
     try:
         value = Decimal(text.strip('" '))
     except InvalidOperation:
@@ -60,7 +60,7 @@ def test_mixed_forms(texts: list[str]) -> None:
 
 @given(st.lists(stamps, min_size=1, max_size=12))
 def test_stamps_of_one_form(texts: list[str]) -> None:
-    """The form of every current trace, which has a path of its own."""
+    """The form of every current trace, which has a separate code path."""
     assert parse(*texts) == [int(text.replace(".", "")) for text in texts]
 
 

@@ -26,7 +26,7 @@ def test_small_windows_give_the_same_trace(size: int, monkeypatch: pytest.Monkey
 
 
 def nested(count: int) -> TraceBuilder:
-    """Events whose args hold what looks like borders between events."""
+    """Events whose args contain text that looks like borders between events."""
     trace = TraceBuilder()
     calls = [{"name": "inner", "ts": 1}, {"name": "inner", "ts": 2}, {"ph": "X", "cat": "cpu_op", "name": "no"}]
     for number in range(count):

@@ -96,7 +96,7 @@ def test_a_worker_that_dies_takes_nothing_with_it() -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("what", ["Worker", "slots"])
+@pytest.mark.parametrize("what", ["DecodingWorker", "slots"])
 def test_without_processes_or_their_memory_this_process_does_all(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")

@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What people read, in one line."""
+        """The visible text of a page, in one line."""
         return " ".join(" ".join(self.texts).split())
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
@@ -54,5 +54,5 @@ class Page(HTMLParser):
 
     @property
     def ids(self) -> list[str]:
-        """Every id."""
+        """Every id of a page."""
         return [str(attributes["id"]) for _, attributes in self.elements if "id" in attributes]

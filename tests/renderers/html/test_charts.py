@@ -1,4 +1,4 @@
-"""Charts follow the theme of the page, say what they show, and are the same every time."""
+"""Charts follow the theme of the page, have descriptions, and are deterministic."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.reading import plain, read_built
 from tests.renderers.samples import EVERY, report_of
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.renderers import chart_data, charts, plots
-from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, Stacks
+from traceanalyzer.renderers.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.renderers.html import bar_charts, page
 from traceanalyzer.renderers.language import ENGLISH
 from traceanalyzer.report.model import Report
 
-STACKS = Stacks(
+STACKS = StackedBars(
     "chart-x",
     "Steps <of> 核心",
     "What & why",
@@ -103,7 +103,7 @@ def test_colours_tell_roles_apart() -> None:
 
 
 def test_the_colours_of_a_theme_are_those_of_the_palette() -> None:
-    """A chart that stands alone looks like the one in the light page."""
+    """A chart in a separate file looks like the one in the light page."""
     style = page.source("style.css")
     for role in ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other", "grid"):
         assert f"--{role.replace('_', '-')}: light-dark({charts.PALETTE[role]}," in style
@@ -129,7 +129,7 @@ def test_steps_that_take_much_longer_are_marked() -> None:
         for owner, c in chart_data.build(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
         if owner == "steps"
     )
-    assert isinstance(chart, Stacks)
+    assert isinstance(chart, StackedBars)
     assert [chart.labels[i] for i in chart.marked] == ["2"]
     assert "Outliers, more than 20.00 % above it: 1." in chart.description
 

@@ -79,5 +79,5 @@ def test_embedded_data_ends_no_element_and_reads_back(name: str) -> None:
 
 
 def test_metadata_is_not_on_the_page() -> None:
-    """The page is made of the report, and the report holds no unknown metadata."""
+    """The page is made from the report, which contains no unknown metadata."""
     assert "secret_token_value" not in html.render(marked("plain"))

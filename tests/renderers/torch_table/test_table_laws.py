@@ -1,4 +1,4 @@
-"""What is printed reads back, and adds up."""
+"""Printed tables can be read back, and their figures add up."""
 
 from __future__ import annotations
 

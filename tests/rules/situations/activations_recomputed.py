@@ -71,12 +71,12 @@ def checkpointed(*, gpu: bool = False, steps: int = 4, peak: int | None = None) 
 
 
 def fires() -> TraceBuilder:
-    """On a CPU."""
+    """A program on a CPU."""
     return checkpointed()
 
 
 def quiet() -> TraceBuilder:
-    """Activations are kept."""
+    """A program that keeps its activations."""
     loop = Checkpointed()
     for number in range(4):
         loop.step(number)

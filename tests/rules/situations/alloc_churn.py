@@ -31,12 +31,12 @@ def fires() -> TraceBuilder:
 
 
 def fires_in_a_table() -> str:
-    """The same in a printed table."""
+    """The same program in a printed table."""
     return _table("300.000ms", "700.000ms")
 
 
 def fires_by_turnover() -> TraceBuilder:
-    """A step takes hundreds of times what it ever holds."""
+    """A step allocates hundreds of times as many bytes as are ever in use."""
     return training(150, memory=True)
 
 
@@ -46,7 +46,7 @@ def quiet() -> TraceBuilder:
 
 
 def quiet_in_a_table() -> str:
-    """The same in a printed table."""
+    """The same program in a printed table."""
     return _table("20.000ms", "980.000ms")
 
 

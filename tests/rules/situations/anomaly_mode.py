@@ -9,7 +9,7 @@ from tests.builders.timeline import Host, finish
 
 EVALUATION = "autograd::engine::evaluate_function: "
 Checks = Callable[[Host, int], None]
-"""What an evaluation does behind the function, by the number of the layer."""
+"""Events of an evaluation after the function, by the number of the layer."""
 
 
 def look_for_nan(host: Host, layer: int = 0) -> None:
@@ -26,10 +26,10 @@ def training(checks: Checks, *, stack: int = 0, steps: int = 4, hook: Checks | N
     """Steps of ten layers on a CPU.
 
     Args:
-        checks: What is done behind each function of the backward pass.
+        checks: Events after each function of the backward pass.
         stack: Time in us that each operator of the forward pass takes before its work.
-        steps: How many.
-        hook: What is done before each function.
+        steps: Number of steps.
+        hook: Events before each function.
     """
     trace = TraceBuilder(devices=(), options=("record_shapes",))
     host = Host(trace, at=10)
@@ -53,16 +53,16 @@ def training(checks: Checks, *, stack: int = 0, steps: int = 4, hook: Checks | N
 
 
 def nothing(host: Host, layer: int) -> None:
-    """No check."""
+    """No check after a function."""
 
 
 def fires() -> TraceBuilder:
-    """Anomaly mode: a stack for each operator, a check behind each function."""
+    """Anomaly mode: a stack for each operator, and a check after each function."""
     return training(look_for_nan, stack=100)
 
 
 def quiet() -> TraceBuilder:
-    """It is off."""
+    """Anomaly mode is off."""
     return training(nothing)
 
 

@@ -59,7 +59,7 @@ def fires_in_a_table() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """One fused operator."""
+    """Attention as one fused operator."""
     shapes = [[2, 8, 2048, 64]] * 3
     return model([("aten::_flash_attention_forward", "flash_fwd_kernel", shapes, 300)])
 
@@ -75,7 +75,7 @@ def trap_softmax_elsewhere() -> TraceBuilder:
 
 
 def trap_small_scores() -> TraceBuilder:
-    """Scores that are no larger than what they are made of: nothing to gain from not writing them."""
+    """Scores that are not larger than queries and keys, so that a fused kernel saves nothing."""
     return model(attention(8, 128, 984, 128))
 
 
@@ -122,12 +122,12 @@ def on_a_cpu(
 
 
 def fires_on_a_cpu() -> TraceBuilder:
-    """2 ms of products, 2 ms of what lies between them."""
+    """2 ms of products, and 2 ms of operators between them."""
     return on_a_cpu()
 
 
 def quiet_on_a_cpu() -> TraceBuilder:
-    """The fused operator."""
+    """Attention by the fused operator, on a CPU."""
     heads = [[1, 8, 512, 64]] * 3
     return program([Operator("aten::_scaled_dot_product_flash_attention_for_cpu", 3000, heads, ["float"] * 3)])
 

@@ -1,4 +1,4 @@
-"""Batch norms behind convolutions, in inference and in training."""
+"""Batch norms after convolutions, in inference and in training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quiet() -> TraceBuilder:
 
 
 def quiet_in_a_table() -> str:
-    """Training, printed."""
+    """A printed table of a training."""
     return printed(additions=30, norm_kernel=TRAINING, backward=True)
 
 
@@ -37,7 +37,7 @@ def trap_evaluation_within_training() -> TraceBuilder:
 
 
 def trap_norm_before_the_convolution() -> TraceBuilder:
-    """It cannot be folded into the convolution behind it across the activation."""
+    """It cannot be folded into the next convolution, because the activation is between them."""
     return network(swapped=True)
 
 

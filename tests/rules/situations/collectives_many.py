@@ -30,7 +30,7 @@ def fires() -> TraceBuilder:
 
 
 def quiet() -> TraceBuilder:
-    """Ten buckets."""
+    """Ten large messages per step."""
     return training(10, 400)
 
 

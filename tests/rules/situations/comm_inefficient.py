@@ -43,7 +43,7 @@ def quiet() -> TraceBuilder:
 
 
 def trap_little_communication() -> TraceBuilder:
-    """A few small messages in a long step: nobody gains from merging them."""
+    """A few small messages in a long step: merging them gains nothing."""
     return exchange((5_000, 20), (5_000, 20), compute=20_000)
 
 

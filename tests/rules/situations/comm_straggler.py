@@ -12,7 +12,7 @@ Run = tuple[TraceBuilder, ...]
 
 
 def meeting(late: Callable[[int, int], int], **how: object) -> Meeting:
-    """All compute for 1 ms, with a little noise, and somebody for longer."""
+    """All ranks compute for 1 ms, with a little noise, and one of them for longer."""
     return Meeting(lambda rank, step: 1000 + (7 * rank + 3 * step) % 5 + late(rank, step), **how)  # type: ignore[arg-type]
 
 
@@ -49,7 +49,7 @@ def trap_clock_skew() -> Run:
 
 
 def trap_messages_between_two() -> Run:
-    """Receiving takes as long as the sender needs, whoever is late."""
+    """Receiving takes as long as the sender needs, whichever rank is late."""
     return run(4, [meeting(always(2), operation="recv")])
 
 
@@ -59,7 +59,7 @@ def fires_for_unequal_parts() -> Run:
 
 
 def trap_unequal_parts() -> Run:
-    """A rank that gets fewer rows is done earlier, and nobody waited for it."""
+    """A rank that gets fewer rows is done earlier, but no other rank waited for it."""
     others_get_more = Meeting(
         lambda rank, step: 1000, operation="all_to_allv", lag=lambda rank, step: 400 * (rank != 2)
     )

@@ -43,7 +43,7 @@ def fires_on_a_recording_of_set_up() -> TraceBuilder:
 
 
 def quiet() -> TraceBuilder:
-    """Everything is compiled."""
+    """Everything was compiled before."""
     return compiling(lambda number: False)
 
 

@@ -106,12 +106,12 @@ def trap_norm_before_the_convolution() -> TraceBuilder:
 
 
 def trap_activation_in_between() -> TraceBuilder:
-    """What the batch norm sees is no longer the convolution's result."""
+    """The input of the batch norm is not the convolution's result."""
     return network(between="aten::relu")
 
 
 def trap_other_additions_in_a_table() -> str:
-    """Residual connections add as well: the counts do not tell."""
+    """Residual connections also add, so the counts show nothing."""
     return printed(additions=46)
 
 

@@ -23,7 +23,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_in_a_table() -> str:
-    """The same, printed."""
+    """The same program in a printed table."""
     return printed([(TF32_CONVOLUTION, "60.000ms"), (TO_LAST, "20.000ms"), ("elementwise_kernel<128, 2>", "20.000ms")])
 
 

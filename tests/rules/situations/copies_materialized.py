@@ -86,7 +86,7 @@ def fires_in_a_table() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """One small copy."""
+    """A single small copy."""
     return copying("aten::contiguous", "aten::clone", copies=1, each=10)
 
 
@@ -96,7 +96,7 @@ def quiet_in_a_table() -> str:
 
 
 def trap_casts() -> TraceBuilder:
-    """Casts are no copies of the same."""
+    """Casts are not copies of the same values."""
     return copying("aten::to", "aten::_to_copy", types=("float", "c10::BFloat16"))
 
 
@@ -195,12 +195,12 @@ def fires_on_repeat_on_a_cpu() -> TraceBuilder:
 
 
 def quiet_on_a_cpu() -> TraceBuilder:
-    """Short copies."""
+    """Copies that take little time."""
     return on_a_cpu("aten::contiguous", "aten::clone", each=20)
 
 
 def trap_operators_copy_for_themselves_on_a_cpu() -> TraceBuilder:
-    """A norm needs its input in order, whoever calls it."""
+    """A norm needs a contiguous input, whoever calls it."""
     return on_a_cpu("aten::native_layer_norm", "aten::contiguous", "aten::clone")
 
 

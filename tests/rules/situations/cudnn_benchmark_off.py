@@ -36,12 +36,12 @@ def trap_other_sizes() -> TraceBuilder:
 
 
 def trap_other_strides() -> TraceBuilder:
-    """So may different strides, at equal shapes."""
+    """Different strides at equal shapes may also lead to different algorithms."""
     return training([convolution(FAST, 1000), convolution(SLOW, 3000, stride=2)])
 
 
 def trap_unknown_strides() -> TraceBuilder:
-    """Older traces do not tell the stride."""
+    """Older traces do not contain the stride."""
     return training([convolution(FAST, 1000, values=False), convolution(SLOW, 3000, values=False)])
 
 

@@ -25,7 +25,7 @@ def quiet() -> TraceBuilder:
 
 
 def quiet_in_a_table() -> str:
-    """The same, printed."""
+    """The same program in a printed table."""
     return printed(WORKERS)
 
 

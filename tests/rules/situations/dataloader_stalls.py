@@ -40,7 +40,7 @@ def quiet() -> TraceBuilder:
 
 
 def trap_handful_of_steps() -> TraceBuilder:
-    """Four waits, one of them long: there is no usual length."""
+    """Four waits, one of them long: too few to know the usual length."""
     return waiting([100, 100, 4000, 100])
 
 

@@ -42,5 +42,5 @@ def trap_slow_loader() -> TraceBuilder:
 
 
 def trap_unknown_cores() -> TraceBuilder:
-    """A capture that could not tell the number of cores."""
+    """A capture without the number of cores."""
     return training(cpus=None)

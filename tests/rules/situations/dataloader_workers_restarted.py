@@ -61,12 +61,12 @@ def fires_once() -> TraceBuilder:
 
 
 def quiet() -> TraceBuilder:
-    """One long epoch."""
+    """A recording of one long epoch."""
     return training(())
 
 
 def trap_persistent() -> TraceBuilder:
-    """The workers stay; the program does something between the epochs that no event tells."""
+    """The workers are kept; the program does something between the epochs that no event shows."""
     return training(persistent=True)
 
 

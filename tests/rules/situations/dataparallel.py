@@ -105,12 +105,12 @@ def trap_distributed() -> TraceBuilder:
 
 
 def trap_distributed_frame() -> TraceBuilder:
-    """So does the class of its module."""
+    """A frame of DistributedDataParallel, which is another wrapper."""
     return training(None, frame="torch/nn/parallel/distributed.py(1643): forward")
 
 
 def trap_distributed_in_a_table() -> str:
-    """And its row."""
+    """The row of DistributedDataParallel in a printed table."""
     return printed("DistributedDataParallel.forward")
 
 

@@ -74,7 +74,7 @@ def trap_gpu_projection() -> TraceBuilder:
 
 
 def in_a_table() -> str:
-    """A table."""
+    """A printed table of such a program."""
     return table([{"Name": "nccl:all_reduce", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
 
 

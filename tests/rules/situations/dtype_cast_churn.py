@@ -82,7 +82,7 @@ def trap_layouts() -> TraceBuilder:
 
 
 def in_a_table() -> str:
-    """A table."""
+    """A printed table of such a program."""
     return table([{"Name": "aten::to", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
 
 
@@ -108,7 +108,7 @@ def fires_on_a_cpu() -> TraceBuilder:
 
 
 def quiet_on_a_cpu() -> TraceBuilder:
-    """The same casts beside longer products."""
+    """The casts beside longer products."""
     return on_a_cpu(rest=9000)
 
 

@@ -59,7 +59,7 @@ def fires_without_modules() -> TraceBuilder:
 
 
 def fires_in_training() -> TraceBuilder:
-    """The same in a training loop, where autograd may keep what is between the kernels."""
+    """The chain in a training loop, where autograd may keep the intermediate results."""
     loop = Training(trace=TraceBuilder(options=("record_shapes",)))
     for _ in range(3):
         with loop.iteration():
@@ -77,7 +77,7 @@ def quiet() -> TraceBuilder:
 
 
 def trap_other_elements() -> TraceBuilder:
-    """Kernels in a row, each on elements of its own."""
+    """Kernels in a row, each on other elements."""
     sizes = [(16, 512, 1024), (7, 1001), (13, 499), (3, 5, 4099)]
     return model([("aten::mul", ELEMENTWISE, size, 40) for size in sizes])
 
@@ -119,5 +119,5 @@ def trap_idle_gpu() -> TraceBuilder:
 
 
 def in_a_table() -> str:
-    """A table."""
+    """A printed table of such a program."""
     return table([{"Name": "aten::mul", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")

@@ -27,7 +27,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_without_shapes() -> TraceBuilder:
-    """Names of kernels tell as well."""
+    """Names of kernels show fp64 as well."""
     return model(T4, shapes=False)
 
 
@@ -47,7 +47,7 @@ def trap_a_gpu_made_for_it() -> TraceBuilder:
 
 
 def trap_amd() -> TraceBuilder:
-    """So do AMD's Instinct, or faster."""
+    """AMD's Instinct cards compute fp64 at half the rate of fp32 or faster."""
     return model(MI300X)
 
 
@@ -63,7 +63,7 @@ def trap_python_numbers() -> TraceBuilder:
 
 
 def trap_python_numbers_in_half_precision() -> TraceBuilder:
-    """The same beside bfloat16."""
+    """Products in fp64 beside products in bfloat16."""
     name = "void at::native::vectorized_elementwise_kernel<4, AUnaryFunctor<c10::BFloat16, c10::BFloat16>>"
     scaled = Call("aten::mul", [kernel(name, 4000)], [[1 << 20], []], ["c10::BFloat16", "double"])
     return training([scaled, addition(4000)], device=T4)
@@ -87,7 +87,7 @@ def fires_on_a_cpu() -> TraceBuilder:
 
 
 def quiet_on_a_cpu() -> TraceBuilder:
-    """The same in fp32."""
+    """The products in fp32."""
     return on_a_cpu("float")
 
 

@@ -49,7 +49,7 @@ def trap_a_device_without_fp8() -> TraceBuilder:
 
 
 def trap_an_unknown_device() -> TraceBuilder:
-    """Nothing is known of what it computes in."""
+    """The types of its products are unknown."""
     return model(device=None)
 
 
@@ -61,7 +61,7 @@ def trap_fp8_is_used() -> TraceBuilder:
 
 
 def trap_kernels_in_fp8() -> TraceBuilder:
-    """Only the name of a library's kernel says so."""
+    """Only the name of a library's kernel shows FP8."""
     fp8 = Call("_C::gemm", [kernel("void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u>", 300)])
     return training([product(HOPPER, 1500, SIDES, HALF), fp8], device=H100)
 

@@ -17,7 +17,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_in_a_table() -> str:
-    """The same, printed; a sum of large tensors shows how fast memory is."""
+    """The program in a printed table; a sum of large tensors shows the memory bandwidth."""
     return printed([("aten::mm", "[[1000000, 1], [1, 128]]", "30.000ms")])
 
 
@@ -43,7 +43,7 @@ def trap_small() -> TraceBuilder:
 
 
 def trap_bandwidth_unknown_in_a_table() -> str:
-    """Nothing in the table shows how fast memory is."""
+    """Nothing in the table shows the memory bandwidth."""
     return printed([("aten::mm", "[[4096, 1], [1, 128]]", "30.000ms")], copies=False)
 
 

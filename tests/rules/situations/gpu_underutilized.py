@@ -87,7 +87,7 @@ def trap_evaluation_between_steps() -> TraceBuilder:
 
 
 def trap_warm_up() -> TraceBuilder:
-    """The recording holds only a step that loads its code."""
+    """The recording contains only a step that loads its code."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         for _ in range(30):

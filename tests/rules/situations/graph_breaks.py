@@ -30,7 +30,7 @@ def broken(steps: int = 4, between: int = 100, every: int = 1) -> TraceBuilder:
 
 
 def part(host: Host, stream: Stream) -> None:
-    """One graph."""
+    """Run one compiled graph."""
     with host.op("CompiledFunction", 5, 5):
         compute(host, stream, 1000)
 

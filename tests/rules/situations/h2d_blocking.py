@@ -37,7 +37,7 @@ def fires_in_a_table() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """The program goes on while the copy runs."""
+    """The program continues while the copy runs."""
     return copying(wait=False)
 
 

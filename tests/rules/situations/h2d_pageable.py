@@ -39,12 +39,12 @@ def fires_in_a_table() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """The same from pinned memory."""
+    """The copies from pinned memory."""
     return copying(BATCH, 2000, pinned=True)
 
 
 def quiet_in_a_table() -> str:
-    """The same, printed."""
+    """The same program in a printed table."""
     return printed("Memcpy HtoD (Pinned -> Device)", "40.000ms", 10)
 
 
@@ -59,7 +59,7 @@ def trap_small_copies_in_a_table() -> str:
 
 
 def trap_rocm_does_not_say() -> TraceBuilder:
-    """Names of copies do not tell the kind of memory."""
+    """Names of copies do not show the kind of memory."""
     return copying(BATCH, 4000, dialect=ROCM)
 
 

@@ -38,7 +38,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_without_stacks() -> TraceBuilder:
-    """The same, but nothing tells what ran."""
+    """The program without stacks, so that nothing shows what ran."""
     return pausing(lambda number: 4000, frames=False)
 
 
@@ -76,12 +76,12 @@ def fires_before_the_first_kernel() -> TraceBuilder:
 
 
 def trap_before_the_first_kernel() -> TraceBuilder:
-    """A recording of one step begins while nothing tells what the program does."""
+    """A recording of one step begins while no event shows what the program does."""
     return pausing(lambda number: 4000, steps=1, first=True, frames=False)
 
 
 def trap_preprocessing() -> TraceBuilder:
-    """Each step prepares its inputs for 4 ms: a cause of its own."""
+    """Each step prepares its inputs for 4 ms, which another rule reports."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         with host.frame("train.py(40): preprocess_images"):
@@ -93,7 +93,7 @@ def trap_preprocessing() -> TraceBuilder:
 
 
 def trap_events_are_missing() -> TraceBuilder:
-    """Kernels that were launched long before start late, and nothing recorded tells what they wait for."""
+    """Kernels that were launched long before start late, and no recorded event shows what they wait for."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         for _ in range(20):

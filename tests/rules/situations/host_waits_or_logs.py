@@ -121,5 +121,5 @@ def trap_few_values() -> TraceBuilder:
 
 
 def in_a_table() -> str:
-    """A table."""
+    """A printed table of such a program."""
     return table([{"Name": "aten::item", "Self CPU": "1.000ms", "# of Calls": 300}], cpu="1.000ms")

@@ -78,12 +78,12 @@ def fires_in_a_table_with_other_copies() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """Short copies."""
+    """Copies that take little time."""
     return model(expansion(), copy(dur=5), expansion(), copy(dur=5), attention())
 
 
 def quiet_in_a_table() -> str:
-    """Nothing is expanded."""
+    """Copies of tensors without an expanded axis."""
     return printed(str([[B, KV, S, D], [], []]))
 
 
@@ -111,7 +111,7 @@ def trap_attention_repeats_by_itself() -> TraceBuilder:
 
 
 def trap_without_attention() -> TraceBuilder:
-    """The same copies in a program without attention."""
+    """The copies in a program without attention."""
     return model(expansion(), copy(), expansion(), copy())
 
 

@@ -1,4 +1,4 @@
-"""Many small kernels."""
+"""A step with many small kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_with_stacks() -> TraceBuilder:
-    """The same, recorded with stacks, which slow the host down."""
+    """The program, recorded with stacks, which slow the host down."""
     trace = fires()
     trace.options = ("with_stack",)
     return trace

@@ -49,7 +49,7 @@ def quiet_in_a_table() -> str:
 
 
 def trap_training() -> TraceBuilder:
-    """The loss needs all tokens, though somebody looks at the last one."""
+    """The loss needs all tokens, although the program also uses the last one."""
     last = on("aten::select", (B, S, V)), on("aten::argmax", (B, V), 10)
     return program(head(), on("aten::_log_softmax", (B * S, V), 20), *last)
 

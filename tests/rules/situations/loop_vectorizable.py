@@ -80,7 +80,7 @@ def trap_backward() -> TraceBuilder:
 
 
 def trap_many_calls_in_a_table() -> str:
-    """Many calls of select, which a normalization makes inside: a table does not tell."""
+    """Many calls of select within a normalization, which a table cannot distinguish from a loop."""
     rows = [
         {"Name": "aten::native_batch_norm", "Self CPU": "90.000ms", "CPU total": "100.000ms", "# of Calls": 20},
         {"Name": "aten::select", "Self CPU": "10.000ms", "CPU total": "10.000ms", "# of Calls": 12_600},
@@ -105,5 +105,5 @@ def fires_on_large_pieces_on_a_cpu() -> TraceBuilder:
 
 
 def quiet_on_a_cpu() -> TraceBuilder:
-    """A few turns."""
+    """A loop of a few iterations."""
     return on_a_cpu(4, turns=4)

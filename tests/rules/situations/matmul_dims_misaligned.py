@@ -38,7 +38,7 @@ def trap_the_library_pads() -> TraceBuilder:
 
 
 def trap_a_slow_kernel_that_loads_whole_vectors() -> TraceBuilder:
-    """Its name says that alignment is not what makes it slow."""
+    """Its name shows that it is not slow because of alignment."""
     return model(400, kernel="void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_tn_align8>")
 
 

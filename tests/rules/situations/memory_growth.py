@@ -42,7 +42,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_on_a_cpu() -> TraceBuilder:
-    """The same without a GPU."""
+    """The same program without a GPU."""
     return training([40 * MEGA] * 8, device=None)
 
 
@@ -72,5 +72,5 @@ def trap_given_back_every_other_step() -> TraceBuilder:
 
 
 def nearly_full() -> TraceBuilder:
-    """As the firing one, on a device with little room left."""
+    """The program of `fires`, on a device with little free memory."""
     return training([40 * MEGA] * 8, held=A100.memory - 2000 * MEGA)

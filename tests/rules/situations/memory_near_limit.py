@@ -6,7 +6,7 @@ from tests.builders import TraceBuilder
 from tests.builders.hardware import A100
 
 CAPACITY = A100.memory
-"""Of the builder's default device."""
+"""Memory of the builder's default device, in bytes."""
 
 
 def training(allocated: float, reserved: float, *, kernel: int = 2000) -> TraceBuilder:
@@ -41,12 +41,12 @@ def trap_cpu_memory() -> TraceBuilder:
 
 
 def trap_only_reserved() -> TraceBuilder:
-    """The allocator holds nearly the whole device, but half of that is its cache."""
+    """The allocator has reserved nearly the whole memory, but half of that is its cache."""
     return training(0.50, 0.97)
 
 
 def trap_a_server() -> TraceBuilder:
-    """Its caches take the memory on purpose."""
+    """A server, whose caches take the memory on purpose."""
     trace = training(0.95, 0.97)
     trace.annotation("step[DECODE bs=8]", 5, 60)
     return trace

@@ -22,7 +22,7 @@ def fires() -> TraceBuilder:
 
 
 def quiet() -> TraceBuilder:
-    """The same with 60 %."""
+    """A kernel with an occupancy of 60 %."""
     return model(60)
 
 

@@ -1,4 +1,4 @@
-"""A step of work on the host, and an optimizer behind it."""
+"""A step of work on the host, followed by an optimizer."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def trap_few_parameters_on_a_cpu() -> TraceBuilder:
 
 
 def trap_few_long_calls_on_a_cpu() -> TraceBuilder:
-    """Calls of 150 us for few parameters: caches hold them."""
+    """Calls of 150 us for few parameters, which fit into caches."""
     return on_a_cpu(21, each=150)
 
 

@@ -36,7 +36,7 @@ def quiet() -> TraceBuilder:
 
 
 def trap_only_mixed() -> TraceBuilder:
-    """Nothing shows how long a step takes without prompts."""
+    """All steps compute prompts, so the duration of a step without prompts is unknown."""
     return served(*6 * [(MIXED, 4000)])
 
 

@@ -33,12 +33,12 @@ def fires() -> TraceBuilder:
 
 
 def fires_in_a_function_of_the_program() -> TraceBuilder:
-    """The same in a function of the program."""
+    """Preprocessing in a function of the program."""
     return preparing("train.py(40): preprocess_images", 4000)
 
 
 def fires_in_a_pipeline() -> TraceBuilder:
-    """A pipeline of a library prepares inputs in a loader of its own."""
+    """A library's pipeline prepares inputs in its own loader."""
 
     def step(host: Host, stream: Stream, number: int) -> None:
         with host.annotation(LOADER), host.frame("transformers/pipelines/image_classification.py(150): preprocess"):

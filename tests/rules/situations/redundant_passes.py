@@ -12,7 +12,7 @@ MODEL = ("Net_0", 0)
 
 
 def loops(body: Callable[[Training, int], None], *, steps: int = 4, gpu: bool = True) -> TraceBuilder:
-    """Steps of a training loop with a body of its own."""
+    """Steps of a training loop with a given body."""
     loop = Training(gpu=gpu)
     for number in range(steps):
         with loop.iteration():
@@ -35,7 +35,7 @@ def fires() -> TraceBuilder:
 
 
 def fires_on_the_host() -> TraceBuilder:
-    """The same without a GPU."""
+    """The same program without a GPU."""
     return loops(extra_passes, gpu=False)
 
 
@@ -160,7 +160,7 @@ def trap_validation_once() -> TraceBuilder:
 
 
 def trap_gpu_projection() -> TraceBuilder:
-    """Ranges of optimizers on the stream are no second calls."""
+    """Copies of optimizers' ranges on the stream are not second calls."""
 
     def body(loop: Training, number: int) -> None:
         loop.zero_grad()
@@ -172,7 +172,7 @@ def trap_gpu_projection() -> TraceBuilder:
 
 
 def in_a_table() -> str:
-    """A table."""
+    """A printed table of such a program."""
     return table([{"Name": "aten::mm", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
 
 

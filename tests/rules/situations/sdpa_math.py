@@ -28,7 +28,7 @@ def quiet() -> TraceBuilder:
 
 
 def trap_a_fused_kernel() -> TraceBuilder:
-    """The same operator with a fused kernel below it."""
+    """The operator with a fused kernel."""
     within = ("aten::scaled_dot_product_attention", "aten::_scaled_dot_product_flash_attention")
     fused = Call(
         "aten::_flash_attention_forward", [kernel("void pytorch_flash::flash_fwd_kernel<>", 500)], within=within

@@ -28,5 +28,5 @@ def quiet() -> TraceBuilder:
 
 
 def trap_too_few_to_tell() -> TraceBuilder:
-    """Of three steps nobody can say which is unusual."""
+    """Three steps are too few to decide which one is unusual."""
     return steps(1000, 2000, 1000)

@@ -53,5 +53,5 @@ def trap_slow_launches() -> TraceBuilder:
 
 
 def trap_few_waits() -> TraceBuilder:
-    """Five values per step: sync-item-frequent says what they cost."""
+    """Five values per step, which sync-item-frequent reports."""
     return waiting(20, every=10)

@@ -39,12 +39,12 @@ def fires_in_a_table() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """No step waits."""
+    """A program whose steps never wait."""
     return synchronizing(middle=False)
 
 
 def quiet_in_a_table() -> str:
-    """There is no such call."""
+    """A printed table without such a call."""
     return printed(None)
 
 
@@ -54,7 +54,7 @@ def trap_final_wait_of_the_profiler() -> str:
 
 
 def trap_benchmark() -> TraceBuilder:
-    """The program waits before and after what it measures."""
+    """The program waits before and after the part that it measures."""
     return synchronizing(middle=False, edges=True)
 
 

@@ -8,7 +8,7 @@ from tests.rules.host_work import compute, looping, read_value
 
 
 def select(host: Host, stream: Stream) -> None:
-    """`x[mask]`: finds what is selected, and waits for its number."""
+    """`x[mask]`: finds the selected elements, and waits for their number."""
     with host.op("aten::index"), host.op("aten::nonzero"):
         host.copy("DtoH", 8, stream, dur=1, wait=True)
 

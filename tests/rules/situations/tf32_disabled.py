@@ -21,12 +21,12 @@ def fires() -> TraceBuilder:
 
 
 def fires_in_a_table() -> str:
-    """The same, printed."""
+    """The same program in a printed table."""
     return printed([(TF32_CONVOLUTION, "20.000ms"), (SGEMM, "60.000ms"), ("elementwise_kernel<128, 2>", "20.000ms")])
 
 
 def quiet() -> TraceBuilder:
-    """Everything uses TF32."""
+    """All products use TF32."""
     gemm = "cutlass_80_tensorop_s1688gemm_128x128_32x3_nn_align4"
     return training([convolution(2000), product(gemm, 6000)], device=A100)
 
@@ -45,7 +45,7 @@ def trap_before_ampere() -> TraceBuilder:
 
 
 def trap_merged_with_tensor_cores_unused() -> TraceBuilder:
-    """Nothing uses Tensor Cores: `tensor-cores-unused` has both steps on one card."""
+    """Nothing uses Tensor Cores: `tensor-cores-unused` gives both steps on one card."""
     return training([product(SGEMM, 6000), addition(2000)], device=A100)
 
 

@@ -34,7 +34,7 @@ def fires_in_a_table() -> str:
 
 
 def quiet() -> TraceBuilder:
-    """Gradients are dropped: the range holds no operator."""
+    """Gradients are dropped, so the range contains no operator."""
     return training(0)
 
 
@@ -101,7 +101,7 @@ def on_a_cpu(fills: int, *, adds: bool = True) -> TraceBuilder:
 
 
 def fires_on_a_cpu() -> TraceBuilder:
-    """100 fills."""
+    """A printed table with 100 fills."""
     return on_a_cpu(100)
 
 

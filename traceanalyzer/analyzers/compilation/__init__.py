@@ -1,7 +1,7 @@
-"""What does code of torch.compile cost apart from its kernels: graph breaks, guards, size checks, compilation again?
+"""What does code of torch.compile cost apart from its kernels: graph breaks, guards, size checks, recompilation?
 
-A compiled region runs one graph. Where a graph breaks, the rest of the function is compiled as a function of its own,
-and its region runs within the region before it: regions within regions are graph breaks. A compile log
+A compiled region runs one graph. After a graph break, torch compiles the rest of the function as a separate function,
+whose region runs within the region before the break: regions within regions are graph breaks. A compile log
 (`TORCH_TRACE`) adds functions, lines and reasons.
 """
 
@@ -33,14 +33,14 @@ class CompiledCode(msgspec.Struct, frozen=True):
     regions_per_step: float | None
     """Calls of compiled regions; null without steps."""
     breaks_per_step: float | None
-    """Graph breaks that were run into: regions that run within another region; null without steps."""
+    """Number of executed graph breaks: regions that run within another region; null without steps."""
     between_ns_per_step: float | None
-    """Host time in ns between the regions before and behind graph breaks; null without steps."""
+    """Host time in ns between the regions before and after graph breaks; null without steps."""
     guards_ns_per_step: float | None
-    """Host time in ns of checking guards, which decides before each call which compilation fits; null where the
-    profiler did not record these checks."""
+    """Host time in ns of checking guards, which selects the compiled code before each call; null if the profiler did
+    not record these checks."""
     guard_checks_per_step: float | None
-    """Number of these checks; null where the profiler did not record them."""
+    """Number of guard checks; null if the profiler did not record them."""
     size_checks_ns_per_step: float | None
     """Host time in ns of `assert_size_stride`, with which Inductor's code checks its inputs; null without Python
     stacks."""
@@ -49,7 +49,7 @@ class CompiledCode(msgspec.Struct, frozen=True):
     compiling_ns: int
     """Time of the recording in ns in which code was compiled."""
     regions: tuple[CompiledRegion, ...]
-    """Compiled regions by the host time that they take."""
+    """Compiled regions, those with the most host time first."""
     breaks: tuple[GraphBreak, ...]
     """Graph breaks, the most frequent first."""
     compilations: tuple[Compiling, ...]
@@ -57,18 +57,18 @@ class CompiledCode(msgspec.Struct, frozen=True):
     failures: tuple[FailedCompilation, ...]
     """Compilations that failed, from the log."""
     size_guards: tuple[SizeGuard, ...]
-    """Lines of the program that made a condition on a size part of the compiled code, from the log."""
+    """Conditions on sizes that became part of compiled code, with the lines that caused them, from the log."""
     logs: tuple[str, ...]
     """Names of the compile logs that were read."""
     entering_ns_per_step: float | None = None
-    """Host time in ns of starting and leaving compiled regions, before their first and behind their last operator; null
+    """Host time in ns of starting and leaving compiled regions, before their first and after their last operator; null
     without steps."""
     entering_behind_ns_per_step: float | None = None
-    """The part of it of regions behind graph breaks; null without steps."""
+    """Part of `entering_ns_per_step` in regions after graph breaks; null without steps."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
+    """The reason why there is nothing to analyze, or None."""
     names = context.trace.names
     seen = names.where(_is_of_compiler)[context.trace.host.name].any()
     return None if seen or context.compile_logs else _NOTHING()
@@ -79,7 +79,7 @@ def _is_of_compiler(name: str) -> bool:
 
 
 def analyze(context: Context) -> CompiledCode:
-    """What compiled code costs on the host."""
+    """The cost of compiled code on the host."""
     steps = program_steps(context).typical
     told = from_log.told(context.compile_logs, context.trace.info.rank)
     found, broken = regions.analyze(context, steps, told)

@@ -18,12 +18,12 @@ class Compiling(msgspec.Struct, frozen=True):
     """One compilation of a function, or of its backward pass."""
 
     compilation: str | None
-    """Function and compilation, as torch counts both from 0: 0/1 is the second compilation of the first function;
-    null where the version of torch does not say."""
+    """Number of the function and of its compilation, both counted by torch from 0: 0/1 is the second compilation of the
+    first function; null for versions of torch that do not record it."""
     is_backward: bool
-    """Whether it is the backward pass that was compiled."""
+    """Whether the backward pass was compiled."""
     is_again: bool
-    """Whether the function had been compiled before, so that another compilation did not fit."""
+    """Whether the function had been compiled before, so that an existing compilation could not be used."""
     start_ns: int | None
     """Start in the recording in ns since the first event of the trace; null if it is only in the log."""
     time_ns: int | None
@@ -31,23 +31,23 @@ class Compiling(msgspec.Struct, frozen=True):
     step: str | None
     """Name of the step in which it started; null outside of steps or of the recording."""
     function: str | None
-    """Name of the function, from the log; null without one."""
+    """Name of the function, from the log; null without a log."""
     file: str | None
-    """Its file, from the log; null without one."""
+    """File of the function, from the log; null without a log."""
     line: int | None
-    """Its first line, from the log; null without one."""
+    """First line of the function, from the log; null without a log."""
     reasons: tuple[str, ...]
-    """Why earlier compilations did not fit, from the log."""
+    """Why earlier compilations could not be used, from the log."""
 
 
 def length(context: Context) -> int:
-    """Time of the recording in which something was compiled."""
+    """Intervals of the recording in which something was compiled."""
     host, rows = context.trace.host, _rows(context)
     return Intervals.union(host.start_ns[rows], host.end_ns[rows]).length
 
 
 def analyze(context: Context, told: Told) -> tuple[Compiling, ...]:
-    """All compilations; first those of the recording, in the order of time."""
+    """All compilations: first those in the recording, in the order of time, then those only in logs."""
     recorded = _recorded(context, told)
     seen = {row.compilation for row in recorded}
     only_logged = []
@@ -95,7 +95,7 @@ def _recorded(context: Context, told: Told) -> tuple[Compiling, ...]:
 
 
 def _is_within_equal(context: Context, tree: Tree, rows: I64) -> Bool:
-    """Which events are a second name for the compilation around them: dynamo writes two ranges for each.
+    """Which events are the second range of a compilation: dynamo writes two ranges for each.
 
     A range of another kind within one of `entire_frame_compile` is the same compilation.
     """
@@ -116,7 +116,7 @@ def _ids(context: Context, tree: Tree, rows: I64) -> list[str | None]:
     around = tree.innermost(host.thread[marks], host.start_ns[marks])
     known = np.full(len(rows), -1, np.int64)
     inside = around != NO_PARENT
-    known[around[inside][::-1]] = host.name[marks[inside]][::-1]  # the first of several wins
+    known[around[inside][::-1]] = host.name[marks[inside]][::-1]  # the first of several counts
     outer = entries(known, tree.parent, -1)
     code = np.where(known >= 0, known, outer)
     return [compiled_code.named_compilation(names[int(row)]) if row >= 0 else None for row in code.tolist()]

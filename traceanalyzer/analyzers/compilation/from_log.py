@@ -1,4 +1,4 @@
-"""What compile logs say about the code of a trace."""
+"""The entries of compile logs about the code of a trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FailedCompilation(msgspec.Struct, frozen=True):
     """A compilation that ended with an error, after which the function runs without compilation or not at all."""
 
     compilation: str
-    """Function and compilation, as torch counts both."""
+    """Numbers of the function and of its compilation, as torch counts them."""
     function: str | None
     """Name of the function; null if the log does not say."""
     file: str | None
@@ -23,7 +23,7 @@ class FailedCompilation(msgspec.Struct, frozen=True):
     line: int | None
     """Its first line; null if the log does not say."""
     error: str
-    """The error, in torch's words."""
+    """The error message of torch."""
 
 
 class SizeGuard(msgspec.Struct, frozen=True):
@@ -32,9 +32,9 @@ class SizeGuard(msgspec.Struct, frozen=True):
     expression: str
     """The condition, with torch's names of symbols such as s0."""
     file: str | None
-    """File of the line that asked for it; null if the log does not say."""
+    """File of the line that caused the condition; null if it is not in the log."""
     line: int | None
-    """The line; null if the log does not say."""
+    """The line that caused the condition; null if it is not in the log."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Told(msgspec.Struct, frozen=True):
         )
 
     def of(self, compilation: str | None) -> LoggedCompilation | None:
-        """What logs say about a compilation; of several with the same id, about the last one."""
+        """Log entries about a compilation; if several have the same id, about the last one."""
         return next((found for found in reversed(self.compilations) if found.id == compilation), None)
 
     def code(self, compilation: str | None) -> SourceLine | None:
@@ -64,9 +64,9 @@ class Told(msgspec.Struct, frozen=True):
         return None if found is None else found.code
 
     def broken(self, before: str | None, behind: str | None) -> LoggedBreak | None:
-        """The break in one compilation that another goes on behind.
+        """The break in one compilation after which another compilation continues.
 
-        A compilation may break at several lines; the function that goes on is named by its line.
+        A compilation may break at several lines; the function that continues is named after the line.
         """
         here = [found for found in self.breaks if found.id == before]
         code = self.code(behind)
@@ -76,11 +76,11 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def told(logs: Sequence[CompileLog], rank: int | None) -> Told:
-    """Everything that logs say about one process.
+    """All log entries about one process.
 
     Args:
-        logs: Of any processes.
-        rank: Of the process; None takes the lowest that the logs have.
+        logs: Logs of any processes.
+        rank: Rank of the process; None selects the lowest rank in the logs.
     """
     ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
     wanted = {None, min(ranks, default=None) if rank is None else rank}

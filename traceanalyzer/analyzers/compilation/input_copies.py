@@ -1,4 +1,4 @@
-"""Copies into the static inputs of graphs: what a compiled region copies on the device before it launches a graph."""
+"""Copies into the static inputs of graphs: device copies by a compiled region before it launches a graph."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class InputCopies(msgspec.Struct, frozen=True):
     host_ns: int
     """Host time in ns of these operators."""
     device_ns: int
-    """Device time in ns of what they launched."""
+    """Device time in ns of the work that they launched."""
     shapes: tuple[str, ...]
-    """Input shapes of the operators as recorded, the most frequent first; without those that were not recorded."""
+    """Input shapes of the operators as recorded, the most frequent first; calls without recorded shapes are left
+    out."""
 
 
 def analyze(context: Context, steps: Steps) -> InputCopies | None:
-    """Copies before graph launches in compiled regions; None where no region launches a graph."""
+    """Copies before graph launches in compiled regions; None if no region launches a graph."""
     host = context.host
     if not len(steps):
         return None
@@ -61,7 +62,7 @@ def _last_launch(context: Context, region: I64) -> I64:
 
 
 def _device_ns(context: Context, copies: I64) -> int:
-    """Device time of what was launched within some operators."""
+    """Device time of the work that some operators launched."""
     marked = np.zeros(len(context.host.tree), np.bool_)
     marked[copies] = True
     around = entries(context.host.tree.nearest(marked), context.links.device_node(), NO_PARENT)

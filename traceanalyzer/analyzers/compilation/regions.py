@@ -24,72 +24,72 @@ class CompiledRegion(msgspec.Struct, frozen=True):
     """All calls of one compiled region in typical steps."""
 
     compilation: str | None
-    """Function and compilation, as torch counts both from 0: 0/1 is the second compilation of the first function;
-    null where the version of torch does not say."""
+    """Number of the function and of its compilation, both counted by torch from 0: 0/1 is the second compilation of the
+    first function; null for versions of torch that do not record it."""
     function: str | None
-    """Name of the function, from the log; null without one."""
+    """Name of the function, from the log; null without a log."""
     file: str | None
-    """Its file, from the log; null without one."""
+    """File of the function, from the log; null without a log."""
     line: int | None
-    """Its first line, from the log; null without one."""
+    """First line of the function, from the log; null without a log."""
     calls: int
     """Calls of the region."""
     host_ns: int
-    """Host time in ns, without that of regions within it."""
+    """Host time in ns, without regions inside it."""
 
 
 class GraphBreak(msgspec.Struct, frozen=True):
     """All graph breaks between the same two regions in typical steps."""
 
     before: str | None
-    """Compilation of the region in which the graph broke; null where the version of torch does not say."""
+    """Compilation of the region in which the graph broke; null for versions of torch that do not record it."""
     behind: str | None
-    """Compilation of the region that goes on; null where the version of torch does not say."""
+    """Compilation of the region that continues after the break; null for versions of torch that do not record it."""
     calls: int
-    """How often it was run into."""
+    """How often the break was executed."""
     between_ns: int
-    """Host time in ns from the last event before the break to the start of the region behind it."""
+    """Host time in ns from the last event before the break to the start of the region after it."""
     file: str | None
     """File of the line that could not be traced, from the log or from Python stacks; null without both."""
     line: int | None
-    """The line; null without log and stacks."""
+    """The line that could not be traced; null without log and stacks."""
     reason: str | None
-    """Torch's reason, from the log; null without one."""
+    """The reason that torch gives, from the log; null without a log."""
     hint: str | None
-    """Torch's hint, from the log; null without one."""
+    """The hint that torch gives, from the log; null without a log."""
 
 
 class _Regions(msgspec.Struct, frozen=True):
     """Calls of compiled regions in typical steps, in the order of the tree."""
 
     code: I64
-    """Name of each."""
+    """Name of each region."""
     own_ns: I64
     outer: I64
-    """Position of the region that each goes on behind, or -1."""
+    """For each region, the position of the region after whose graph break it continues, or -1."""
     gap_ns: I64
-    """Time between the last event before each and its start; of use only within another region."""
+    """Time between the last event before each region and its start; only meaningful within another region."""
     resumed: I64
-    """Name of the Python frame in each that goes on behind a graph break, or -1."""
+    """For each region, the name of its Python frame that continues after a graph break, or -1."""
     entering_ns: I64
-    """Time in each before its first and behind its last operator."""
+    """Time in each region before its first and after its last operator."""
 
 
 def rows_of(context: Context, wanted: Wanted) -> I64:
-    """Host rows whose names are of a kind."""
+    """Host rows whose names satisfy a condition."""
     return np.flatnonzero(context.trace.names.where(wanted)[context.trace.host.name])
 
 
 def analyze(context: Context, steps: Steps, told: Told) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
-    """Regions and graph breaks of some steps, with what logs say about them."""
+    """Regions and graph breaks of some steps, with their log entries."""
     found = _find(context, steps)
     return _regions(context, found, told), _breaks(context, found, told)
 
 
 def entering(context: Context, steps: Steps) -> tuple[int, int]:
-    """Host time in ns of starting and leaving compiled regions: of all in some steps, and of those behind graph breaks.
+    """Host time in ns of starting and leaving compiled regions: of all in some steps, and of those after graph breaks.
 
-    That is the time from the start of a region to its first operator and from its last one to its end.
+    This is the time from the start of a region to its first operator, and from its last operator to its end.
     """
     found = _find(context, steps)
     time = found.entering_ns
@@ -112,7 +112,7 @@ def _find(context: Context, steps: Steps) -> _Regions:
 
 
 def _entering(context: Context, node: I64, duration: I64) -> I64:
-    """Time of each region before its first and behind its last operator or region; all of it where it has none."""
+    """Time of each region before its first and after its last operator or region; its whole time if it has none."""
     host, tree, names = context.host, context.host.tree, context.trace.names
     works = np.flatnonzero((host.kind == NodeKind.OPERATOR) & names.where(_works)[host.name])
     first, behind = np.searchsorted(works, node + 1), np.searchsorted(works, tree.after[node])
@@ -211,13 +211,13 @@ def _breaks(context: Context, found: _Regions, told: Told) -> tuple[GraphBreak, 
 
 
 def _resumed(context: Context, tree: Tree) -> I64:
-    """For each region, the name of the first frame in it, but in no region within it, that goes on behind a break."""
+    """For each region, the name of the first frame directly in it that continues after a break."""
     frames = context.trace.frames
     rows = np.flatnonzero(context.trace.names.where(_is_resumed)[frames.name])
     region = tree.innermost(frames.thread[rows], frames.start_ns[rows])
     inside = region != NO_PARENT
     found = np.full(len(tree), -1, np.int64)
-    found[region[inside][::-1]] = frames.name[rows[inside]][::-1]  # the first of several wins
+    found[region[inside][::-1]] = frames.name[rows[inside]][::-1]  # the first of several counts
     return found
 
 

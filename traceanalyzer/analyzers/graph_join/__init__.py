@@ -15,10 +15,10 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.graph_join.captured import captured_graphs
-from traceanalyzer.analyzers.graph_join.choice import Choice, Offer, Seen, choose, fits, joined
+from traceanalyzer.analyzers.graph_join.choice import Choice, Offer, Rejections, choose, fits, joined
 from traceanalyzer.analyzers.graph_join.fitting import NO_FIT, REQUIRED
 from traceanalyzer.analyzers.graph_join.joined_trace import ReplayedCapture, ReplayedGraph, joined_context
-from traceanalyzer.analyzers.graph_join.sequences import Replays, Vocabulary, nodes_of, replays_of
+from traceanalyzer.analyzers.graph_join.sequences import GraphReplays, Vocabulary, nodes_of, replays_of
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64
@@ -117,12 +117,12 @@ def join(context: Context, files: Iterable[CaptureFile]) -> Join:
             traces[number] = file.content
     choice = choose(context, replays, offers)
     used = {offers[number].capture for number in choice.offer if number is not None}
-    reasons |= {number: _refusal(choice.seen[number]) for number in traces.keys() - used}
+    reasons |= {number: _refusal(choice.rejections[number]) for number in traces.keys() - used}
     captures = tuple(OfferedCapture(name, number in used, reasons.get(number)) for number, name in enumerate(names))
     return _joined(context, replays, offers, choice, captures, {number: traces[number] for number in used})
 
 
-def _in_scope(context: Context, replays: Replays) -> Replays:
+def _in_scope(context: Context, replays: GraphReplays) -> GraphReplays:
     """The launches in the chosen steps."""
     kept = np.flatnonzero(context.in_scope(context.trace.launches.start_ns[replays.launch]))
     if len(kept) == len(replays.launch):
@@ -130,10 +130,10 @@ def _in_scope(context: Context, replays: Replays) -> Replays:
     events = [replays.events(number) for number in kept.tolist()]
     rows = np.concatenate([*events, np.zeros(0, np.int64)])
     bounds = np.concatenate(([0], np.cumsum([len(part) for part in events]))).astype(np.int64)
-    return Replays(replays.launch[kept], rows, bounds, replays.sequence[kept], replays.distinct)
+    return GraphReplays(replays.launch[kept], rows, bounds, replays.sequence[kept], replays.distinct)
 
 
-def _unfit(context: Context, replays: Replays, capture: Context) -> Message | None:
+def _unfit(context: Context, replays: GraphReplays, capture: Context) -> Message | None:
     """Why a recording cannot be the capture of these replays, whatever its graphs are."""
     if not len(replays.launch):
         return _NO_GRAPHS()
@@ -147,7 +147,7 @@ def _unfit(context: Context, replays: Replays, capture: Context) -> Message | No
 
 
 def _offers(
-    context: Context, replays: Replays, number: int, file: CaptureFile, vocabulary: Vocabulary
+    context: Context, replays: GraphReplays, number: int, file: CaptureFile, vocabulary: Vocabulary
 ) -> list[Offer] | Message:
     """The graphs of a capture, if one of them agrees with something that ran; else why none does."""
     if isinstance(file.content, Message):
@@ -168,7 +168,7 @@ def _offers(
     return _lengths(offers, replays)
 
 
-def _lengths(offers: Sequence[Offer], replays: Replays) -> Message:
+def _lengths(offers: Sequence[Offer], replays: GraphReplays) -> Message:
     """The graph and what ran that are nearest to each other in their number of kernels."""
     here = {offer.nodes.kernels for offer in offers}
     there = {replay.kernels for replay in replays.distinct}
@@ -176,18 +176,18 @@ def _lengths(offers: Sequence[Offer], replays: Replays) -> Message:
     return _LENGTH(captured=captured, replayed=replayed)
 
 
-def _refusal(seen: Seen) -> Message:
+def _refusal(rejections: Rejections) -> Message:
     """Why nothing of a capture was joined."""
-    if seen.was_ambiguous:
+    if rejections.was_ambiguous:
         return _AMBIGUOUS()
-    if seen.wrong_size is not None:
-        return _SIZE(size=seen.wrong_size[0], batch=seen.wrong_size[1])
+    if rejections.wrong_size is not None:
+        return _SIZE(size=rejections.wrong_size[0], batch=rejections.wrong_size[1])
     return _BEATEN()
 
 
 def _joined(
     context: Context,
-    replays: Replays,
+    replays: GraphReplays,
     offers: Sequence[Offer],
     choice: Choice,
     captures: tuple[OfferedCapture, ...],

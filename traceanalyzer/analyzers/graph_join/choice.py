@@ -17,7 +17,7 @@ import numpy as np
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.graph_join.batches import Batch, StepMarks
 from traceanalyzer.analyzers.graph_join.fitting import NO_FIT, Fit, fit
-from traceanalyzer.analyzers.graph_join.sequences import Nodes, Replay, Replays, Vocabulary
+from traceanalyzer.analyzers.graph_join.sequences import GraphReplay, GraphReplays, Nodes, Vocabulary
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64
@@ -48,11 +48,11 @@ class Offer(msgspec.Struct, frozen=True, eq=False):
         return self.capture, self.nodes.graph.label
 
 
-class Seen(msgspec.Struct):
-    """What was seen of one capture while graphs were chosen."""
+class Rejections(msgspec.Struct):
+    """Why graphs of one capture that fit were not chosen."""
 
     wrong_size: tuple[int, int] | None = None
-    """Batch of a graph that agrees, and the batch that ran."""
+    """Batch of a graph that fits, and the batch that ran."""
     was_ambiguous: bool = False
     """Whether several of its graphs fit, and it is unknown which ran."""
 
@@ -62,10 +62,10 @@ class Choice(msgspec.Struct, frozen=True):
 
     offer: tuple[int | None, ...]
     """For each launch, the number of its graph among the offers."""
-    seen: Mapping[int, Seen]
+    rejections: Mapping[int, Rejections]
 
 
-def choose(context: Context, replays: Replays, offers: Sequence[Offer]) -> Choice:
+def choose(context: Context, replays: GraphReplays, offers: Sequence[Offer]) -> Choice:
     """Choose a graph for each launch.
 
     Args:
@@ -73,19 +73,21 @@ def choose(context: Context, replays: Replays, offers: Sequence[Offer]) -> Choic
         replays: Its launches of graphs.
         offers: The graphs on offer, capture by capture in the order of their begin.
     """
-    seen = {offer.capture: Seen() for offer in offers}
+    rejections = {offer.capture: Rejections() for offer in offers}
     marks = StepMarks(context)
     groups: dict[tuple[int, int], tuple[int, ...]] = {}
     candidates: list[tuple[int, ...]] = []
     for launch, (sequence, code) in enumerate(zip(replays.sequence.tolist(), marks.codes(replays.launch), strict=True)):
         if (sequence, code) not in groups:
             fitting = {at: offer.fits[sequence] for at, offer in enumerate(offers) if offer.fits[sequence].is_accepted}
-            groups[sequence, code] = _candidates(fitting, marks.batch(int(replays.launch[launch])), offers, seen)
+            groups[sequence, code] = _candidates(fitting, marks.batch(int(replays.launch[launch])), offers, rejections)
         candidates.append(groups[sequence, code])
-    return Choice(tuple(_in_order_of_capture(candidates, offers, seen)), seen)
+    return Choice(tuple(_in_order_of_capture(candidates, offers, rejections)), rejections)
 
 
-def fits(capture: Trace, graphs: Sequence[Nodes], replays: Replays, vocabulary: Vocabulary) -> list[tuple[Fit, ...]]:
+def fits(
+    capture: Trace, graphs: Sequence[Nodes], replays: GraphReplays, vocabulary: Vocabulary
+) -> list[tuple[Fit, ...]]:
     """How each graph of a capture fits each distinct sequence that graphs ran."""
     known: dict[tuple[bytes, ...], tuple[Fit, ...]] = {}
     for nodes in graphs:
@@ -94,7 +96,7 @@ def fits(capture: Trace, graphs: Sequence[Nodes], replays: Replays, vocabulary: 
     return [known[nodes.content] for nodes in graphs]
 
 
-def _fit(capture: Trace, nodes: Nodes, replay: Replay, vocabulary: Vocabulary) -> Fit:
+def _fit(capture: Trace, nodes: Nodes, replay: GraphReplay, vocabulary: Vocabulary) -> Fit:
     """The fit of a graph, without looking closer at one of quite another length."""
     here, there = nodes.kernels, replay.kernels
     if abs(here - there) > max(1, 0.1 * max(here, there)):
@@ -103,7 +105,7 @@ def _fit(capture: Trace, nodes: Nodes, replay: Replay, vocabulary: Vocabulary) -
 
 
 def _candidates(
-    fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], seen: Mapping[int, Seen]
+    fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], rejections: Mapping[int, Rejections]
 ) -> tuple[int, ...]:
     """The graphs that may be what ran, all of one size and equally good; none where it is unknown which.
 
@@ -111,7 +113,7 @@ def _candidates(
         fitting: How the offers fit that agree, by number.
         batch: What the recording says of the batch.
         offers: The graphs on offer.
-        seen: What was seen of each capture, to be completed.
+        rejections: Why graphs of each capture were not chosen, to be completed.
     """
     holding = []
     for number in fitting:
@@ -119,7 +121,7 @@ def _candidates(
         if batch is None or size is None or needed is None or batch.is_held_by(size, needed):
             holding.append(number)
         else:
-            seen[offers[number].capture].wrong_size = (size, needed)
+            rejections[offers[number].capture].wrong_size = (size, needed)
     if not holding:
         return ()
     best = max(fitting[number].agreement for number in holding)
@@ -133,7 +135,7 @@ def _candidates(
             best_ones = [number for number in best_ones if offers[number].size == smallest]
     if not best_ones:
         for number in holding:
-            seen[offers[number].capture].was_ambiguous = True
+            rejections[offers[number].capture].was_ambiguous = True
         return ()
     first = offers[best_ones[0]]
     return tuple(number for number in best_ones if offers[number].family == first.family)
@@ -163,7 +165,7 @@ def _content(offer: Offer) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _in_order_of_capture(
-    candidates: Sequence[tuple[int, ...]], offers: Sequence[Offer], seen: Mapping[int, Seen]
+    candidates: Sequence[tuple[int, ...]], offers: Sequence[Offer], rejections: Mapping[int, Rejections]
 ) -> list[int | None]:
     """One graph for each launch: where several fit, the one that was captured after that of the launch before."""
     result: list[int | None] = [None] * len(candidates)
@@ -182,7 +184,7 @@ def _in_order_of_capture(
         if found is None:
             found = _same_for_all(candidates, launches, offers, firsts[family])
         if found is None:
-            seen[family[0]].was_ambiguous = True
+            rejections[family[0]].was_ambiguous = True
             continue
         for launch, place in zip(launches, found, strict=True):
             result[launch] = firsts[family] + place
@@ -236,7 +238,7 @@ def _same_for_all(
     return result
 
 
-def joined(choice: Choice, replays: Replays, offers: Sequence[Offer]) -> Iterator[tuple[int, I64, I64]]:
+def joined(choice: Choice, replays: GraphReplays, offers: Sequence[Offer]) -> Iterator[tuple[int, I64, I64]]:
     """For each recognized launch its offer, the rows of its events that have a node, and the rows of their calls."""
     for launch, number in enumerate(choice.offer):
         if number is not None:

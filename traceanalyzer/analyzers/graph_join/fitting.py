@@ -21,7 +21,7 @@ from traceanalyzer.analyzers.graph_join.alignment import (
     in_order,
     most_frequent,
 )
-from traceanalyzer.analyzers.graph_join.sequences import Nodes, Replay, Vocabulary
+from traceanalyzer.analyzers.graph_join.sequences import GraphReplay, Nodes, Vocabulary
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
@@ -55,7 +55,7 @@ NO_FIT = Fit(0.0, np.zeros(0, np.int64))
 """The fit of a graph of quite another length, which is not looked at closer."""
 
 
-def fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
+def fit(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Vocabulary) -> Fit:
     """Match what ran with a captured graph.
 
     Args:
@@ -67,7 +67,7 @@ def fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) ->
     found = _fit(nodes, replay, names, vocabulary)
     if replay.by_node is None:
         return found
-    other = _fit(nodes, Replay(replay.kind[replay.by_node], replay.kernel[replay.by_node]), names, vocabulary)
+    other = _fit(nodes, GraphReplay(replay.kind[replay.by_node], replay.kernel[replay.by_node]), names, vocabulary)
     if other.agreement <= found.agreement:
         return found
     partner = np.full(len(replay), NO_NODE, np.int64)
@@ -75,13 +75,13 @@ def fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) ->
     return Fit(other.agreement, partner)
 
 
-def _fit(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
+def _fit(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Vocabulary) -> Fit:
     if 2 * (nodes.kernel != UNKNOWN).sum() > nodes.kernels and (replay.kernel != UNKNOWN).any():
         return _by_names(nodes, replay)
     return _by_order(nodes, replay, names, vocabulary)
 
 
-def _by_names(nodes: Nodes, replay: Replay) -> Fit:
+def _by_names(nodes: Nodes, replay: GraphReplay) -> Fit:
     here = np.where(nodes.kernel == UNKNOWN, nodes.graph.kind, nodes.kernel + _FIRST_NAME)
     there = np.where(replay.kernel == UNKNOWN, replay.kind, replay.kernel + _FIRST_NAME)
     unnamed = int((nodes.is_kernel & (nodes.kernel == UNKNOWN)).sum())
@@ -93,7 +93,7 @@ def _by_names(nodes: Nodes, replay: Replay) -> Fit:
     return Fit(_matched(nodes, replay, partner), partner)
 
 
-def _fill_gaps(partner: I64, nodes: Nodes, replay: Replay) -> None:
+def _fill_gaps(partner: I64, nodes: Nodes, replay: GraphReplay) -> None:
     """Match a call that names no kernel with the event after that of the call before it."""
     unnamed = nodes.is_kernel & (nodes.kernel == UNKNOWN)
     if not unnamed.any():
@@ -107,7 +107,7 @@ def _fill_gaps(partner: I64, nodes: Nodes, replay: Replay) -> None:
             partner[event], event_of[node] = node, event
 
 
-def _by_order(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabulary) -> Fit:
+def _by_order(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Vocabulary) -> Fit:
     partner = by_place(nodes.is_kernel, nodes.graph.kind, replay.is_kernel, replay.kind)
     if partner is not None:
         return _checked(nodes, replay, partner, names, vocabulary)
@@ -117,7 +117,7 @@ def _by_order(nodes: Nodes, replay: Replay, names: Strings, vocabulary: Vocabula
     return max((_checked(nodes, replay, way, names, vocabulary) for way in ways), key=lambda found: found.agreement)
 
 
-def _checked(nodes: Nodes, replay: Replay, partner: I64, names: Strings, vocabulary: Vocabulary) -> Fit:
+def _checked(nodes: Nodes, replay: GraphReplay, partner: I64, names: Strings, vocabulary: Vocabulary) -> Fit:
     """The agreement of a matching by order: the least of all checks."""
     of_kernel = np.flatnonzero((partner != NO_NODE) & replay.is_kernel & (replay.kernel != UNKNOWN))
     keys, kernels = nodes.key[partner[of_kernel]], replay.kernel[of_kernel]
@@ -130,7 +130,7 @@ def _checked(nodes: Nodes, replay: Replay, partner: I64, names: Strings, vocabul
     return Fit(min(share for share in shares if share is not None), partner)
 
 
-def _by_habit(nodes: Nodes, replay: Replay, *, from_front: bool) -> I64:
+def _by_habit(nodes: Nodes, replay: GraphReplay, *, from_front: bool) -> I64:
     """Match by the kernels that each key runs most often, where the numbers of kernels differ.
 
     Before the first missing node the order from the front is right, after the last the order from the back is. Where
@@ -155,7 +155,7 @@ def _by_habit(nodes: Nodes, replay: Replay, *, from_front: bool) -> I64:
     return partner
 
 
-def _matched(nodes: Nodes, replay: Replay, partner: I64) -> float:
+def _matched(nodes: Nodes, replay: GraphReplay, partner: I64) -> float:
     """The share of kernels that have a partner, on the side that has more; one more at the end does not count."""
     run = replay.is_kernel if replay.is_kernel.any() else np.ones(len(replay), np.bool_)
     captured = nodes.is_kernel if nodes.is_kernel.any() else np.ones(len(nodes), np.bool_)

@@ -76,7 +76,7 @@ class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
         return len(self.graph.launch)
 
 
-class Replay(msgspec.Struct, frozen=True, eq=False, dict=True):
+class GraphReplay(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What one launch of a graph ran, in the order of its start."""
 
     kind: U8
@@ -101,7 +101,7 @@ class Replay(msgspec.Struct, frozen=True, eq=False, dict=True):
         return len(self.kind)
 
 
-class Replays(msgspec.Struct, frozen=True, eq=False):
+class GraphReplays(msgspec.Struct, frozen=True, eq=False):
     """All launches of graphs in a recording, and what they ran."""
 
     launch: I64
@@ -112,7 +112,7 @@ class Replays(msgspec.Struct, frozen=True, eq=False):
     """Shape (launches + 1,): where the rows of each launch begin."""
     sequence: I64
     """For each launch, which of the distinct sequences it ran."""
-    distinct: tuple[Replay, ...]
+    distinct: tuple[GraphReplay, ...]
     """The distinct sequences of kinds and names."""
 
     def events(self, number: int) -> I64:
@@ -148,7 +148,7 @@ def _place(owner: I64) -> I64:
     return position - np.maximum.accumulate(np.where(new, position, 0))
 
 
-def replays_of(context: Context, vocabulary: Vocabulary) -> Replays:
+def replays_of(context: Context, vocabulary: Vocabulary) -> GraphReplays:
     """The launches of graphs in a recording."""
     trace, launch = context.trace, context.links.launch
     is_graph = np.zeros(len(trace.launches) + 1, np.bool_)
@@ -161,7 +161,7 @@ def replays_of(context: Context, vocabulary: Vocabulary) -> Replays:
     names = np.where(kind == Category.KERNEL, trace.device.name[rows], UNKNOWN)
     kernel = vocabulary.codes(trace.names, names)
     known: dict[bytes, int] = {}
-    distinct: list[Replay] = []
+    distinct: list[GraphReplay] = []
     sequence = np.zeros(len(launches), np.int64)
     for number, (first, last) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
         by_node = _by_node(trace.device.graph_node[rows[first:last]])
@@ -169,8 +169,8 @@ def replays_of(context: Context, vocabulary: Vocabulary) -> Replays:
         content += b"" if by_node is None else by_node.tobytes()
         sequence[number] = known.setdefault(content, len(known))
         if sequence[number] == len(distinct):
-            distinct.append(Replay(kind[first:last], kernel[first:last], by_node))
-    return Replays(launches, rows, bounds, sequence, tuple(distinct))
+            distinct.append(GraphReplay(kind[first:last], kernel[first:last], by_node))
+    return GraphReplays(launches, rows, bounds, sequence, tuple(distinct))
 
 
 def _by_node(nodes: I64) -> I64 | None:

@@ -164,7 +164,7 @@ class HostOwners(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of owners, or None."""
+    """The reason why owners cannot be analyzed, or None."""
     return None if context.once(owner_index).critical.kept else _NO_HOST()
 
 

@@ -25,7 +25,7 @@ Measure = Callable[[I64, I64], I64]
 """How much of something each of some intervals has, given their starts and ends in ns."""
 
 
-class Costs(msgspec.Struct, frozen=True):
+class OwnerCosts(msgspec.Struct, frozen=True):
     """Costs by number, the last entry of each array of what has none; times in ns, 0 where they are unknown."""
 
     calls: I64
@@ -77,13 +77,13 @@ class _Parts(msgspec.Struct, frozen=True):
     launch_owner: tuple[I64, I64]
 
 
-def owner_costs(context: Context) -> Costs:
+def owner_costs(context: Context) -> OwnerCosts:
     """Costs of every owner."""
     index = context.once(owner_index)
     return _costs(context, index.owner, len(index.owners), np.arange(len(index.owners)))
 
 
-def role_costs(context: Context, role: I64, count: int) -> Costs:
+def role_costs(context: Context, role: I64, count: int) -> OwnerCosts:
     """Costs of owners together.
 
     Args:
@@ -118,7 +118,7 @@ def release(context: Context) -> None:
     context.release(_parts)
 
 
-def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> Costs:
+def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> OwnerCosts:
     parts = context.once(_parts)
     segments = parts.index.timeline
     by_owner = np.append(of_owner, NO_PARENT)
@@ -134,7 +134,7 @@ def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> Costs:
     for owner, device in zip(parts.launch_owner, parts.launch_device, strict=True):
         device_self += sum_by(by_owner[owner] % (count + 1), device, count + 1)
     device_total = int(device_self.sum()) if (context.links.launch != NO_PARENT).any() else None
-    return Costs(
+    return OwnerCosts(
         calls=spans.calls,
         host=_with_rest(spans.total(kept.within, (kept & handed).within), host_self),
         host_self=host_self,

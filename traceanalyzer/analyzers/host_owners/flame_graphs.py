@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.analyzers.host_owners.labels import Owner
 from traceanalyzer.analyzers.host_owners.owner_index import OwnerIndex, index_of, owner_index
-from traceanalyzer.analyzers.host_owners.stacks import HostStack, Stacks
+from traceanalyzer.analyzers.host_owners.stacks import HostStack, HostStacks
 from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -70,7 +70,7 @@ def of_recording(context: Context) -> FlameGraphs:
 
 
 def _graphs(context: Context, index: OwnerIndex, idle: Intervals | None) -> Iterator[FlameGraph]:
-    stacks, found = Stacks(context, index), index.critical
+    stacks, found = HostStacks(context, index), index.critical
     own = tuple(thread for thread in (found.main, found.engine) if thread is not None)
     drawn = [
         *_of_host(stacks, found, idle or Intervals.none()),
@@ -84,7 +84,7 @@ def _graphs(context: Context, index: OwnerIndex, idle: Intervals | None) -> Iter
     yield from (graph for graph in drawn if graph.weights)
 
 
-def _of_host(stacks: Stacks, found: Critical, idle: Intervals) -> Iterator[FlameGraph]:
+def _of_host(stacks: HostStacks, found: Critical, idle: Intervals) -> Iterator[FlameGraph]:
     """Host time and idle time of the critical thread."""
     bounds = stacks.bounds
     moments = np.concatenate([bounds[thread] for thread in (found.main, found.engine) if thread in bounds])
@@ -96,7 +96,7 @@ def _of_host(stacks: Stacks, found: Critical, idle: Intervals) -> Iterator[Flame
         yield _drawn(quantity, None, [stack(row) for row in first.tolist()], weights, start[first])
 
 
-def _of_thread(stacks: Stacks, index: OwnerIndex, thread: int, name: str) -> FlameGraph:
+def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) -> FlameGraph:
     """Host time of the owners of a further thread."""
     start, end = index.critical.pieces(stacks.bounds[thread])
     threads = np.full(len(start), thread, np.int64)
@@ -109,7 +109,7 @@ def _of_thread(stacks: Stacks, index: OwnerIndex, thread: int, name: str) -> Fla
 
 
 def _of_device(
-    context: Context, stacks: Stacks, found: Critical, threads: tuple[int, ...], name: str | None
+    context: Context, stacks: HostStacks, found: Critical, threads: tuple[int, ...], name: str | None
 ) -> FlameGraph:
     """Device time of what some threads launched in the steps that count, each event below what launched it."""
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch

@@ -94,7 +94,7 @@ class _Called(msgspec.Struct, frozen=True):
         return np.where(own, entries(self.chains.of_slice, found, NO_PARENT), NO_PARENT)
 
 
-class Stacks:
+class HostStacks:
     """The stacks of the threads whose owners are reported."""
 
     def __init__(self, context: Context, index: OwnerIndex) -> None:

@@ -26,7 +26,7 @@ _OF_THE_DEVICE = (causes.UNRECORDED, causes.PENDING, causes.DEVICE, causes.UNKNO
 
 
 def shares(context: Context, device: int, part: DividedGaps) -> F64:
-    """The share (0 to 1) of each part of a gap that would not be there, of what the host caused of it."""
+    """For each part of a gap that the host caused, the share (0 to 1) that would disappear without waits."""
     length = part.gaps.length - sum(part.of_cause(cause) for cause in _OF_THE_DEVICE)
     credit = _lost(context, device).within(np.zeros(len(length), np.int64), part.gaps.end_ns)
     balance = credit - np.cumsum(length)
@@ -50,7 +50,7 @@ def count(context: Context, steps: Steps, chosen: Bool) -> int:
 
 
 def _lost(context: Context, device: int) -> Intervals:
-    """When threads that launch wait and the device works."""
+    """When threads that launch work wait while the device works."""
     waits = context.once(_of_launching_threads)
     return Intervals.union(waits.start_ns, waits.end_ns) & busy_times.of_device(context, device)
 

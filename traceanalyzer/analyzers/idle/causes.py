@@ -57,7 +57,7 @@ CAUSES = (
 ) = range(len(CAUSES))
 
 EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
-"""What the trace says by name; it holds whatever drained the queue."""
+"""Causes that the trace shows by name; they apply whatever emptied the queue."""
 
 SHORT_GAP_NS = 30_000
 """HTA's limit for a pause between two kernels that were both launched early enough (`consecutive_kernel_delay`)."""
@@ -78,7 +78,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     Args:
         context: The trace.
         gaps: Gaps of one device.
-        blame_waits: What the host did after a wait that emptied the queue counts as synchronization, not as what it is.
+        blame_waits: Whether host work after a wait that emptied the queue counts as synchronization.
     """
     earlier = _earlier_work(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
@@ -196,14 +196,14 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     unlinked = (gaps.launch == NO_PARENT) & (gaps.next != NOTHING)
     if not (len(context.trace.host) or len(context.trace.launches)):
         unlinked[:] = True
-    for cause in (LAUNCH, HOST):  # nobody knows when the next event was launched
+    for cause in (LAUNCH, HOST):  # it is unknown when the next event was launched
         times[unlinked, UNKNOWN] += times[unlinked, cause]
         times[unlinked, cause] = 0
     return times
 
 
 def timelines(context: Context) -> dict[int, LabelledTime]:
-    """What each launching thread did, else what the others did; `EVERY_THREAD` is what any of them did."""
+    """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
     return context.once(_timelines)
 
 

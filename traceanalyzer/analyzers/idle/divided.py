@@ -18,7 +18,7 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, U8, Bool
 
 BETWEEN = -1
-"""Step of what lies between two steps."""
+"""Number of the step for time between two steps."""
 
 
 class DividedGaps(msgspec.Struct, frozen=True):
@@ -96,12 +96,12 @@ def are_disjoint(steps: Steps) -> bool:
 
 
 def release(context: Context) -> None:
-    """Forget what was divided, once nobody asks any more."""
+    """Free the divided gaps when they are no longer needed."""
     context.release(_known)
 
 
 def _known(_: Context) -> dict[tuple[int, bytes, bytes], DividedGaps]:
-    """What somebody has asked for."""
+    """Results that were requested so far."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Whose is the time of gaps in which the host does something else than to launch?"""
+"""Which owners use the host in gaps in which it does something other than launching?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 OF_OTHER_RULES = frozenset({*INPUTS, BUFFERS})
-"""Roles of work that is a cause of its own."""
+"""Roles of work that are separate causes of idle time."""
 
 
 class OwnedGaps(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class OwnedGaps(msgspec.Struct, frozen=True):
 
     @property
     def elsewhere(self) -> I64:
-        """Time of each gap whose owner has a role that is a cause of its own."""
+        """Time of each gap whose owner has a role that is a separate cause."""
         roles = np.array([own.role in OF_OTHER_RULES for own in self.index.owners] + [False])
         return self._sum(roles[self.owner])
 

@@ -81,14 +81,14 @@ def of_device(context: Context, device: int, window: tuple[int, int]) -> Gaps:
 
 
 def _of_devices(_: Context) -> dict[int, Gaps]:
-    """The gaps of the devices that somebody has asked for."""
+    """The gaps of the devices that were requested so far."""
     return {}
 
 
 def _between(context: Context, rows: I64) -> Gaps:
     """The gaps between some device events, before, between and behind them; the last one has no length yet."""
     device = context.trace.device
-    if not (lasting := device.dur_ns[rows] > 0).all():  # what has no duration interrupts nothing
+    if not (lasting := device.dur_ns[rows] > 0).all():  # events without duration do not end a gap
         rows = rows[lasting]
     start = device.start_ns[rows]
     busy = Intervals.union(start, start + device.dur_ns[rows])

@@ -132,7 +132,7 @@ def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
         begin, end, label = timeline.segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
         fits = label == main[row]
         if not fits.any() and drained[row] != NO_PARENT:
-            fits = label >= causes.SYNCHRONIZATION  # what a drained queue explains
+            fits = label >= causes.SYNCHRONIZATION  # causes that an emptied queue explains
         if fits.any():
             longest = int(np.where(fits, end - begin, -1).argmax())
             moments[row] = (begin[longest] + end[longest]) // 2

@@ -63,7 +63,7 @@ class StepCause(msgspec.Struct, frozen=True):
     """The part of the time in ns that would not be there if the host had never waited for the device: gaps after waits,
     until they add up to the waiting."""
     launching_after_waits_ns: int = 0
-    """The same part of `launching_ns`."""
+    """Part of `launching_ns` that would disappear in the same way."""
 
 
 class HostGap(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class HostGap(msgspec.Struct, frozen=True):
 
 
 class GapOwner(msgspec.Struct, frozen=True):
-    """Whose the time of such gaps is, as in the analysis `host_owners`."""
+    """Owners of the time of these gaps, as in the analysis `host_owners`."""
 
     kind: str
     """Kind of the owner: a mark, a module, a function, a backward pass, an operator, a call."""
@@ -140,7 +140,7 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     owner_steps: int = 0
     """Number of steps that the times of `gap_owners` are about."""
     launching_owners: tuple[GapOwner, ...] = ()
-    """Whose the time of launching gaps is, the most time first, at most ten."""
+    """Owners of the time of launching gaps, the most time first, at most ten."""
     launching_gaps_after_waits: int = 0
     """Number of launching gaps of which most would not be there if the host had never waited for the device."""
 
@@ -220,7 +220,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
     owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
-    # What comes before the first event of all counts if something recorded says what it is.
+    # Time before the first event of all counts if recorded events show what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
     launched = gap_owners.divide(context, part.gaps, np.where(counts & short, of_launches, 0))
@@ -279,7 +279,7 @@ def _typical(step: I64, time: I64, steady: Bool) -> float | None:
 
 
 def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64) -> tuple[HostGap, ...]:
-    """What the host did in those of some gaps in which it did something else for longest."""
+    """The work of the host in the gaps in which it did something else for longest."""
     chosen = rows[np.argsort(-time[rows], kind="stable")[:_GAPS]]
     found: dict[tuple[str | None, str | None, str | None], list[tuple[int, LongGap]]] = {}
     gaps = longest.described(context, device, every.take(chosen), blame_waits=False)

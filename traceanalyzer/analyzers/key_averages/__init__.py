@@ -80,7 +80,7 @@ class EventAverage(msgspec.Struct, frozen=True):
 
 
 class KeyAverages(msgspec.Struct, frozen=True):
-    """The rows in the order in which their first events started, and what the columns depend on."""
+    """The rows in the order in which their first events started, and facts on which the columns depend."""
 
     rows: tuple[EventAverage, ...]
     device: str | None

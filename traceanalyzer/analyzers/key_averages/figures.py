@@ -88,7 +88,7 @@ def _memory(
     alone = np.flatnonzero(events.kind[cpu] == EventKind.MEMORY)
     columns = []
     for held, sizes in zip(places, sizes_by_place(trace.memory), strict=True):
-        held[alone] = sizes[events.row[cpu[alone]]]  # not those of other records of the same time
+        held[alone] = sizes[events.row[cpu[alone]]]  # without other records at the same time
         total, own = np.zeros((2, len(events)), np.int64)
         total[cpu] = held
         own[cpu] = held - sum_by(nesting.parent[children], held[children], len(cpu))

@@ -17,7 +17,7 @@ class EventOwners:
     """Finds events by their id; several may share one."""
 
     def __init__(self, ident: I64) -> None:
-        """Take the ids of all events, 0 for those that have none."""
+        """The ids of all events, 0 for events without an id."""
         known = np.flatnonzero(ident > 0)
         self._events = known[np.argsort(ident[known], kind="stable")]
         self._ids = ident[self._events]
@@ -50,7 +50,7 @@ class Linked:
 
 
 def linked_ids(context: Context) -> Linked:
-    """The ids that the trace says, or, where it confuses them with correlations, those it should have said."""
+    """The recorded ids; if the trace has correlations in their place, the correct ids."""
     trace = context.trace
     launches = _by_containment(context) if _confused(trace) else _as_written(trace)
     calls = EventOwners(np.maximum(trace.launches.correlation, 0))

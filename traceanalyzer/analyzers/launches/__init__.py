@@ -31,7 +31,7 @@ _INSTANTIATE = re.compile(r"^(cuda|cu|hip|musa)GraphInstantiate")
 _LAUNCH = re.compile(r"^(cuda|cu|hip|musa)\w{0,20}Launch\w{0,20}Kernel")
 
 _FAR_LONGER = 10
-"""A call this many times as long as the median was held up (own choice)."""
+"""A call this many times as long as the median counts as blocked (own choice)."""
 _DEPTH = 1024
 """Launches that a CUDA stream takes before the next launch call waits."""
 _NEARLY = 0.98
@@ -110,7 +110,7 @@ class GraphCapture(msgspec.Struct, frozen=True):
 
     @property
     def is_most(self) -> bool:
-        """Whether the recording holds hardly anything else: no graph is replayed, and hardly any launch starts work."""
+        """Whether the recording is mostly a capture: no graph is replayed, and hardly any launch starts work."""
         many = not self.replays and self.launch_calls >= _MANY
         return many and self.device_events < _HARDLY_ANY * self.launch_calls
 
@@ -143,11 +143,11 @@ class LaunchFigures(msgspec.Struct, frozen=True):
     waits for it: it most likely finishes work that was launched before the recording began. 0 where it starts at
     once."""
     capture: GraphCapture | None = None
-    """What the trace holds of the capture of graphs; null where it captures none."""
+    """Figures about the capture of graphs; null if the trace captures none."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say about launches, or None."""
+    """The reason why launches cannot be analyzed, or None."""
     return None if (context.links.launch != NO_PARENT).any() else _NO_LAUNCHES()
 
 
@@ -184,7 +184,7 @@ def graph_calls(context: Context) -> Bool:
 
 
 def graph_capture(context: Context) -> GraphCapture | None:
-    """What the trace holds of the capture of graphs; None where it captures none."""
+    """Figures about the capture of graphs; None if the trace captures none."""
     return context.once(_graph_capture)
 
 

@@ -89,7 +89,7 @@ def _queue(context: Context, where: tuple[int, int], times: I64, lengths: I64) -
 
 
 def _curve(times: I64, lengths: I64, window: tuple[int, int]) -> tuple[QueuePoint, ...]:
-    """The longest queue in each part of the window, what was left from before included."""
+    """The longest queue in each part of the window, including work queued before it."""
     parts = min(_POINTS, window[1] - window[0])
     if parts <= 0:
         return ()

@@ -1,7 +1,7 @@
-"""How much memory is in use, when is it most, who takes it, and does it grow?
+"""How much memory is in use, when is the peak, which operators allocate it, and does it grow?
 
-Levels are what the allocator of PyTorch handed out (allocated) and what it holds from the driver (reserved), as
-its own records say. What other libraries take from the driver is in neither.
+Levels are the memory that PyTorch's allocator gave to tensors (allocated) and that it has from the driver (reserved),
+by its own records. Memory that other libraries take from the driver is in neither.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ class DeviceMemory(msgspec.Struct, frozen=True):
     """Number of records of memory that the allocator does not manage (shared memory of loader workers); they are no
     part of levels."""
     unattributed_allocations: int
-    """Number of allocations that lie in no operator."""
+    """Number of allocations outside of operators."""
     unattributed_bytes: int
-    """Bytes of the allocations that lie in no operator."""
+    """Bytes of the allocations outside of operators."""
     allocated: Curve
     """Bytes that the allocator had handed out, over time."""
     reserved: Curve | None
     """Bytes that the caching allocator held from the driver, over time; null where unknown."""
     steps: tuple[StepMemory, ...]
-    """What each step did to the memory, in the order of time."""
+    """Memory of each step, in the order of time."""
     growth_bytes_per_step: float | None
     """Slope of the levels at the ends of the steps, in bytes per step; null with fewer than two steps."""
     at_peak: PeakContents | None
-    """What was in memory at the peak; null where records have no addresses."""
+    """Blocks in memory at the peak; null if records have no addresses."""
 
 
 class MemoryUse(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class MemoryUse(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of memory, or None."""
+    """The reason why memory cannot be analyzed, or None."""
     return None if len(context.trace.memory) else _NO_RECORDS()
 
 

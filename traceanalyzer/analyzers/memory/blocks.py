@@ -1,4 +1,4 @@
-"""What is in memory when the most is: blocks alive at the peak, and who allocated them."""
+"""Which blocks are in memory at the peak, and which operators and lines allocated them?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryBlock(msgspec.Struct, frozen=True):
     freed_ns: int | None
     """When it was released, in ns since the first event; null if not in the trace."""
     operator: str | None
-    """The operator that asked for it: the innermost one that is not `aten::empty`; null if unknown."""
+    """The operator that allocated the block: the innermost one that is not `aten::empty`; null if unknown."""
     python_line: str | None
     """The innermost Python frame outside of torch (else the innermost one); null without stacks, or if unknown."""
 
@@ -36,9 +36,9 @@ class Holder(msgspec.Struct, frozen=True):
     """All blocks alive at the peak that the same operator allocated from the same line."""
 
     operator: str | None
-    """The operator that asked for the blocks; null if unknown."""
+    """The operator that allocated the blocks; null if unknown."""
     python_line: str | None
-    """The Python line that asked for the blocks; null without stacks, or if unknown."""
+    """The Python line that allocated the blocks; null without stacks, or if unknown."""
     blocks: int
     """Number of blocks."""
     held_bytes: int
@@ -46,7 +46,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class PeakContents(msgspec.Struct, frozen=True):
-    """What the memory of a device held at its peak."""
+    """Blocks in the memory of a device at its peak."""
 
     time_ns: int
     """Time of the peak in ns since the first event."""
@@ -56,7 +56,7 @@ class PeakContents(msgspec.Struct, frozen=True):
     """Rest of the level in bytes: allocated before the trace and not released in it, such as weights; null if the level
     is relative."""
     holders: tuple[Holder, ...]
-    """Who allocated the known blocks, the one that holds most first; those from before the trace have no names."""
+    """The known blocks by operator and line, the most bytes first; blocks from before the trace have no names."""
     largest: tuple[MemoryBlock, ...]
     """The largest known blocks, the largest first."""
 

@@ -1,8 +1,8 @@
 """How much memory was allocated on each device after each record?
 
-Every record says how many bytes were taken or given back; most writers also say the totals of the allocator
-after it. Totals are used where they can be true. Memory that never went through the allocator (shared memory
-that loader workers hand over) is reported with totals of its own, which are not the allocator's.
+Every record has the number of bytes that were allocated or freed; most versions also record the totals of the allocator
+after it. Totals are used if they can be true. Memory outside of the allocator (shared memory from loader workers) is
+recorded with other totals, which are not the allocator's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Ledger(msgspec.Struct, frozen=True):
     """Rows of the table of memory events."""
     time_ns: I64
     change_bytes: I64
-    """What was taken (positive) or given back (negative)."""
+    """Bytes allocated (positive) or freed (negative)."""
     level_bytes: I64
     """Allocated after each record; from an unknown start where `is_relative`."""
     is_relative: bool
@@ -88,20 +88,20 @@ def _ledger(context: Context, device: str, number: int, rows: I64) -> Ledger:
 def judge_totals(change: I64, total: I64) -> tuple[Bool, Bool]:
     """Which records have a total that can be the allocator's, and which are of memory outside the allocator.
 
-    After taking n bytes the total is at least n; if it is not, the total is none, and the memory is not the
-    allocator's. Giving such memory back is reported with a total of 0: that is believed only if the next total
-    that stands started from 0 as well.
+    After an allocation of n bytes the total is at least n; a smaller value is not a total, and the memory is not the
+    allocator's. Freeing such memory is recorded with a total of 0, which is accepted only if the next valid total also
+    started from 0.
 
     Args:
-        change: Bytes taken or given back by each record of a device, in the order of time.
-        total: Bytes allocated after each, as recorded; -1 where the record does not say.
+        change: Bytes allocated or freed by each record of a device, in the order of time.
+        total: Recorded total in bytes after each record; -1 if it is not recorded.
     """
     known = total != UNKNOWN
     impossible = known & (change > 0) & (total < change)
     emptied = known & (change < 0) & (total == 0)
     firm = known & ~impossible & ~emptied
     if not firm.any():
-        # Either nothing but releases down to 0, or a writer that has no totals and says 0.
+        # Either only releases down to 0, or a version that writes 0 because it has no totals.
         believed = emptied & (not impossible.any())
         return believed, np.zeros(len(change), np.bool_)
     anchors = np.flatnonzero(firm)

@@ -26,9 +26,9 @@ class OperatorMemory(msgspec.Struct, frozen=True):
     name: str
     """Name of the operator as recorded."""
     calls: int
-    """Number of all its calls, also those that took no memory."""
+    """Number of all calls of the operator, including those that allocated nothing."""
     increase_bytes: int
-    """Bytes taken less bytes given back, with the operators that it calls; those of recursive calls count twice."""
+    """Bytes allocated minus bytes freed, with the operators that it calls; bytes of recursive calls count twice."""
     self_increase_bytes: int
     """Bytes taken less bytes given back, without the operators that it calls."""
     allocations: int
@@ -82,7 +82,7 @@ def _rows(context: Context, ledger: Ledger) -> Iterator[OperatorMemory]:
 
 
 def _sums(context: Context, ledger: Ledger) -> tuple[I64, I64]:
-    """The three figures of each name: of the operator alone, and with what it calls."""
+    """The three figures of each name: for the operator alone, and with the operators that it calls."""
     host, is_row = context.host, context.once(is_operator)
     counted = context.in_scope(ledger.time_ns)
     node = operator_of(context, ledger)[counted]

@@ -154,7 +154,7 @@ class Modules(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of modules, or None."""
+    """The reason why modules cannot be analyzed, or None."""
     return None if context.once(owners).is_module.any() else _NO_MODULES()
 
 

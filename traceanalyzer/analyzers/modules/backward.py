@@ -1,8 +1,8 @@
-"""Which module's forward pass made each evaluation of autograd necessary?
+"""Which module's forward pass does each evaluation of autograd belong to?
 
-Forward-backward flows say it exactly. Where there is none, the sequence number of the evaluated function names
-the operator of the forward pass that created it: of those with the number, the last one that started before.
-Adding gradients to parameters follows at once on the function that computed them, and belongs where that belongs.
+Forward-backward flows show it exactly. Without a flow, the sequence number of the evaluated function identifies the
+operator of the forward pass that created it: of the operators with this number, the last one that started before.
+Adding gradients to parameters directly follows the function that computed them, and belongs to the same module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 def forward_nodes(context: Context) -> tuple[I64, I64]:
-    """The evaluations of autograd, and for each the node of the forward pass behind it.
+    """The evaluations of autograd, each with its operator of the forward pass.
 
     Returns:
         Positions of the evaluations in the host tree, ascending, and the positions of the operators of the

@@ -1,4 +1,4 @@
-"""Times of every place in the tree of modules, forward and backward, and of what belongs to none."""
+"""Forward and backward times of every place in the tree of modules, and times outside of modules."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _NO_AUTOGRAD = Text(
 
 
 class Passes(msgspec.Struct, frozen=True):
-    """Forward and backward passes of a training, and what came of them."""
+    """Forward and backward passes of a training, and how their results are used."""
 
     backward_passes: int
     """Number of backward passes."""
@@ -56,18 +56,18 @@ class Passes(msgspec.Struct, frozen=True):
     accumulation: Accumulation | None
     """Updates from several backward passes; null where there are none."""
     added_ns: int = 0
-    """Host time in ns in which autograd added gradients to those that parameters had already."""
+    """Host time in ns in which autograd added gradients to existing gradients of parameters."""
     repeated: RepeatedForward | None = None
     """Forward passes that run once more without autograd; null where there are none."""
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of passes, or None."""
+    """The reason why passes cannot be analyzed, or None."""
     return None if len(context.once(backward)) or len(context.once(graph).node) else _NO_AUTOGRAD()
 
 
 def analyze(context: Context) -> Passes:
-    """Count the passes, and find those that served nothing."""
+    """Count the passes, and find those whose results are not used."""
     updates, zeroed = context.once(optimizer_starts)
     tree, created = context.host.tree, np.flatnonzero(context.in_scope(context.once(graph).start_ns))
     nodes = context.once(graph).node[created]

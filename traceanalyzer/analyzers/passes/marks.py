@@ -20,7 +20,7 @@ from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-class Graph(msgspec.Struct, frozen=True):
+class AutogradGraph(msgspec.Struct, frozen=True):
     """Operators of the forward pass that created a function of the graph, in the order of their start."""
 
     node: I64
@@ -42,7 +42,7 @@ class Backward(msgspec.Struct, frozen=True):
         return len(self.start_ns)
 
 
-def graph(context: Context) -> Graph:
+def graph(context: Context) -> AutogradGraph:
     """Functions that the forward pass created, recomputation within the backward pass and loaders excepted."""
     host, table = context.host, context.trace.host
     nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
@@ -56,7 +56,7 @@ def graph(context: Context) -> Graph:
     nodes, sequence = nodes[grows], sequence[grows]
     nodes, sequence = _outside(context, nodes, sequence)
     order = np.argsort(host.tree.start_ns[nodes], kind="stable")
-    return Graph(nodes[order], host.tree.start_ns[nodes[order]], sequence[order])
+    return AutogradGraph(nodes[order], host.tree.start_ns[nodes[order]], sequence[order])
 
 
 def _creates(sequence: I64, thread: I32) -> Bool:
@@ -68,7 +68,7 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 
 
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
-    """Leave out what lies in evaluations, optimizers and loaders."""
+    """Leave out nodes inside evaluations, optimizers and loaders."""
     host, table = context.host, context.trace.host
     loaders = host.kind == NodeKind.DATALOADER
     within = context.once(owners).evaluation

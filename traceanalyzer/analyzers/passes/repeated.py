@@ -23,13 +23,13 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST = 5
-"""Operators of a forward pass that are enough to know it by (own choice: fewer recur by chance)."""
+"""Least number of operators that identify a forward pass (own choice: fewer recur by chance)."""
 _ALIKE = 0.8
 """Least part of the operators of the pass that trains, from its first on (own choice: a loss may differ)."""
 _UPDATING = frozenset({"aten::lerp_", "aten::mul_", "aten::add_", "aten::copy_"})
 _UPDATING_LISTS = frozenset({"aten::_foreach_lerp_", "aten::_foreach_add_", "aten::_foreach_copy_"})
 _FIRST = 0xE000
-"""Number of the first letter that stands for an operator: letters below it include halves of surrogate pairs."""
+"""Code point of the first character that stands for an operator; those below it include surrogates."""
 _LAST = 0x10FFFF
 """Number of the last letter of Unicode."""
 
@@ -176,7 +176,7 @@ def _last(calls: _Calls, first: int, pattern: str) -> int:
 
 
 def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
-    """Calls that no recorded module says to be of another network than those that train."""
+    """Calls for which no recorded module shows that they belong to another network than the trained one."""
     if not (context.host.kind == NodeKind.MODULE).any():
         return np.ones(len(calls.node), np.bool_)
     host, tree = context.host, context.host.tree

@@ -21,10 +21,10 @@ from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.report.message import Message, Text
 
 ROWS = 200
-"""Rows that are listed, those of the most host time (own choice: longer lists are not read)."""
+"""Number of listed rows, those with the most host time (own choice: longer lists are not read)."""
 
 PLACES = 400
-"""Places of the tree that are listed, those of the most host time (own choice)."""
+"""Number of listed places of the tree, those with the most host time (own choice)."""
 
 _NO_MARKS = Text(
     "skip-no-marks",
@@ -40,11 +40,12 @@ class Phase(PhaseTimes, frozen=True):
     names: int
     """Number of different names that the row stands for."""
     is_inferred: bool
-    """Whether no mark says so, but what autograd did; the name is `forward` or `backward` then."""
+    """Whether the phase is inferred from autograd's events instead of a mark; its name is then `forward` or
+    `backward`."""
 
 
 class PhasePlace(PhaseTimes, frozen=True):
-    """Marks of one name inside the same other marks. Inclusive times hold the marks inside."""
+    """Marks of one name inside the same other marks. Inclusive times include the marks inside."""
 
     name: str
     """Name of the mark as in the rows."""
@@ -53,7 +54,7 @@ class PhasePlace(PhaseTimes, frozen=True):
 
 
 class HiddenPhases(msgspec.Struct, frozen=True):
-    """What is not listed, because there is too much of it."""
+    """Numbers of rows and places that are not listed."""
 
     count: int
     """Number of rows or places."""
@@ -74,10 +75,10 @@ class Phases(msgspec.Struct, frozen=True):
     """Marks by the marks around them: parents before their children, siblings in the order of their first mark. What
     a thread of autograd's own marks lies within the mark that waits for it."""
     steps: int | None
-    """Number of steps that times are divided by: all that the profiler marked, else those of the program; null where
-    nothing tells steps apart."""
+    """Number of steps that times are divided by: all that the profiler marked, else those of the program; null if there
+    are no steps."""
     steps_from: str | None
-    """What tells the steps: `ProfilerStep`, or what the program repeats; null without steps."""
+    """How steps are recognized: by `ProfilerStep`, or by what the program repeats; null without steps."""
     marks: int
     """Number of marks."""
     empty: int
@@ -89,9 +90,9 @@ class Phases(msgspec.Struct, frozen=True):
     device_ns: int | None
     """Device time in ns of everything whose launch is known; null where no launch is."""
     unmarked_device_ns: int | None
-    """The part of it that was launched in no mark; null where no launch is known."""
+    """Part of the device time that was launched outside of marks; null if no launch is known."""
     kinds: tuple[StepKind, ...]
-    """Steps that a server marked, by kind; empty for what is no server."""
+    """Steps that a server marked, by kind; empty for other programs."""
     hidden_rows: HiddenPhases
     """Names that are not listed."""
     hidden_places: HiddenPhases
@@ -99,7 +100,7 @@ class Phases(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of phases, or None."""
+    """The reason why phases cannot be analyzed, or None."""
     return None if len(mark_rows(context)) or inferred.is_training(context) else _NO_MARKS()
 
 
@@ -138,7 +139,7 @@ def analyze(context: Context) -> Phases:
 
 
 def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> HiddenPhases:
-    """Count what is not listed."""
+    """Count the rows and places that are not listed."""
     kept = set(listed)
     rest = [row for number, row in enumerate(rows) if number not in kept]
     return HiddenPhases(

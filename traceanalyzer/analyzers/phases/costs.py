@@ -1,4 +1,4 @@
-"""What each mark costs: time of the host, device time of what was launched in it, idle time of the devices.
+"""The cost of each mark: host time, device time of everything launched in it, and idle time of the devices.
 
 Exclusive times of all marks add up, because each moment of a thread and each launch belongs to the innermost mark.
 """
@@ -20,7 +20,7 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 
-class Costs(msgspec.Struct, frozen=True):
+class MarkCosts(msgspec.Struct, frozen=True):
     """Times of each mark in ns, exclusive ones without the marks inside."""
 
     host_self: I64
@@ -38,7 +38,7 @@ class Costs(msgspec.Struct, frozen=True):
     """The part that was launched in no mark."""
 
 
-def costs(context: Context) -> Costs:
+def costs(context: Context) -> MarkCosts:
     """The costs of every mark of the forest."""
     found = context.once(forest)
     device, mark = context.once(device_time), context.once(launch_marks)
@@ -47,7 +47,7 @@ def costs(context: Context) -> Costs:
     own = [sum_by(mark[inside], values[inside], len(found)) for values in (device, in_steps)]
     idle, has_idle = _idle(context, found)
     total = int(device[context.in_scope(context.trace.launches.start_ns)].sum())
-    return Costs(
+    return MarkCosts(
         host_self=_host_self(found),
         device_self=own[0],
         device_self_in_steps=own[1],

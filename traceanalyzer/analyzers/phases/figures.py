@@ -18,12 +18,12 @@ TimesByName = dict[str, Any]
 
 
 class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """What some marks take. Inclusive times hold the marks inside, those of self do not."""
+    """Times of some marks. Inclusive times include the marks inside, self times do not."""
 
     calls: int
     """Number of marks."""
     recursive_calls: int
-    """Number of them that lie inside another of the same name on the same thread; inclusive times hold them once."""
+    """Number of marks inside another of the same name on the same thread; inclusive times count them once."""
     depth: int
     """Least number of marks around one of them."""
     threads: int
@@ -48,7 +48,7 @@ class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Time in ns, within steps, in which no device works while the program is in the mark; null where the mark is not
     on the thread that launches, nor on autograd's for it."""
     idle_ns_per_step: float | None
-    """The same divided by the number of steps; null where it is unknown, or nothing tells steps apart."""
+    """The same divided by the number of steps; null if it is unknown, or there are no steps."""
     idle_self_ns: int | None
     """The part of the idle time in ns that falls into no mark inside; null where it is unknown."""
 

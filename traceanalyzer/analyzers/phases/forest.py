@@ -1,7 +1,7 @@
 """The marks of a trace, nested; those on autograd's threads within the mark that waits for them.
 
-A program calls `backward` within a mark, and autograd does the work on a thread of its own. So what lies on such a
-thread belongs to the mark that is open, at its start, on the thread that trains.
+A program calls `backward` within a mark, and autograd does the work on a separate thread. So a mark on such a thread
+belongs to the mark that is open at its start on the thread that trains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Forest(msgspec.Struct, frozen=True):
     """Marks, parents before their children and followed by them."""
 
     name: I64
-    """Code of the name, or of what stands for it."""
+    """Code of the name, or of the name that replaces it."""
     thread: I32
     start_ns: I64
     end_ns: I64

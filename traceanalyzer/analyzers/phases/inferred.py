@@ -85,7 +85,7 @@ def _forward(context: Context) -> Spans:
 
 
 def _before_backward(context: Context) -> I64:
-    """Where operators have no numbers: those of the longest run of operators before each backward pass."""
+    """For operators without sequence numbers: the longest run of operators before each backward pass."""
     host, tree, passes = context.host, context.host.tree, context.once(backward)
     calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
     evaluations = context.once(owners).is_evaluation

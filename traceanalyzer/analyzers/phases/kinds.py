@@ -1,7 +1,7 @@
-"""Steps of a server by kind: what its own marks say of prompts, generation and batches, and what each kind takes.
+"""Steps of a server by kind: prompts, generation and batches by its own marks, and the time of each kind.
 
-Where marks of several frameworks lie within each other (SGLang has written vLLM's, too), they are one step: its times
-are those of the outermost mark, and what the marks say counts in the order of the table of frameworks.
+If marks of several frameworks are nested (SGLang has written vLLM's, too), they are one step: its times are those of
+the outermost mark, and contents of marks count in the order of the table of frameworks.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StepKind(msgspec.Struct, frozen=True):
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """What a mark says, one value per step; `UNKNOWN` where it does not show it."""
+    """Contents of marks, one value per step; `UNKNOWN` if a mark does not have it."""
 
     kind: I64
     """Position of the kind among the kinds that occur."""
@@ -68,7 +68,7 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 def kinds(context: Context) -> tuple[StepKind, ...]:
-    """The kinds of steps, the one of the most host time first; empty for what is no server."""
+    """The kinds of steps, the one with the most host time first; empty if the program is not a server."""
     found, cost = context.once(forest), context.once(costs)
     codes, of_mark = ranked(found.name)
     known = [_read(context.trace.names[code]) for code in codes.tolist()]
@@ -106,7 +106,7 @@ def kinds(context: Context) -> tuple[StepKind, ...]:
 
 
 def _read(name: str) -> tuple[int, StepMark] | None:
-    """The first framework that knows a mark, by its position in the table, and what the mark says."""
+    """The first framework that recognizes a mark, by its position in the table, and the content of the mark."""
     for position, framework in enumerate(FRAMEWORKS):
         if framework.step_mark is not None and (mark := framework.step_mark(name)) is not None:
             return position, mark
@@ -121,7 +121,7 @@ def _outermost(found: Forest, rows: I64) -> tuple[I64, I64]:
 
 
 def _columns(known: list[tuple[int, StepMark] | None], kinds: list[str], of_mark: I64) -> _Said:
-    """What each of some marks says."""
+    """The content of each of some marks."""
     table = [
         (UNKNOWN,) * 6
         if read is None
@@ -136,7 +136,7 @@ def _columns(known: list[tuple[int, StepMark] | None], kinds: list[str], of_mark
 
 
 def _combined(said: _Said, step: I64, count: int) -> _Said:
-    """Of the marks of a step the one of the first framework in the table counts; others tell what it does not."""
+    """Of the marks of a step, the one of the first framework in the table counts; the others fill in missing values."""
     order = np.lexsort((np.arange(len(step)), said.framework, step))
     columns: dict[str, Array] = {}
     for field in fields(said):

@@ -18,14 +18,14 @@ MANY = 64
 """More names than this that differ in numbers only share a row (own choice: no model has so many layers by name)."""
 
 SINGLE = 8
-"""Of names that share a row, those of the most host time that have a row of their own (own choice)."""
+"""Of names that share a row, the number of those with the most host time that keep their own row (own choice)."""
 
 _NUMBER = re.compile(r"\b(?=[a-z]*\d)[a-z0-9]{32,}\b|\d+")
 """A number, or a key such as torch.compile's of compiled graphs."""
 
 
 class Labels(msgspec.Struct, frozen=True):
-    """What the rows are called."""
+    """The names of the rows."""
 
     names: tuple[str, ...]
     of_mark: I64

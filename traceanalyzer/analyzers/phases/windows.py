@@ -13,7 +13,7 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 
 _NO_STEPS = (None, "whole-trace", "device-events", "host-annotations")
-"""What the steps are found by where nothing marks or repeats one."""
+"""The value of `steps_from` if nothing marks or repeats a step."""
 
 
 class Windows(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ import numpy as np
 
 from traceanalyzer.analyzers import rank_work
 from traceanalyzer.analyzers.rank_facts import RankFacts
-from traceanalyzer.analyzers.rank_work import Events
-from traceanalyzer.analyzers.ranks.joint_replay import Program, Shorter
+from traceanalyzer.analyzers.rank_work import RankEvents
+from traceanalyzer.analyzers.ranks.joint_replay import JointProgram, Shorter
 from traceanalyzer.analyzers.ranks.meetings import Meetings
 from traceanalyzer.analyzers.sums import count_by, group
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, entries
@@ -19,8 +19,8 @@ _HOST, _LOADER, _COMPUTE, _MEMORY, _OTHER = range(5)
 """Columns of work; the last is of collectives that no other rank has, which stay as recorded."""
 
 
-def build(own: Sequence[RankFacts], found: Meetings) -> tuple[Program, I64]:
-    """What the ranks do, and the position to which each event leads; the end of a rank has a position of its own."""
+def build(own: Sequence[RankFacts], found: Meetings) -> tuple[JointProgram, I64]:
+    """The operations of the ranks, and the position to which each event leads; the end of a rank is also a position."""
     parts, offset = [], 0
     for member, facts in enumerate(own):
         parts.append(_events_of(facts, member, found, offset))
@@ -28,11 +28,11 @@ def build(own: Sequence[RankFacts], found: Meetings) -> tuple[Program, I64]:
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     of, work, meeting, is_start, transfer, position = columns
     sizes = count_by(meeting[is_start], found.count)
-    return Program(of, work, meeting, is_start, transfer, sizes, len(own)), position
+    return JointProgram(of, work, meeting, is_start, transfer, sizes, len(own)), position
 
 
 def _events_of(facts: RankFacts, member: int, found: Meetings, offset: int) -> tuple[Array, ...]:
-    """Columns of `Program` of one rank, and positions."""
+    """Columns of `JointProgram` of one rank, and positions."""
     own, steps = facts.collectives, facts.steps
     step_start = np.array(steps.start_ns, np.int64)
     step = np.array([UNKNOWN if step is None else step for step in own.step], np.int64)
@@ -53,7 +53,7 @@ def _events_of(facts: RankFacts, member: int, found: Meetings, offset: int) -> t
     return np.full(len(kept), member), pieces, meeting[kept], is_start, transfer.astype(np.float64), position
 
 
-def _work(facts: RankFacts, events: Events, meeting: I64) -> F64:
+def _work(facts: RankFacts, events: RankEvents, meeting: I64) -> F64:
     """Matrix of events by kinds: own work before each event."""
     own, steps = facts.collectives, facts.steps
     length = (events.time_ns - events.since_ns).astype(np.float64)
@@ -71,14 +71,14 @@ def _work(facts: RankFacts, events: Events, meeting: I64) -> F64:
     return work
 
 
-def shorter(program: Program, position: I64, *, exactly: bool = False) -> Shorter:
-    """What is saved if all operations take at most the median of their peers.
+def shorter(program: JointProgram, position: I64, *, exactly: bool = False) -> Shorter:
+    """The time saved if all operations take at most the median of their peers.
 
     Kernels that run during a collective count with those after it, up to the next start: how they are divided depends
     on how long the rank waits.
 
     Args:
-        program: What the ranks do.
+        program: The operations of the ranks.
         position: The position to which each event leads.
         exactly: Whether operations that are faster than the median get longer, so that less than nothing is saved.
     """
@@ -100,13 +100,13 @@ def shorter(program: Program, position: I64, *, exactly: bool = False) -> Shorte
     return Shorter(less, transfer)
 
 
-def _segments(program: Program) -> I64:
+def _segments(program: JointProgram) -> I64:
     """Number of starts before each event."""
     found: I64 = np.cumsum(program.is_start) - program.is_start
     return found
 
 
-def _position_of_ends(program: Program, position: I64) -> I64:
+def _position_of_ends(program: JointProgram, position: I64) -> I64:
     """For each event the position of its meeting; it is the same on all its ranks."""
     of_meeting = np.full(len(program.sizes) + 1, UNKNOWN)
     of_meeting[program.meeting[program.is_start]] = position[program.is_start]

@@ -1,10 +1,10 @@
-"""Replays all ranks together: what each does by itself, and where they meet.
+"""Replays all ranks together: the work of each rank, and the collectives in which they meet.
 
-A rank works until it meets others; a meeting ends when the last has come and data are transferred. No clock is needed.
-While a collective runs, the rank's kernels go on, whether others have come or not; what it does after the collective
-follows its end. In a replay without changes each rank's work takes as long as recorded.
+A rank works until a collective; the collective ends when the last rank has come and data are transferred. No clock is
+needed. While a collective runs, the rank's kernels go on, whether others have come or not; what it does after the
+collective follows its end. In a replay without changes each rank's work takes as long as recorded.
 
-One pass replays many scenarios, which differ in what work and what transfers take; times are vectors over scenarios.
+One pass replays many scenarios, which differ in the times of work and transfers; times are vectors over scenarios.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from traceanalyzer.trace.table import F64, I64, Bool
 
 
-class Program(msgspec.Struct, frozen=True):
+class JointProgram(msgspec.Struct, frozen=True):
     """Events of all ranks: rank by rank, each in the order of time. The last event of a rank is its end."""
 
     member: I64
@@ -33,13 +33,13 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class Shorter(msgspec.Struct, frozen=True):
-    """What is saved: matrix of events by kinds, and transfers; less than 0 where something takes longer."""
+    """The time saved, as a matrix of events by kinds, and of transfers; negative for what takes longer."""
 
     work_ns: F64
     transfer_ns: F64
 
 
-def replay(program: Program, shorter: Shorter) -> F64 | None:
+def replay(program: JointProgram, shorter: Shorter) -> F64 | None:
     """Replay the scenarios: as recorded, all that is saved, that of each rank alone, that of each kind alone.
 
     Returns:
@@ -52,7 +52,7 @@ def replay(program: Program, shorter: Shorter) -> F64 | None:
 class _Run:
     """The state of a replay."""
 
-    def __init__(self, program: Program, shorter: Shorter) -> None:
+    def __init__(self, program: JointProgram, shorter: Shorter) -> None:
         self._kinds = program.work_ns.shape[1]
         self._scenarios = 2 + program.members + self._kinds + 1
         self._now = np.zeros((program.members, self._scenarios))

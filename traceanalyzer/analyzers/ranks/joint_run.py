@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.ranks import joint_program, joint_replay, meetings, typical
 from traceanalyzer.analyzers.ranks import table as tables
-from traceanalyzer.analyzers.ranks.joint_replay import Program, Shorter
+from traceanalyzer.analyzers.ranks.joint_replay import JointProgram, Shorter
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64, I64, UNKNOWN
@@ -48,11 +48,11 @@ class JointRun:
     """Number of steps that are replayed."""
     recorded_ns: float
     """Duration of these steps together, the mean over the ranks."""
-    program: Program
+    program: JointProgram
     position: I64
-    """As of `joint_program.build`."""
+    """The program, as `joint_program.build` returns it."""
     times: F64
-    """As of `joint_replay.replay`, where no operation takes longer than the median of its peers."""
+    """The result of `joint_replay.replay` if no operation takes longer than the median of its peers."""
 
     @property
     def error_share(self) -> float:

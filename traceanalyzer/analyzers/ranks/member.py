@@ -24,7 +24,7 @@ DAMAGE = frozenset(["read-truncated", "read-lost-event", "read-gzip-truncated", 
 
 
 class Member(msgspec.Struct, frozen=True):
-    """What the report of a run needs of one rank."""
+    """The facts about one rank that the report of a run needs."""
 
     source: ReportSource
     summary: TraceSummary
@@ -59,7 +59,7 @@ def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> M
 
 
 def of_report(report: Report) -> Member | None:
-    """The member that a saved report is of; None if the report does not say enough."""
+    """The member for the rank of a saved report; None if the report does not contain enough."""
     facts = report.result("rank_facts", RankFacts)
     breakdown = report.result("step_breakdown", StepBreakdown)
     if facts is None or report.trace is None:

@@ -1,4 +1,4 @@
-"""What the traces of several ranks show together: the result of the analysis `ranks`."""
+"""The result of the analysis `ranks`: figures from the traces of several ranks together."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 
 class Excess(msgspec.Struct, frozen=True):
-    """What a late rank does for longer than the median of the others."""
+    """An activity that takes a late rank longer than the median of the others."""
 
     part: str
     """What the rank does: `computation`, `loader` or `idle`."""
@@ -161,7 +161,7 @@ class Straggler(msgspec.Struct, frozen=True):
     share: float
     """Share of all waiting (0 to 1) that it causes."""
     excess: tuple[Excess, ...]
-    """What it does for longer than others, the largest first."""
+    """The activities that take it longer than others, the largest difference first."""
     worst_steps: tuple[Caused, ...]
     """Steps in which others wait for it longest."""
     worst_collectives: tuple[Caused, ...]
@@ -219,7 +219,7 @@ class Ranks(msgspec.Struct, frozen=True):
     matching: Matching
     """How many collectives could be matched across ranks."""
     left_out: int
-    """Number of collectives of late steps that were not looked at."""
+    """Number of collectives of late steps that were not analyzed."""
     groups: tuple[GroupRow, ...]
     """Matched collectives by kind and process group, the most waiting first."""
     stragglers: tuple[Straggler, ...]

@@ -142,7 +142,7 @@ def source(name: str, members: Sequence[Member]) -> ReportSource:
 
 
 def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
-    """Facts of all traces of a run: sums, and what they agree on."""
+    """Facts about all traces of a run: sums, and values on which the traces agree."""
     own = [member.summary for member in members]
     bases = [one.base_ns for one in own if one.base_ns is not None]
     devices: dict[ReportDevice, None] = dict.fromkeys(device for one in own for device in one.devices)

@@ -29,7 +29,7 @@ DEVICE = 0
 
 
 def recording(members: Sequence[Member]) -> Recording | None:
-    """What was recorded of all ranks; None where a rank with steps does not show it, as saved reports of old versions.
+    """The recording of all ranks together; None if a rank with steps has none, as in saved reports of old versions.
 
     Program and evidence are those of most ranks (of as many, the lowest), framework and marks of steps what all agree
     on, times of the typical step means over all their steps. Single steps and windows are each rank's own.
@@ -82,7 +82,7 @@ def mean_parts(own: Sequence[tuple[Average, int]]) -> Average:
 
 
 def mean_resources(resources: Sequence[StepResources]) -> StepResources:
-    """Means over all steps of all ranks (null where no rank knows), and sums of what is a sum in one rank."""
+    """Means over the steps of all ranks (null if unknown on every rank); sums of fields that are sums in a rank."""
     steps = sum(own.steps for own in resources)
 
     def over(field: str) -> float | None:
@@ -111,7 +111,7 @@ def _typical_of(member: Member, names: frozenset[str]) -> Member:
 
 
 def only(facts: RankFacts, names: frozenset[str]) -> RankFacts:
-    """The same rank without some steps and their collectives; collectives between steps stay."""
+    """A rank without some steps and their collectives; collectives between steps are kept."""
     stays = [name in names for name in facts.steps.name]
     place = [number - 1 for number in accumulate(map(int, stays))]
     own = facts.collectives

@@ -1,4 +1,4 @@
-"""Which kind of program was recorded, in which framework, what is its typical step, and what is not recorded of it?
+"""Which kind of program was recorded, in which framework, what is its typical step, and what was not recorded?
 
 Headline, findings and savings are about the typical step: the mean over the steps, without those changed by an edge of
 the recording or by a one-time event (docs/metrics/recording.md). The step breakdown and the tables keep all steps.
@@ -23,7 +23,7 @@ from traceanalyzer.analyzers.step_breakdown import Average, divide
 
 
 class RecordedWindow(msgspec.Struct, frozen=True):
-    """The time of the program's steps, and what the recording does not show of it."""
+    """The time of the program's steps, and the parts of it that the recording does not show."""
 
     start_ns: int
     """Start of the first step in ns since the first event."""
@@ -53,7 +53,7 @@ class RecordedStep(msgspec.Struct, frozen=True):
     """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader`,
     `other-phase` or `unknown`; null for typical steps."""
     phase: str | None = None
-    """What a server does in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark shows it."""
+    """Phase of a server in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark shows it."""
     requests: int | None = None
     """Requests that the step serves together; null if no mark shows it."""
     tokens: int | None = None
@@ -84,7 +84,7 @@ class TypicalStep(msgspec.Struct, frozen=True):
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """What was recorded, before anything is judged."""
+    """The recorded steps and evidence, before rules judge anything."""
 
     workload: str
     """Kind of program: `training`, `inference`, `serving`, `graph-capture`, `start-up`, `micro-benchmark` or
@@ -109,7 +109,7 @@ class Recording(msgspec.Struct, frozen=True):
     typical: TypicalStep | None
     """The typical step and what it takes of each resource; null without steps of any length."""
     has_hardly_any_work: bool
-    """Whether the device did too little to say what bounds the program."""
+    """Whether the device did too little work to decide what bounds the program."""
     device_busy_ns: int
     """Time in ns in which a kernel, copy or fill runs on some device, in the whole recording."""
     startup_ns: int
@@ -117,7 +117,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def analyze(context: Context) -> Recording:
-    """Find out what was recorded."""
+    """Analyze what was recorded."""
     steps = program_steps(context)
     kind, evidence = workload.workload(context)
     framework = main_framework(context)

@@ -42,12 +42,12 @@ class _Kind(IntEnum):
 
 
 class FrameworkEvidence(msgspec.Struct, frozen=True):
-    """What shows that a framework ran: the strongest kind of evidence of it."""
+    """The strongest kind of evidence that a framework ran."""
 
     id: str
     """Id of the framework: `vllm`, `huggingface`, `ddp`, ..."""
     kind: str
-    """What was recognized: a `mark`, `operator`, `module`, Python `frame`, `category` of events, or `collective`s."""
+    """Kind of evidence: a `mark`, `operator`, `module`, Python `frame`, `category` of events, or `collective`s."""
     name: str
     """Name of the first event that was recognized."""
     events: int
@@ -79,7 +79,7 @@ def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
 
 
 def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
-    """Each distinct name that may be evidence, what has it, how often, and a number that orders names by time."""
+    """Each distinct name that may be evidence, its kind of events, their number, and its rank in the order of time."""
     trace, host = context.trace, context.trace.host
     is_operator = host.category == Category.OPERATOR
     columns = (
@@ -119,7 +119,7 @@ def _distinct(codes: I32) -> Iterator[tuple[int, int, int]]:
 
 
 class _Evidence(msgspec.Struct):
-    """What was found of one framework so far."""
+    """The evidence for one framework so far."""
 
     id: str
     kind: _Kind

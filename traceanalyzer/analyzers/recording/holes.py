@@ -52,9 +52,9 @@ def _holes(context: Context) -> Intervals:
 
 
 def _is_covered(start: I64, end: I64) -> bool:
-    """Whether so much is known of all parts of a time that nothing long enough to be looked at lies between intervals.
+    """Whether intervals cover a time so densely that no long hole can lie between them.
 
-    What is long enough contains one of the equal parts that are half as long. To count what runs in each takes no
+    A long hole contains one of the equal parts that are half as long. Counting the intervals in each part needs no
     sorting.
     """
     low, high = int(start.min()), int(end.max())

@@ -92,7 +92,7 @@ def _earlier_work_ns(context: Context, steps: Steps) -> int:
     start = int((steps.mark_ns[0] if steps.mark_ns is not None else steps.start_ns)[0])
     bounds = np.array([start]), steps.end_ns[:1]
     unlinked = context.links.launch == NO_PARENT
-    # Where launches are not recorded at all, nothing tells earlier work from the program's own.
+    # Without recorded launches, earlier work cannot be distinguished from the program's own.
     rows = unlinked & (device.start_ns < steps.end_ns[0]) & (2 * unlinked.sum() < len(device))
     ran = Intervals.union(device.start_ns[rows], device.end_ns[rows])
     times = [ran, *unrecorded_work(context).values()]

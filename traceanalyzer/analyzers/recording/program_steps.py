@@ -51,9 +51,9 @@ class ProgramSteps(msgspec.Struct, frozen=True):
     """What marks the steps: `ProfilerStep`, `whole-trace`, the id of a framework, or the name of what repeats; None
     without steps."""
     reasons: tuple[str | None, ...]
-    """Why a step is no typical one, one of `left_out.REASONS`; None for the others."""
+    """The reason why a step is not typical, one of `left_out.REASONS`; None for typical steps."""
     marks: tuple[StepMark | None, ...] = ()
-    """What a framework's own mark says of each step; empty where the steps are not its marks."""
+    """The content of a framework's mark for each step; empty if steps are not marked by a framework."""
     mark_ns: tuple[I64, I64] | None = None
     """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
 
@@ -75,7 +75,7 @@ class ProgramSteps(msgspec.Struct, frozen=True):
 
     @property
     def middle(self) -> int:
-        """Row of the typical step that stands for them: the one whose duration is nearest to their mean."""
+        """Row of the typical step that represents the others: the one whose duration is nearest to their mean."""
         rows = np.flatnonzero(self.is_typical)
         length = (self.end_ns - self.start_ns)[rows]
         away = np.abs(length - length.mean())
@@ -134,7 +134,7 @@ def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...])
 
 
 def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:
-    """The outermost step marks of the framework, until the device has done what they launched."""
+    """The outermost step marks of the framework, until the device has done the work that they launched."""
     framework = main_framework(context)
     if framework is None or framework.step_mark is None:
         return None, ()
@@ -175,7 +175,7 @@ def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str
 
 
 def _repeated_annotation(context: Context) -> Steps | None:
-    """The annotation that fills most of the main thread, if one repeats, fills half of it and holds the work."""
+    """The annotation that fills most of the main thread, if it repeats, fills half of it and contains the work."""
     trace, thread = context.trace, _main_thread(context)
     if thread is None:
         return None
@@ -254,7 +254,7 @@ def _between_graphs(context: Context) -> Steps | None:
 
 
 def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
-    """Steps from start to start; the last one lasts until the device has done what it launched."""
+    """Steps from start to start; the last one lasts until the device has done its work."""
     if len(start) < 2:
         return None
     end = np.append(start[1:], max(end_ns, int(start[-1])))

@@ -38,12 +38,12 @@ _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^## b
 
 
 class WorkloadEvidence(msgspec.Struct, frozen=True):
-    """One reason for what is said of the program."""
+    """One piece of evidence for the kind of the program."""
 
     kind: str
     """Id of the reason, as listed in the documentation of the recording."""
     name: str | None = None
-    """Name of an event that is an example of it; null if it has none."""
+    """Name of an example event; null if there is none."""
     count: int | None = None
     """Number of such events; null if they are not counted."""
     time_ns: int | None = None
@@ -64,7 +64,7 @@ def _workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
 
 
 def is_hardly_any(context: Context) -> bool:
-    """Whether the device did too little to say what bounds the program."""
+    """Whether the device did too little work to decide what bounds the program."""
     device = context.trace.device
     kernels = int((device.category == Category.KERNEL).sum())
     busy = device_busy_ns(context)

@@ -60,7 +60,7 @@ def group(document: TableDocument) -> tuple[RunView, ...]:
 
 
 def _ids(titles: list[str | None]) -> list[str]:
-    """Ranks where every heading names another one; otherwise a few are runs, and of many nobody knows."""
+    """Ranks if every heading names another one; otherwise a few are runs, and the meaning of many is unknown."""
     ranks = [match[1] for title in titles if (match := _RANK.search(title or ""))]
     if len(titles) > 1 and len(set(ranks)) == len(titles):
         return [f"rank-{rank}" for rank in ranks]

@@ -12,7 +12,7 @@ from traceanalyzer.trace.document import TableRow
 _BLOCKING_NS = 100_000
 """Own choice: a call that only starts a copy takes about 10 us; what takes ten times as long waits for it."""
 _FIRST_USE_NS = 1_000_000
-"""Calls that take so long on average do more than their work; the limit is that of traces."""
+"""Calls that take this long on average do more than their usual work; the limit is the same as for traces."""
 
 Rows = list[tuple[TableRow, RowKind]]
 

@@ -1,4 +1,4 @@
-"""Tells what a printed row is: tables mix operators, the kernels that they launch, annotations, runtime calls."""
+"""Finds the kind of each printed row: tables mix operators, the kernels that they launch, annotations and calls."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
 
 
 def is_device_row(row: TableRow) -> bool:
-    """Nothing of it ran on the host."""
+    """The row has no host time."""
     return not row.self_cpu_ns and not row.cpu_total_ns and bool(row.self_device_ns or row.device_total_ns)
 
 

@@ -1,4 +1,4 @@
-"""Which tables does the document hold? Every row and every column, as printed."""
+"""Which tables does the document contain? Every row and every column, as printed."""
 
 from __future__ import annotations
 

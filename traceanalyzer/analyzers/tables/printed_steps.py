@@ -14,7 +14,7 @@ _NEARLY_ALL = 0.9
 
 
 def count(rows: Sequence[tuple[TableRow, RowKind]], loops: Sequence[int]) -> tuple[int, str | None]:
-    """Number of steps, and what it is the number of; 1 and None if nothing tells it.
+    """Number of steps, and the kind of rows that were counted; 1 and None if no row shows it.
 
     Calls of the profiler's steps count first, then those of the optimizer, then of the loader, then the loop of the
     program above the table that calls nearly all operators equally often each time.

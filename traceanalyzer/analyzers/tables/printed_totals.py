@@ -17,7 +17,7 @@ class Totals(NamedTuple):
     cpu_ns: int | None
     device_ns: int | None
     from_shares: bool
-    """Whether one of them is not printed."""
+    """Whether one of the totals is not printed."""
 
 
 def of_run(view: RunView) -> Totals:

@@ -20,7 +20,7 @@ _ALL = 0.99
 _MOSTLY_HIDDEN = 0.5
 """Own choice: with most of the time in rows that are not printed, what is not there proves nothing."""
 _PARTLY_HIDDEN = 0.1
-"""Own choice: with so much time in rows that are not printed, an optimizer may be among them."""
+"""Own choice: with this share of time in rows that are not printed, an optimizer may be among them."""
 _TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
 
@@ -51,7 +51,7 @@ def analyze(view: RunView, run: PrintedRun) -> Recording:
 
 
 def is_hardly_any(run: PrintedRun) -> bool:
-    """Whether the device did too little to say what bounds the program; unknown where kernels are not printed."""
+    """Whether the device did too little work to decide what bounds the program; unknown if kernels are not printed."""
     kernels = sum(kernel.calls or 0 for kernel in run.kernels)
     printed = sum(row.device_self_ns or 0 for row in run.kernels) + sum(copy.device_ns or 0 for copy in run.copies)
     if not run.device_ns or not kernels or printed < _ALL * run.device_ns:

@@ -1,7 +1,7 @@
 """The rows of several tables of one profile, each once: by name, or by name and shapes.
 
 Torch groups by more than the name if it is asked to (input shapes, stack, overload), and then prints an event in
-several rows. What is asked by name must not depend on that: such rows are added up.
+several rows. Figures by name must not depend on that, so such rows are added up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SUMS = (
 
 
 def by_name(tables: Sequence[ProfilerTable]) -> list[tuple[TableRow, RowKind]]:
-    """Each event once; cut names may stand for several, and stay apart."""
+    """Each event once; cut names may stand for several events and are kept apart."""
     rows = _joined(_distinct(_coarsest(tables)), with_shapes=False)
     named = {row.name for table in tables for row in table.rows if _is_operator(row, table)}
     return list(zip(rows, classify(rows, named), strict=True))
@@ -56,14 +56,14 @@ def by_shape(tables: Sequence[ProfilerTable]) -> list[TableRow]:
 
 
 def _coarsest(tables: Sequence[ProfilerTable]) -> list[ProfilerTable]:
-    """Those with the fewest details: the others hold the same events again, in more rows."""
+    """The tables with the fewest details; the others contain the same events again, in more rows."""
     details = [_DETAILS.intersection(table.columns) for table in tables]
     fewest = min(details, key=len, default=frozenset())
     return [table for table, own in zip(tables, details, strict=True) if own == fewest]
 
 
 def _distinct(tables: Iterable[ProfilerTable]) -> list[TableRow]:
-    """Rows of tables that are grouped alike; what is printed twice alike is one row."""
+    """Rows of tables with the same grouping; equal rows are one row."""
     seen: dict[object, TableRow] = {}
     for table in tables:
         copies: dict[object, int] = {}  # within one table, equal rows are different events (cut names)
@@ -86,7 +86,7 @@ def _joined(rows: Sequence[TableRow], *, with_shapes: bool) -> list[TableRow]:
 
 
 def _sum_up(rows: Sequence[TableRow], with_shapes: bool) -> TableRow:
-    """Sums of what is known; unknown is what cannot be added."""
+    """Sums of the known values; unknown if no value is known."""
     sums: dict[str, Any] = {name: _sum([getattr(row, name) for row in rows]) for name in _SUMS}
     nodes = {row.node_id for row in rows}
     return replace(

@@ -1,4 +1,4 @@
-"""Where did the time of each run go that the tables describe?"""
+"""Where did the time go in each run that the tables describe?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from traceanalyzer.trace.document import TableRow
 _SAME_ROWS = 0.5
 """Own choice: part of the names in two tables that both have; those of ranks differ at the end of the ranking."""
 _SAME_TOTAL = 1.25
-"""Own choice: by what the totals of tables that are alike differ at most."""
+"""Greatest difference between totals of similar tables (own choice)."""
 
 
 class Hot(msgspec.Struct, frozen=True):

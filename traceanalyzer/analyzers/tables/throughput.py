@@ -1,7 +1,7 @@
-"""Which rates stand in the text, of which run are they, and do they fit what its tables say?
+"""Which rates are in the text, to which run do they belong, and do they agree with its tables?
 
-A rate belongs to the run of the tables next to it under the same heading; where these are of different runs, it cannot
-be told.
+A rate belongs to the run of the tables next to it under the same heading; if these are of different runs, it belongs to
+none.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class ThroughputFigures(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why nothing can be said of throughput, or None."""
+    """The reason why throughput cannot be analyzed, or None."""
     return reasons.steps(context)
 
 

@@ -1,8 +1,8 @@
-"""How many samples does a typical step take in?
+"""How many samples does a typical step process?
 
 A capture knows the batch size of the loader. Without it, the shapes must agree: whatever is copied to the device
 between a wait for a batch and the first layer, and the input of that layer, have the same first axis, and it is the
-same in every typical step. What follows from less than that is not told.
+same in every typical step. If this is not fulfilled, the figure is unknown.
 """
 
 from __future__ import annotations

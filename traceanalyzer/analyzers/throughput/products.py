@@ -1,7 +1,7 @@
 """Which work of typical steps are products (of matrices, convolutions, attention), and how much of them is counted?
 
-Nearly all operations of a network are products. Kernels that cannot hold any, by their operator or by their name, are
-left out of the question; of the others, those count as covered whose operator's work follows from its inputs.
+Nearly all operations of a network are products. Kernels that cannot contain products, by their operator or their name,
+are left out; of the others, those count as covered whose operator's work follows from its inputs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PLAIN = frozenset(
         KernelClass.OPTIMIZER,
     }
 )
-"""Classes of kernels that hold no products."""
+"""Classes of kernels without products."""
 _PLAIN_TRITON = re.compile(r"triton_(poi|per|red|for)_")
 """Kernels that torch.compile generates without a product."""
 """Functions of autograd that repeat a part of the forward pass before they differentiate it."""

@@ -75,7 +75,7 @@ def _worked_on(context: Context, rows: I64) -> I64:
 
 
 def _step(marks: list[StepMark], length_ns: int) -> ServedStep | None:
-    """A step with all its marks; None where one of them tells no phase."""
+    """A step with all its marks; None if one of them has no phase."""
     phases = {mark.phase for mark in marks}
     if not phases <= _PHASES:
         return None

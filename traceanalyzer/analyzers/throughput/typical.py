@@ -11,7 +11,7 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 WHOLE = frozenset({None, "whole-trace", "device-events", "host-annotations"})
-"""What is said to mark steps where nothing does: the whole recording is no step of the program."""
+"""The value of `steps_from` without marks of steps; the whole recording is not a step of the program."""
 
 
 class TypicalSteps(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ class PeakShare(msgspec.Struct, frozen=True):
 
 
 class Utilization(msgspec.Struct, frozen=True):
-    """What products need of the device's peak, and how much of them is known."""
+    """Time of products at the device's peak, and the share of products that is known."""
 
     mfu: float | None
     """Model FLOPs utilization (0 to 1): the time that the products of a typical step would take at the dense peak, over
@@ -97,7 +97,7 @@ def utilization(context: Context) -> Utilization:
 
 
 def _obstacle(context: Context) -> str | None:
-    """What is missing of a trace to count anything."""
+    """What a trace lacks for counting products."""
     if not context.once(typical).length_ns:
         return "no-steps"
     if reasons.kernels(context) is not None:
@@ -125,7 +125,7 @@ def _peak(call: ProductCalls, gpu: Gpu | None) -> float | None:
     if dtype in ("float", "double") and call.matrix_units is None:
         return None
     if dtype == "float" and call.matrix_units and gpu.tf32 and gpu.fp32_matrix:
-        return None  # such a device has both, and names of kernels do not tell which one ran
+        return None  # such a device has both, and names of kernels do not show which one ran
     return gpu.peak(dtype, matrix=True, tensor_cores=call.matrix_units is True)
 
 

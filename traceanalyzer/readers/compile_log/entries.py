@@ -25,7 +25,7 @@ _KEPT_PAYLOAD = 1 << 16
 
 
 @dataclass
-class Entry:
+class LogEntry:
     """One entry: its JSON object, and the beginning of its payload as text."""
 
     data: dict[str, Any]
@@ -47,14 +47,14 @@ class Damage:
         self.first = number if self.first is None else self.first
 
 
-def entries(source: Source, damage: Damage) -> Iterator[Entry]:
+def entries(source: Source, damage: Damage) -> Iterator[LogEntry]:
     """All entries of a log in order.
 
     Args:
         source: The log.
         damage: Counts lines that are neither entries nor payloads.
     """
-    current: Entry | None = None
+    current: LogEntry | None = None
     with io.BufferedReader(source, 1 << 20) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), start=1):
             if line.startswith(_PAYLOAD):
@@ -68,12 +68,12 @@ def entries(source: Source, damage: Damage) -> Iterator[Entry]:
                 continue
             if current is not None:
                 yield current
-            current = Entry(data)
+            current = LogEntry(data)
     if current is not None:
         yield current
 
 
-def _add(entry: Entry | None, line: bytes) -> None:
+def _add(entry: LogEntry | None, line: bytes) -> None:
     if entry is not None and entry.kept < _KEPT_PAYLOAD:
         text = line[1:].decode("utf-8", "replace").rstrip("\r\n")
         entry.payload.append(text)

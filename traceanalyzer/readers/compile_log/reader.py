@@ -8,7 +8,7 @@ from typing import Any
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.compile_log.break_texts import graph_break, plain_reason, recompile_reasons
-from traceanalyzer.readers.compile_log.entries import Damage, Entry, entries
+from traceanalyzer.readers.compile_log.entries import Damage, LogEntry, entries
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, LoggedGuard, SourceLine
 from traceanalyzer.trace.model import Loss
@@ -63,26 +63,26 @@ class _Log:
     guards: list[LoggedGuard] = field(default_factory=list)
     uses: dict[tuple[int | None, str], int] = field(default_factory=dict)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: LogEntry) -> None:
         """Take what an entry says; unknown kinds are entries of no interest."""
         for kind, handler in _HANDLERS.items():
             if kind in entry.data:
                 handler(self, entry)
                 return
 
-    def update(self, entry: Entry, **changes: Any) -> None:
+    def update(self, entry: LogEntry, **changes: Any) -> None:
         """Note something about the compilation that an entry belongs to."""
         key = self.key(entry)
         if key is not None:
             known = self.compilations.get(key) or LoggedCompilation(key[1], key[0])
             self.compilations[key] = replace(known, **changes)
 
-    def known(self, entry: Entry) -> LoggedCompilation | None:
+    def known(self, entry: LogEntry) -> LoggedCompilation | None:
         """What is known of the compilation that an entry belongs to."""
         key = self.key(entry)
         return None if key is None else self.compilations.get(key)
 
-    def key(self, entry: Entry) -> Key | None:
+    def key(self, entry: LogEntry) -> Key | None:
         """Rank and id of the compilation that an entry belongs to; None where it belongs to none."""
         frame, number = _whole(entry.data.get("frame_id")), _whole(entry.data.get("frame_compile_id"))
         if frame is None or number is None:
@@ -90,7 +90,7 @@ class _Log:
         rank, name = _whole(entry.data.get("rank")), f"{frame}/{number}"
         return rank, name, self.uses.get((rank, name), 0)
 
-    def begin(self, entry: Entry) -> None:
+    def begin(self, entry: LogEntry) -> None:
         """A compilation starts; if there is one of this id already, its id is used again."""
         key = self.key(entry)
         if key in self.compilations and not entry.data.get("attempt"):
@@ -114,13 +114,13 @@ def _is_own(file: str) -> bool:
     return not any(mark in file for mark in _FOREIGN)
 
 
-def _interned(log: _Log, entry: Entry) -> None:
+def _interned(log: _Log, entry: LogEntry) -> None:
     match entry.data["str"]:
         case [str(text), int(number)]:
             log.files[number] = text
 
 
-def _started(log: _Log, entry: Entry) -> None:
+def _started(log: _Log, entry: LogEntry) -> None:
     log.begin(entry)
     start = entry.data["dynamo_start"]
     stack = start.get("stack") if isinstance(start, Mapping) else None
@@ -128,7 +128,7 @@ def _started(log: _Log, entry: Entry) -> None:
     log.update(entry, **({} if caller is None else {"caller": caller}))
 
 
-def _measured(log: _Log, entry: Entry) -> None:
+def _measured(log: _Log, entry: LogEntry) -> None:
     found = entry.data["compilation_metrics"]
     if not isinstance(found, Mapping):
         return
@@ -146,7 +146,7 @@ def _measured(log: _Log, entry: Entry) -> None:
     _restarts(log, entry, found.get("restart_reasons"))
 
 
-def _restarts(log: _Log, entry: Entry, reasons: Any) -> None:
+def _restarts(log: _Log, entry: LogEntry, reasons: Any) -> None:
     """Old versions log breaks only as reasons to start again."""
     key = log.key(entry)
     if key is None or not isinstance(reasons, list) or any((b.rank, b.id) == key[:2] for b in log.breaks):
@@ -155,13 +155,13 @@ def _restarts(log: _Log, entry: Entry, reasons: Any) -> None:
         log.breaks.append(LoggedBreak(key[1], key[0], None, " ".join(reason.split())))
 
 
-def _backward(log: _Log, entry: Entry) -> None:
+def _backward(log: _Log, entry: LogEntry) -> None:
     found = entry.data["bwd_compilation_metrics"]
     if isinstance(found, Mapping):
         log.update(entry, backward_ns=_time(found, "duration_us", "inductor_compile_time_s"))
 
 
-def _artifact(log: _Log, entry: Entry) -> None:
+def _artifact(log: _Log, entry: LogEntry) -> None:
     artifact = entry.data["artifact"]
     name = artifact.get("name") if isinstance(artifact, Mapping) else None
     known = log.known(entry)
@@ -177,7 +177,7 @@ def _artifact(log: _Log, entry: Entry) -> None:
         log.update(entry, cache_misses=(known.cache_misses if known else 0) + 1)
 
 
-def _guard(log: _Log, entry: Entry) -> None:
+def _guard(log: _Log, entry: LogEntry) -> None:
     found = entry.data.get("guard_added") or entry.data.get("guard_added_fast")
     if isinstance(found, Mapping) and isinstance(expression := found.get("expr"), str):
         at = log.own(found.get("user_stack")) or log.own(found.get("stack"))
@@ -185,7 +185,7 @@ def _guard(log: _Log, entry: Entry) -> None:
         log.guards.append(LoggedGuard(key[1] if key else None, expression, at))
 
 
-_HANDLERS: Mapping[str, Callable[[_Log, Entry], None]] = {
+_HANDLERS: Mapping[str, Callable[[_Log, LogEntry], None]] = {
     "str": _interned,
     "dynamo_start": _started,
     "compilation_metrics": _measured,

@@ -20,7 +20,7 @@ from traceanalyzer.readers.kineto import windows, workers
 from traceanalyzer.readers.kineto.decoding import EventDecoder
 from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
 from traceanalyzer.readers.kineto.windows import EventWindows, last_border
-from traceanalyzer.readers.kineto.workers import Slot, Worker
+from traceanalyzer.readers.kineto.workers import DecodingWorker, Slot
 from traceanalyzer.readers.source import Source
 
 _LONGEST_REST = 1 << 16
@@ -94,7 +94,7 @@ class _Chunk:
 class ReadAhead:
     """A stream that is read ahead, and the parts of the trace that have been made of what was read."""
 
-    def __init__(self, source: Source, slots: list[Slot], started: list[Worker], decoder: EventDecoder) -> None:
+    def __init__(self, source: Source, slots: list[Slot], started: list[DecodingWorker], decoder: EventDecoder) -> None:
         self._source, self._slots, self._workers, self._decoder = source, slots, list(started), decoder
         self._free = list(range(len(slots)))
         self._ahead: deque[_Chunk] = deque()
@@ -205,7 +205,7 @@ class ReadAhead:
             if chunk.window is not None and not (chunk.is_given or chunk.is_done):
                 yield chunk, chunk.window
 
-    def _give(self, chunk: _Chunk, window: slice, worker: Worker) -> None:
+    def _give(self, chunk: _Chunk, window: slice, worker: DecodingWorker) -> None:
         chunk.is_given = True
         self._given[chunk.slot] = chunk
         try:
@@ -227,7 +227,7 @@ class ReadAhead:
             else:
                 self._finish(slot, sizes)
 
-    def _lose(self, worker: Worker) -> None:
+    def _lose(self, worker: DecodingWorker) -> None:
         """Go on without a worker that has died."""
         self._workers.remove(worker)
         for slot in worker.busy_with:

@@ -42,10 +42,10 @@ def slots(count: int, text: int, columns: int) -> list[Slot]:
     return [Slot(piece[:text], piece[text:]) for piece in pieces]
 
 
-class Worker(Child):
+class DecodingWorker(Child):
     """The parent's end of a worker."""
 
-    def __init__(self, shared: Sequence[Slot], others: Sequence[Worker]) -> None:
+    def __init__(self, shared: Sequence[Slot], others: Sequence[DecodingWorker]) -> None:
         super().__init__(_serve, (shared,), others)
         self.busy_with: list[int] = []
         """The slots that it was given and has not given back."""
@@ -71,13 +71,13 @@ class Worker(Child):
 
 
 @contextmanager
-def started(count: int, shared: Sequence[Slot]) -> Iterator[list[Worker]]:
+def started(count: int, shared: Sequence[Slot]) -> Iterator[list[DecodingWorker]]:
     """Start workers, as many of them as the system allows; none is left afterwards, whatever happens."""
-    found: list[Worker] = []
+    found: list[DecodingWorker] = []
     try:
         with contextlib.suppress(OSError):  # no more processes, or no memory for them
             for _ in range(count):
-                found.append(Worker(shared, found))
+                found.append(DecodingWorker(shared, found))
         yield found
     finally:
         for worker in found:

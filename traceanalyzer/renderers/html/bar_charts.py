@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from traceanalyzer.renderers.charts import SIZE, WIDE, Bars, Stacks
+from traceanalyzer.renderers.charts import SIZE, WIDE, Bars, StackedBars
 from traceanalyzer.renderers.language import Language
 from traceanalyzer.renderers.shared_unit import scale
 from traceanalyzer.renderers.templates import environment
@@ -60,7 +60,7 @@ class ChartPicture:
     labels: tuple[ChartLabel, ...]
 
 
-def draw(chart: Stacks | Bars, language: Language, width: int) -> Markup:
+def draw(chart: StackedBars | Bars, language: Language, width: int) -> Markup:
     """Draw a chart as an element of the page, in its colours."""
     picture = _bars(chart, width) if isinstance(chart, Bars) else _Frame(chart, width).picture(language)
     template = environment(autoescape=True).get_template("html/bar_chart.svg.j2")
@@ -99,7 +99,7 @@ def _bars(chart: Bars, width: int) -> ChartPicture:
 class _Frame:
     """Vertical stacked bars with axes, or a line if there are too many bars."""
 
-    def __init__(self, chart: Stacks, width: int) -> None:
+    def __init__(self, chart: StackedBars, width: int) -> None:
         self.chart = chart
         self.width = width
         self.height = 220 if width >= WIDE else 190

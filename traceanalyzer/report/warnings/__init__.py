@@ -27,7 +27,7 @@ STEP_REASONS = {
     ),
     "unknown": Text("step-reason-unknown", "an unknown cause", note="why a step is unlike others"),
 }
-"""Why a step is no typical one, by the reasons of the analysis `recording`."""
+"""Texts for the reasons of the analysis `recording` why a step is not typical."""
 
 
 def warning(id: str, count: int, params: Mapping[str, Any]) -> ReportWarning:  # noqa: A002 - the contract's word

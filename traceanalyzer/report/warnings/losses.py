@@ -1,4 +1,4 @@
-"""Texts about what was lost or repaired while a file was read (ids read-... and compile-log-...)."""
+"""Texts about losses and repairs while a file was read (ids read-... and compile-log-...)."""
 
 from __future__ import annotations
 

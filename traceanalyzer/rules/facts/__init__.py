@@ -53,7 +53,7 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
 
 @dataclass(frozen=True)
 class Facts:
-    """What rules may know of one measured run."""
+    """The facts about one measured run that rules may use."""
 
     resources: Resources
     """Time per step of each resource, in ns; of a trace in its typical step."""
@@ -74,7 +74,7 @@ class Facts:
     """Why an analysis has no result, by its key."""
 
     model: Model | None = None
-    """The causal model of the trace, for what changes are worth; None where there is none."""
+    """The causal model of the trace, which prices changes; None if there is none."""
 
     def find(self, key: str, kind: type[R]) -> R | None:
         """The result of an analysis by its key; None if the analysis was skipped."""
@@ -94,7 +94,7 @@ class Facts:
 
     @property
     def step_resources(self) -> StepResources | None:
-        """What the typical step takes of each resource; the mean step where no recording shows the typical one."""
+        """Times of each resource in the typical step, or in the mean step if the typical one is unknown."""
         recording = self.find("recording", Recording)
         if recording is not None:
             return recording.typical.resources if recording.typical else None
@@ -119,7 +119,7 @@ class Facts:
 
     @property
     def is_graph_capture(self) -> bool:
-        """Whether the recording holds the capture of graphs, so that nothing in it is a program's usual work."""
+        """Whether the recording is a capture of graphs, so that nothing in it is a program's usual work."""
         recording = self.find("recording", Recording)
         return recording is not None and recording.workload == "graph-capture"
 
@@ -203,7 +203,7 @@ class Facts:
 
     @property
     def recorded_steps_ns(self) -> float:
-        """Time of all recorded steps, those that the typical step leaves out as well."""
+        """Time of all recorded steps, including those that the typical step leaves out."""
         recording = self.find("recording", Recording)
         if recording is None or not recording.steps:
             return self.step_ns * self.steps
@@ -211,9 +211,9 @@ class Facts:
 
     @property
     def is_replayed(self) -> bool:
-        """Whether a model says what changes are worth; else bounds do.
+        """Whether the model prices changes; otherwise bounds do.
 
-        It does not where what is missing from the recording holds things up, too.
+        There may be no model, it may abstain, or events may be missing that delay recorded ones.
         """
         return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
 

@@ -39,7 +39,7 @@ def facts(
 
 
 def _waits_unseen(results: Mapping[str, Any], found: StepResources) -> bool:
-    """Whether devices that are no GPUs worked, for which the host may have waited without being known to."""
+    """Whether devices other than GPUs worked; the host may have waited for them unnoticed."""
     others = results.get("accelerators")
     return found.gpu_ns is None and isinstance(others, Accelerators) and bool(others.devices)
 
@@ -47,8 +47,9 @@ def _waits_unseen(results: Mapping[str, Any], found: StepResources) -> bool:
 def is_partial(typical: TypicalStep) -> bool:
     """Whether much idle time has no explanation, so that events are missing and host time is unknown.
 
-    Launched work that waits while nothing recorded holds it up (`pending`) counts: what it waits for is missing. With
-    the half of a training's events that a sampling profiler kept, the host would be blamed for what other ranks did.
+    Launched work that waits although nothing recorded delays it (`pending`) counts, because the event that it waits for
+    is missing. If a sampling profiler kept only half of a training's events, the host would otherwise be blamed for
+    delays by other ranks.
     """
     unknown = sum(row.ns_per_step for row in typical.idle if row.cause in ("unknown", "pending"))
     return unknown > _UNRELIABLE * sum(row.ns_per_step for row in typical.idle)

@@ -22,7 +22,7 @@ class OperatorFact(msgspec.Struct, frozen=True):
     host_self_ns: int
     host_total_ns: int
     beside_ns: int = 0
-    """Part of `host_self_ns` on threads beside the one that makes the steps; 0 where unknown, as in tables."""
+    """Part of `host_self_ns` on threads other than the one that makes the steps; 0 if unknown, as in tables."""
 
 
 class KernelFact(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def from_trace(row: operators.Operator | operators.OperatorByShape) -> OperatorF
 
 
 def from_table(row: TableRow) -> OperatorFact:
-    """The operator of a row of a table; what the row does not say is 0."""
+    """The operator of a row of a table; figures that are not in the row are 0."""
     return OperatorFact(
         name=row.name,
         shapes=row.input_shapes or None,

@@ -7,13 +7,13 @@ Why it matters:
     They wait for the GPU, or copy to the host, in the middle of a step.
 
 What to do:
-    Use what the list names instead.
+    Use the replacement that the list names.
 
 How the saving is estimated:
-    At most the time that they take on the device; at least nothing, because what replaces them is not free.
+    At most the time that they take on the device; at least nothing, because the replacement takes time, too.
 
 When it is wrong:
-    In evaluation code, which nobody runs often.
+    In evaluation code, which runs rarely.
 
 References:
     https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
