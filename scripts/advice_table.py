@@ -6,6 +6,7 @@ TRACEANALYZER_CORPUS=... python -m scripts.advice_table
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -76,9 +77,11 @@ def page(scored: Sequence[Score], printed: str) -> str:
         "",
         "## Rules that never fired on the corpus",
         "",
-        "They are tested on situations that the tests build, not on recordings: "
-        + (", ".join(never) if never else "none")
-        + ".",
+        textwrap.fill(
+            f"They are tested on situations that the tests build, not on recordings: {', '.join(never) or 'none'}.",
+            width=120,
+            break_on_hyphens=False,
+        ),
         "",
     ]
     return "\n".join(lines)

@@ -16,7 +16,8 @@ SEVERITIES = ("info", "low", "medium", "high", "critical")
 FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
 """Names of the formats that `renderers` can make."""
 GPU_KEYS = (
-    "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "int8",
+    "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "fp4",
+    "int8",
 )  # fmt: skip
 """Figures of the recorded device that may be set: memory bandwidth in GB/s, rates in TFLOP/s."""
 

@@ -56,6 +56,19 @@ def test_the_call_itself_hides_nothing() -> None:
     assert row.exposed_ns == 500_000
 
 
+def test_what_the_sender_computes_meanwhile_hides_the_message() -> None:
+    """Sends of gloo are ranges on the thread that calls them: from 100 to 900, with operators to 300 and from 700."""
+    trace = TraceBuilder(devices=())
+    trace.step(0, 0, 1000)
+    trace.op("aten::mm", 10, 80)
+    trace.op("c10d::send", 95, 5)
+    trace.annotation("gloo:send", 100, 800)
+    trace.op("aten::mm", 110, 190)
+    trace.op("aten::mm", 700, 250)
+    (row,) = found(trace).rows
+    assert (row.operation, row.total_ns, row.exposed_ns) == ("send", 800_000, 410_000)
+
+
 def test_operations_are_told_apart_and_unknown_sizes_stay_unknown() -> None:
     trace = step_with_two()
     trace.annotation("gloo:broadcast", 910, 50, tid=FIRST)

@@ -123,6 +123,7 @@ PLAIN_ARITHMETIC: dict[str, tuple[str, ...]] = {
             "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_stage3_warpsize1x2x1_g1"
             "_ffma_aligna4_alignc4_execute_kernel__5x_cudnn"
         ),
+        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x...",
         "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)",
         (
             "void cutlass::Kernel<cutlass::gemm::kernel::Gemm<cutlass::gemm::threadblock::MmaPipelined<"

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
+from torch.distributed.pipelining import PipelineStage
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import profile
 from torch.utils.data import DataLoader, TensorDataset
@@ -85,6 +86,8 @@ def tried(code: str, shapes: list[list[int]] | None) -> str | None:
     if "no_sync" in code:
         names["model"] = DistributedDataParallel(nn.Linear(8, 2))
         names["loss"] = names["model"](torch.rand(4, 8)).sum()
+    if "Schedule1F1B" in code:
+        names["stage"] = PipelineStage(nn.Linear(8, 2), 0, 1, torch.device("cpu"))
     if "rms_norm" in code:
         names["x"] = torch.rand(2, 8)
     if "layer.weight" in code:

@@ -47,6 +47,18 @@ def changes(draw: st.DrawFn) -> TimeSaved:
     return TimeSaved(draw(RESOURCES), (low, high), BASIS, exposed, claims)  # type: ignore[arg-type]
 
 
+def test_host_time_that_may_be_waiting_limits_only_the_lower_end() -> None:
+    """Of 95 ms of the host, 70 may be waits for the 100 ms of the GPU, which a change shortens by 60 ms."""
+    run = Budget.of(Resources(100 * MS, 100 * MS, 95 * MS, None, None), is_estimate=True, unseen_waits=70 * MS)
+    assert run.wall(change("gpu", 60 * MS)) == pytest.approx((5 * MS, 60 * MS))
+    assert run.saving(change("gpu", 60 * MS)).basis.id == "saving-host-unseen"
+    assert run.saving(change("gpu", 3 * MS)).basis.id == "basis"
+    saving = run.saving(change("gpu", 90 * MS))
+    assert saving.wall_ns_per_step[1] == pytest.approx(75 * MS)
+    assert saving.arithmetic is not None
+    assert [operand.ns for operand in saving.arithmetic.subtrahends] == [10_000_000, 25_000_000]
+
+
 def test_the_worked_table_of_a_loader_that_hides_everything() -> None:
     run = budget(174.76, 44.05, 6.14, 165.16, is_estimate=True)
     saving = run.saving(change("loader", 165.16 * MS))

@@ -10,6 +10,7 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.trace import distributed_info
 from tests.rules.judging import report, said
 from tests.rules.situations.dataloader_bound import LOADER, training
+from tests.rules.situations.decode_batch_small import served
 from traceanalyzer.analyzers.recording import Recording
 
 
@@ -33,6 +34,12 @@ def steps(*, host: int, kernel: str, gpu: int, gap: int = 0) -> TraceBuilder:
 
 def test_a_busy_gpu_with_products_computes() -> None:
     assert bound(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000)) == "gpu-compute"
+
+
+def test_a_typical_decode_step_has_the_usual_number_of_tokens() -> None:
+    text = said(served(*5 * ["step[DECODE bs=8]"], "step[DECODE bs=40]"))
+    assert "A decode step of 8 tokens reads all weights" in text
+    assert "all weights" not in said(served(*5 * ["step[DECODE bs=8]"], "step[DECODE bs=120]"))
 
 
 def test_a_busy_gpu_with_elementwise_kernels_moves_data() -> None:

@@ -11,6 +11,7 @@ from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.fp8_eligible import (
     fires,
     fires_with_a_bias_in_fp16,
+    fires_with_fp4,
     model,
     trap_a_waiting_device,
     trap_an_unknown_device,
@@ -43,6 +44,18 @@ def test_code_is_that_of_the_kind_of_program() -> None:
     served = fires()
     served.annotation("step[EXTEND bs=2 toks=3000]", 20, 2)
     assert findings(served, RULE)[0].code is None
+
+
+def test_fp4_is_for_inference() -> None:
+    served = fires_with_fp4()
+    served.annotation("step[EXTEND bs=2 toks=3000]", 20, 2)
+    (finding,) = findings(served, RULE)
+    assert "9,000 TFLOP/s in FP4, 4,500 TFLOP/s in FP8, and 2,250 TFLOP/s in 16 bits" in finding.summary.text
+    assert "one bit of mantissa" in finding.advice.text
+    trained = fires_with_fp4()
+    trained.op("Optimizer.step#SGD.step", 30, 2)
+    (finding,) = findings(trained, RULE)
+    assert "FP4" not in finding.summary.text + finding.advice.text
 
 
 def test_without_limits_of_the_gpu_it_is_skipped() -> None:

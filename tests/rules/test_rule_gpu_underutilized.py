@@ -59,6 +59,8 @@ def test_a_table_tells_the_most_that_the_gpu_can_have_been_busy() -> None:
     assert finding.evidence[0].observed == pytest.approx(0.2)
     assert "at most 20.00 %" in finding.summary.text
     assert finding.confidence == "B"
+    rows = [(place.name, place.value) for place in finding.evidence[0].where if place.kind == "row"]
+    assert rows == [("ProfilerStep*", 50_000_000.0), ("aten::mm", 50_000_000.0)], "per step"
 
 
 def test_edge_busy_share() -> None:

@@ -26,6 +26,14 @@ def test_marks_without_requests_that_decode() -> None:
     assert "Every request" in finding.summary.text
 
 
+def test_steps_of_the_profiler_around_the_marks() -> None:
+    trace = fires()
+    for number, start in enumerate([0, 1000, 2000, 3000, 4000, 8000, 9000, 10000, 11000]):
+        trace.step(number, start, 4000 if number == 4 else 1000)
+    (finding,) = findings(trace, RULE)
+    assert finding.summary.params == {"mixed": 4_000_000, "decode": 1_000_000, "requests": 31}
+
+
 @pytest.mark.parametrize("build", [trap_only_mixed, trap_prefill_alone])
 def test_says_that_steps_to_compare_are_missing(build) -> None:  # type: ignore[no-untyped-def]
     assert "beside steps that only decode" in (skipped(build(), RULE) or "")

@@ -34,6 +34,13 @@ def test_these_gaps_are_not_those_of_launches_too() -> None:
     assert "launch-bound-small-kernels" in slow
 
 
+def test_advice_where_an_environment_needs_the_values() -> None:
+    trace = fires()
+    assert "nonzero" in findings(trace, RULE)[0].advice.text
+    trace.python_function("envs/point_env.py(4): step", 5000, 3)
+    assert "many environments at once" in findings(trace, RULE)[0].advice.text
+
+
 def test_a_table_has_no_gaps() -> None:
     assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
 

@@ -33,6 +33,16 @@ def test_the_idle_time_after_the_waits_goes_away() -> None:
     assert "the GPU has nothing to do for 648.0 us of a step" in finding.summary.text
 
 
+def test_nothing_is_promised_of_values_for_an_environment() -> None:
+    trace = fires()
+    trace.python_function("gymnasium/wrappers/common.py(100): step", 5000, 3)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert (low, high) == (0, pytest.approx(varied(3 * 217_600)[1], rel=0.05))
+    assert "many environments at once" in finding.advice.text
+
+
 def test_waits_that_cost_nothing_are_worth_nothing() -> None:
     assert findings(trap_busy_gpu(), RULE, {"calls_per_step": 1})[0].severity == "info"
 

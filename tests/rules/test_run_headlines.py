@@ -40,3 +40,12 @@ def test_one_run_and_a_series_of_many_are_not_compared(runs: int) -> None:
     found = headlines(*totals)
     assert len(found) == runs
     assert not [each for each in found if "run-1" in each.message.text]
+
+
+def test_a_step_is_not_compared_with_a_whole_profile() -> None:
+    """The row that shows the steps is beyond the last printed one in the second table."""
+    whole = [{"Name": "aten::mm", "Self CPU": "100.000ms", "CPU total": "100.000ms", "# of Calls": 10}]
+    text = f"{document('2.000s')}\n\nAfter\n\n{table(whole, cpu='100.000ms')}"
+    first, second = report(text).headlines
+    assert (first.resources.step_ns, second.resources.step_ns) == (200_000_000, 100_000_000)
+    assert "run-1" not in second.message.text

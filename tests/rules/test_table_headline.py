@@ -8,7 +8,7 @@ from tests.rules.judging import report, table
 from traceanalyzer.report.model import Headline
 
 
-@pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce"])
+@pytest.mark.parametrize("row", ["cudaLaunchKernel", "nccl:all_reduce", "aten::_mps_convolution", "aten::_lstm_mps"])
 def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
     rows = [
         {"Name": name, "Self CPU": "50.000ms", "CPU total": "50.000ms", "# of Calls": 1} for name in ("aten::mm", row)
@@ -115,3 +115,26 @@ def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
     (found,) = report(table(cells, cpu="10.000ms")).headlines
     assert (found.bound, found.message.id) == ("none", "headline-unread-device")
     assert "CUDA shows that there is an accelerator" in found.message.text
+
+
+def test_without_a_gpu_a_range_is_named_if_what_it_does_outside_of_operators_takes_most() -> None:
+    """Code of NumPy in a marked range has no rows of its own: it is self time of the range."""
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "# of Calls": 1}
+        for name, host in (("find indices", "80.000ms"), ("aten::cat", "15.000ms"), ("aten::add", "5.000ms"))
+    ]
+    (found,) = report(table(cells, cpu="100.000ms")).headlines
+    assert found.message.text.endswith("What takes most of it: find indices 80.00 ms, aten::cat 15.00 ms.")
+
+
+def test_without_times_of_the_host_it_is_unknown_what_bounds_a_step() -> None:
+
+    def said(name: str) -> str:
+        cells = [{"Name": name, "Self CUDA": "40.000ms", "CUDA total": "40.000ms", "# of Calls": 90}]
+        text = table(cells, cpu="1.000ms", device="50.000ms").replace("Self CPU time total: 1.000ms\n", "")
+        (found,) = report(text).headlines
+        assert found.bound == "none"
+        return found.message.text
+
+    assert "the GPU works for 50.00 ms of it" in said("aten::mm")
+    assert "Of the 50.00 ms per step for which the GPU works, collectives take 40.00 ms." in said("c10d::allreduce_")

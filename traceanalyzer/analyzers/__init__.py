@@ -18,8 +18,10 @@ from traceanalyzer.analyzers import (
     copies,
     data_parallel,
     dataloader,
+    decode_graphs,
     device_copies,
     device_wide_syncs,
+    distribution_checks,
     gpu,
     graph_join,
     host_collectives,
@@ -91,6 +93,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("idle", idle.Idle, idle.analyze, idle.missing),
     Analyzer("step_idle", repeated_steps.StepIdle, repeated_steps.analyze, repeated_steps.missing),
     Analyzer("launches", launches.LaunchFigures, launches.analyze, launches.missing),
+    Analyzer("decode_graphs", decode_graphs.DecodeGraphs, decode_graphs.analyze, decode_graphs.missing),
     Analyzer(
         "synchronizations",
         synchronizations.Synchronizations,
@@ -141,6 +144,12 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("nan_checks", nan_checks.NanChecks, nan_checks.analyze, nan_checks.missing),
     Analyzer("recomputation", recomputation.Recomputation, recomputation.analyze, recomputation.missing),
     Analyzer("value_reads", value_reads.ValueReads, value_reads.analyze, value_reads.missing),
+    Analyzer(
+        "distribution_checks",
+        distribution_checks.DistributionChecks,
+        distribution_checks.analyze,
+        distribution_checks.missing,
+    ),
     Analyzer("host_pauses", host_pauses.HostPauses, host_pauses.analyze, host_pauses.missing),
     Analyzer(
         "thread_contention",

@@ -112,10 +112,25 @@ def host_ranges(context: Context) -> Bool:
 def computing(context: Context) -> Intervals:
     """When some thread runs an operator that is no part of a collective."""
     host = context.trace.host
-    own = distinct(host.thread[context.once(host_ranges)])
     communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
-    rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~np.isin(host.thread, own)
+    rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~_inside_collectives(context)
     return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def _inside_collectives(context: Context) -> Bool:
+    """Which host events are on threads that do nothing but communicate: those of the library.
+
+    Sends and receives of gloo are ranges on the thread that calls them, which goes on computing meanwhile.
+    """
+    host, ranges = context.trace.host, context.once(host_ranges)
+    found = np.zeros(len(host), np.bool_)
+    plain = host_activity.operator_rows(context)
+    for thread in distinct(host.thread[ranges]).tolist():
+        own = host.thread == thread
+        times = Intervals.union(host.start_ns[own & ranges], host.end_ns[own & ranges])
+        if times.contains(host.start_ns[own & plain]).all():
+            found |= own
+    return found
 
 
 def running_on_host(context: Context) -> Intervals:

@@ -4,7 +4,8 @@ A reading is a call of `aten::item`, `aten::is_nonzero`, `aten::equal` or `aten:
 makes itself, not an operator or autograd: `float(t)`, `if t > 0:`, `max(row)`. Readings that follow each other with
 little between them are a run: a few cheap operators, no call of a module, no matrix product, no long time of Python. To
 print a tensor of floating-point numbers, PyTorch selects its finite values first (`torch/_tensor_str.py`), so a run
-with `aten::isfinite` and `aten::masked_select` prints.
+with `aten::isfinite` and `aten::masked_select` prints. What `torch.distributions` reads to check its arguments is no
+reading of the program (`distribution_checks`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import marks
@@ -25,12 +27,13 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_READINGS = Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps")
-READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 _PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
 _HEAVY = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*|attention\w*|embedding\w*))$|^autograd::"
+    r"|^torch\.distributed\.ddp\.reducer::"
 )
-"""Operators of models: a value that is read after them is a result, not one value of many."""
+"""Operators of models: a value that is read after them is a result, not one value of many. So are those of
+DistributedDataParallel, whose reducer reads for each parameter whether it was used."""
 _BETWEEN = 16
 """Operators between two readings of a run at most (own choice: printing calls 14 before its first)."""
 _PAUSE_NS = 200_000
@@ -128,6 +131,8 @@ def value_runs(context: Context) -> ValueRuns:
     )
     printing = names.where(_PRINTING.__contains__)[host.name[nodes]]
     thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
+    reads &= ~context.once(check_frames).contain(context, thread, start)
+    reads &= ~np.isin(host.row[nodes], context.once(checks_without_frames)[:, 1])
     at = np.flatnonzero(reads)
     if len(at) < _FEWEST:
         none = np.empty(0, np.int64)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.trace.model import Device
 
@@ -82,6 +83,9 @@ MI350X          \bMI350X            -      256  8000    72.1   72.1   144.2  144
 MI355X          \bMI355X            -      256  8000    78.6   78.6   157.3  157.3  -      2516.6  5033.2  5033.2  cdna4
 """
 
+_FP4 = {"RTX 5080": 900.4, "RTX 5090": 1676.0, "GB200": 10_000.0, "B200": 9000.0, "MI350X": 9227.5, "MI355X": 10_066.3}
+"""Rates in FP4 of the few models that have it, from the same documents."""
+
 
 class Gpu(msgspec.Struct, frozen=True):
     """One model of a GPU. Rates are in TFLOP/s and named after types; None is unknown."""
@@ -105,6 +109,8 @@ class Gpu(msgspec.Struct, frozen=True):
     bf16: float | None = None
     fp8: float | None = None
     int8: float | None = None
+    fp4: float | None = None
+    """With a scale for each block of 16 or 32 numbers (NVFP4, MXFP4)."""
 
     def peak(self, dtype: str | None, *, matrix: bool, tensor_cores: bool) -> float | None:
         """Peak rate in TFLOP/s for work on a type; None if unknown.
@@ -163,6 +169,6 @@ def _rows() -> tuple[tuple[re.Pattern[str], tuple[int, int], Gpu], ...]:
         least, most = (0, 0) if memory == "-" else map(int, memory.split("-"))
         figures = [None if rate == "-" else float(rate) for rate in rates]
         figures.insert(7, None if source in _WITHOUT_BF16 else figures[6])
-        gpu = Gpu(name, _SOURCES[source], int(sms), *figures)
+        gpu = replace(Gpu(name, _SOURCES[source], int(sms), *figures), fp4=_FP4.get(name))
         rows.append((re.compile(pattern, re.IGNORECASE), (least, most), gpu))
     return tuple(rows)

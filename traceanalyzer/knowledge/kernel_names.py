@@ -44,6 +44,7 @@ _MATRIX_UNITS: tuple[tuple[str, bool | None], ...] = (
     (r"^(void )?at::native::(?!tinygemm)|at_cuda_detail|cub::|thrust::|multi_tensor_apply", False),
     # Arithmetic on vector units, as named by the library.
     (r"simt|ffma|sgemm|scudnn|gemv|gemmSN|gemmk1|dot_kernel|splitKreduce|f32_aligned\w*_sm(50|70|75)", False),
+    (r"xmma_\w*_f32f32_f32f32_f32_", False),  # says ffma at the end, which printed tables cut; with TF32 tf32f32
     (r"miopenGcnAsmConv1x1|winograd|fft|precomputed_convolve|(dgrad|wgrad)_(engine|alg0|alg1)", False),
     # NVIDIA: the shape of the matrix instruction, or the library's name for it.
     (r"(?<![a-z])[hsdci](884|1688|8816|16816|16832|161616|16864)(?!\d)|(?<![a-z])d884gemm", True),

@@ -9,7 +9,8 @@ _BACKWARD = re.compile(r"Backward\d{0,2}\Z", re.ASCII)
 _NO_OPERATOR = re.compile(r"[\s#\[]")
 """Characters that never occur in names of operators, autograd functions and compiled kernels."""
 _ACCELERATOR = re.compile(
-    r"cudnn(?!_is_acceptable)|cuda|miopen|nccl|rccl|xccl|hccl|mtia|\b[nxh]pu|flash_attention(?!\w*_for_cpu)",
+    r"cudnn(?!_is_acceptable)|cuda|miopen|nccl|rccl|xccl|hccl|mtia|\b[nxh]pu|flash_attention(?!\w*_for_cpu)|"
+    r"aten::(?:\w*_)?mps(?![a-z0-9])",
     re.IGNORECASE,
 )
 

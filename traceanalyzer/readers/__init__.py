@@ -42,13 +42,15 @@ def _is_trace(source: Source) -> bool:
 
 
 def _read_text(source: Source) -> TableDocument:
-    from traceanalyzer.readers import key_averages  # noqa: PLC0415 - only for texts
+    from traceanalyzer.readers import key_averages, other_tools  # noqa: PLC0415 - only for texts
 
     data = source.peek(_LONGEST_TEXT)
     rest = len(source.peek(_LONGEST_TEXT + 1)) > len(data)
-    document = key_averages.read(key_averages.decode(data), source.name, source.size_bytes)
+    text = key_averages.decode(data)
+    document = key_averages.read(text, source.name, source.size_bytes)
     if not document.tables:
-        raise UnusableInputError(f"{source.name}: {_why_not(source, data)}")
+        known = other_tools.described(text, document)
+        raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()
     return replace(document, losses=(*document.losses, *source.losses, *cut))
 

@@ -15,6 +15,8 @@ from traceanalyzer.rules.facts import Facts
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
+_SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
+"""Frameworks that run the stages of a pipeline in a schedule of their own settings."""
 _IN_GRAPHS = 0.5
 """Own choice: a program whose kernels mostly come from graphs uses graphs."""
 
@@ -25,10 +27,15 @@ def workload(facts: Facts) -> str | None:
     return recording.workload if recording and facts.table is None else None
 
 
+def frameworks(facts: Facts) -> frozenset[str]:
+    """Ids of the frameworks that left a sign."""
+    recording = facts.find("recording", Recording)
+    return frozenset(found.id for found in recording.frameworks) if recording and facts.table is None else frozenset()
+
+
 def roles(facts: Facts) -> frozenset[str]:
     """Roles of the frameworks that left a sign."""
-    recording = facts.find("recording", Recording)
-    shown = {found.id for found in recording.frameworks} if recording and facts.table is None else set()
+    shown = frameworks(facts)
     return frozenset(known.role for known in FRAMEWORKS if known.id in shown)
 
 
@@ -42,6 +49,11 @@ def may_train(facts: Facts) -> bool:
     if serves(facts):
         return False
     return workload(facts) != "inference" or bool(roles(facts) & {"parallel", "training"})
+
+
+def may_schedule_stages(facts: Facts) -> bool:
+    """Whether the program itself may choose the schedule of a pipeline: not where a framework does."""
+    return may_train(facts) and not frameworks(facts) & _SCHEDULERS
 
 
 def is_compiled(facts: Facts) -> bool:

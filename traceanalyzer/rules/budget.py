@@ -35,6 +35,12 @@ _BESIDE_WAITING = Text(
     "does not, because a host may only be waiting while its GPU waits for another rank",
     note="basis says how the saving was estimated, without a full stop",
 )
+_UNSEEN = Text(
+    "saving-host-unseen",
+    "{basis}; the lower end assumes that the host needs all of its time; the upper end does not, because rows that are "
+    "not printed may be waits for the GPU",
+    note="basis says how the saving was estimated, without a full stop",
+)
 _PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
 
 
@@ -53,10 +59,18 @@ class Budget(msgspec.Struct, frozen=True):
     is_of_ranks: bool = False
     """Whether it is a mean over ranks: the others wait for the host of a late rank, so it does not limit what they
     gain."""
+    unseen_waits: float = 0.0
+    """Host time in ns in rows that a table does not print, which may be waits for the device."""
 
     @classmethod
     def of(
-        cls, resources: Resources, *, is_estimate: bool, is_host_inflated: bool = False, is_of_ranks: bool = False
+        cls,
+        resources: Resources,
+        *,
+        is_estimate: bool,
+        is_host_inflated: bool = False,
+        is_of_ranks: bool = False,
+        unseen_waits: float = 0.0,
     ) -> Budget:
         """Make a budget; unknown resources bound nothing.
 
@@ -72,6 +86,7 @@ class Budget(msgspec.Struct, frozen=True):
             is_estimate,
             is_host_inflated,
             is_of_ranks,
+            unseen_waits,
         )
 
     @property
@@ -82,7 +97,9 @@ class Budget(msgspec.Struct, frozen=True):
     @property
     def certain(self) -> Mapping[str, float]:
         """The part of the chains that certainly remains without the profiler."""
-        return {**self.chains, "host": self.loader} if self.is_host_doubtful else self.chains
+        if self.is_host_doubtful:
+            return {**self.chains, "host": self.loader}
+        return {**self.chains, "host": max(0.0, self.host - self.unseen_waits) + self.loader}
 
     @property
     def is_host_doubtful(self) -> bool:
@@ -150,11 +167,14 @@ class Budget(msgspec.Struct, frozen=True):
         )
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
-        """Whether the upper end exceeds the limit by the recorded host time."""
-        return self.is_host_doubtful and most > self.cap(change.resource, change.direct[1])
+        """Whether the upper end exceeds the limit by the recorded host time by more than rounding (1 ns)."""
+        limit = self.cap(change.resource, change.direct[1])
+        return (self.is_host_doubtful or self.unseen_waits > 0) and most > limit + 1
 
     def _doubt(self) -> Text:
         """Why the recorded host time does not limit the upper end."""
+        if self.unseen_waits:
+            return _UNSEEN
         return _INFLATED if self.is_host_inflated else _BESIDE_WAITING
 
     def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:

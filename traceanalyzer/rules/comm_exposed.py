@@ -236,4 +236,5 @@ RULE = Rule(
     ),
     trace=_trace,
     no_table=_NO_TABLE(),
+    part_of=("pipeline-bubble",),
 )

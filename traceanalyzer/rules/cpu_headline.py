@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.facts import Facts, Missing
@@ -22,9 +23,12 @@ _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a li
 
 
 def with_operators(facts: Facts, message: Message) -> Message:
-    """The headline, with the operators that take a good part of a step by themselves, or the optimizer as a whole."""
+    """The headline, with what takes a good part of a step by itself: operators, or the optimizer as a whole.
+
+    Of a table these are its rows: in a range that somebody marked, what is outside of operators may take most.
+    """
     path = facts.find("critical_path", CriticalPath)
-    times = _of_all_steps(facts) if path is None else _of_path(path)
+    times = _of_rows(facts, facts.view) if facts.view else _of_all_steps(facts) if path is None else _of_path(path)
     times.sort(key=lambda entry: (-entry[1], entry[0]))
     told = tuple(_OPERATOR(name=name, time=time) for name, time in times[:_SHOWN] if time >= _WORTH * facts.step_ns)
     return _OPERATORS(headline=message, operators=told) if told else message
@@ -39,6 +43,10 @@ def _of_path(path: CriticalPath) -> list[tuple[str, float]]:
     ]
     operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
     return optimizers or operators
+
+
+def _of_rows(facts: Facts, view: RunView) -> list[tuple[str, float]]:
+    return [(row.name, facts.host_per_step(row.self_cpu_ns or 0)) for row, _ in view.by_name]
 
 
 def _of_all_steps(facts: Facts) -> list[tuple[str, float]]:

@@ -3,30 +3,34 @@
 What it detects:
     Products of two matrices in fp16 or bf16 that are bound by arithmetic (by their shapes) and that take 40 % of the
     GPU's time or more, in a program that keeps the GPU busy, on a device whose data sheet has a rate for FP8. Nothing
-    in the recording is in FP8 yet.
+    in the recording is in FP8 yet. Programs without training are told of FP4, too, if the device has a rate for it.
 
 Why it matters:
-    Matrix units compute about twice as many operations per second in FP8 as in 16 bits.
+    Matrix units compute about twice as many operations per second in FP8 as in 16 bits, and on the newest GPUs twice as
+    many again, or four times, in FP4 (MXFP4, NVFP4: blocks of 32 or 16 numbers with a scale).
 
 What to do:
     Convert the large linear layers, not the whole model: with torchao in training and in inference, with the server's
-    own quantization in a server. Compile the model, so that the conversion of inputs is fused into other kernels.
+    own quantization in a server. Compile the model, so that the conversion of inputs is fused into other kernels. FP4
+    is for inference alone: weights are converted once, with data that calibrates the scales.
 
 How the saving is estimated:
     Not at all. Inputs must be scaled and converted, which costs a part of the saving, and it is unknown whether the
     results are accurate enough.
 
 When it is wrong:
-    FP8 has two or three bits of mantissa, so results change: compare the loss or the quality of answers with and
-    without it before it is used. Small models, and outputs with large outliers, suffer most. Products of few rows (as
-    in a decoding server) take longer to read their weights than to compute and do not count; nor do batched products
-    (attention as separate operators), convolutions, and products with sides that are not multiples of 16, which FP8
-    kernels do not support.
+    FP8 has two or three bits of mantissa and FP4 has one, so results change: compare the loss or the quality of answers
+    with and without it before it is used. Small models, and outputs with large outliers, suffer most. Products of few
+    rows (as in a decoding server) take longer to read their weights than to compute and do not count; nor do batched
+    products (attention as separate operators), convolutions, and products with sides that are not multiples of 16,
+    which FP8 kernels do not support.
 
 References:
     https://docs.pytorch.org/ao/stable/generated/torchao.float8.convert_to_float8_training.html
     https://docs.pytorch.org/ao/stable/generated/torchao.quantization.quantize_.html
     https://docs.vllm.ai/en/stable/features/quantization/fp8/
+    https://docs.vllm.ai/projects/llm-compressor/en/0.7.0/examples/quantization_w4a4_fp4/
+    https://docs.vllm.ai/features/quantization/quark.html
 """
 
 from __future__ import annotations
@@ -83,7 +87,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "fp8": facts.gpu.fp8,
         "half": rows[0].peak_tflops_per_s,
     }
-    yield Draft(evidence, params=params, severity="info", code=_code(facts))
+    summary = advice = None
+    if facts.gpu.fp4 and not _program.may_train(facts):
+        params["fp4"] = facts.gpu.fp4
+        summary, advice = _SUMMARY_FP4, _ADVICE_FP4
+    yield Draft(evidence, params=params, severity="info", code=_code(facts), summary=summary, advice=advice)
 
 
 def _is_eligible(row: RooflineRow) -> bool:
@@ -100,6 +108,20 @@ def _code(facts: Facts) -> str:
         return ""
     return {"training": _TRAINING, "inference": _INFERENCE}.get(_program.workload(facts) or "", "")
 
+
+_SUMMARY_FP4 = Text(
+    "fp8-eligible-summary-fp4",
+    "Large matrix products in 16 bits take {time:ns} per step ({share:share} of the time on the GPU). The dense peak "
+    "of this GPU is {fp4:number} TFLOP/s in FP4, {fp8:number} TFLOP/s in FP8, and {half:number} TFLOP/s in 16 bits.",
+    note="TFLOP/s: 10^12 floating-point operations per second; FP8, FP4: floating-point numbers of 8 and 4 bits",
+)
+_ADVICE_FP4 = Text(
+    "fp8-eligible-advice-fp4",
+    "If the products are still what takes the time after everything else, try FP8 for the large linear layers, and "
+    "then FP4 (MXFP4 or NVFP4): with torchao, or with the quantization of the server that runs the model. FP4 has one "
+    "bit of mantissa, so the accuracy suffers more: compare the quality of the results with and without it.",
+    note="torchao is the name of a library",
+)
 
 RULE = Rule(
     id="fp8-eligible",
@@ -146,6 +168,8 @@ RULE = Rule(
         "https://docs.pytorch.org/ao/stable/generated/torchao.float8.convert_to_float8_training.html",
         "https://docs.pytorch.org/ao/stable/generated/torchao.quantization.quantize_.html",
         "https://docs.vllm.ai/en/stable/features/quantization/fp8/",
+        "https://docs.vllm.ai/projects/llm-compressor/en/0.7.0/examples/quantization_w4a4_fp4/",
+        "https://docs.vllm.ai/features/quantization/quark.html",
     ),
     trace=_trace,
     no_table=_NO_TABLE(),

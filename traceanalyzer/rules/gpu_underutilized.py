@@ -28,8 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from traceanalyzer.analyzers.host_activity import is_loading_overhead
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners
@@ -77,6 +79,9 @@ _CAUSES = {
 _UNSEEN = 0.5
 """Share of the host time in rows that are not printed, from which on waiting cannot be distinguished from work
 (own choice)."""
+_NAMED = 0.1
+"""Share of the step from which on a row of a table is named (own choice)."""
+_MOST_NAMED = 3
 _HIDDEN = Text(
     "gpu-underutilized-hidden",
     "most of the host time is in rows that are not printed, and may be waiting for the device: raise row_limit",
@@ -148,7 +153,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
     where = tuple(CodePlace("time", name, value=ns, unit="ns") for ns, name in times)
-    evidence = Evidence(_SUBJECT_TABLE(), busy, limits["busy_share"], "share", where)
+    evidence = Evidence(_SUBJECT_TABLE(), busy, limits["busy_share"], "share", (*where, *_largest_rows(facts)))
     yield Draft(
         (evidence,),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
@@ -156,6 +161,15 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         confidence="B",
         summary=_SUMMARY_TABLE,
     )
+
+
+def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
+    """The rows in which the host works longest without what they call; waits and the profiler are no such work."""
+    rows = facts.view.by_name if facts.view else ()
+    works = [row for row, kind in rows if kind is not RowKind.OVERHEAD or is_loading_overhead(row.name)]
+    times = [(facts.host_per_step(row.self_cpu_ns or 0), row.name) for row in works if not is_sync(row.name)]
+    named = sorted((-time, name) for time, name in times if time >= _NAMED * facts.step_ns)
+    return tuple(CodePlace("row", name, value=-time, unit="ns") for time, name in named[:_MOST_NAMED])
 
 
 def _fluctuates(device: DeviceInSteps) -> bool:

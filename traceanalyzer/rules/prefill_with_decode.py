@@ -82,10 +82,10 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
-    """All steps of a phase by the marks that the steps are from; None if they are not known."""
+    """All steps of a phase by the marks of the framework; None if they are not known."""
     phases = facts.find("phases", Phases)
     rows = phases.kinds if phases is not None else ()
-    return next((row for row in rows if row.kind == phase and row.framework == recording.steps_from), None)
+    return next((row for row in rows if row.kind == phase and row.framework == recording.framework), None)
 
 
 RULE = Rule(

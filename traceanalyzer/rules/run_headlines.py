@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -26,16 +26,27 @@ _MORE = Text(
 )
 
 
-def compared(headlines: Sequence[Headline]) -> tuple[Headline, ...]:
+def compared(headlines: Sequence[Headline], counted: Collection[str | None] = ()) -> tuple[Headline, ...]:
     """Add to the headlines of later runs how their step compares with that of the first.
 
-    Ranks of one run, tables of unknown origin, and more than a few runs are left as they are.
+    Ranks of one run, tables of unknown origin, and more than a few runs are left as they are; so are runs of which
+    only one shows its steps, because a step is not compared with a whole profile.
+
+    Args:
+        headlines: One for each run.
+        counted: Ids of the runs whose number of steps is known.
     """
     runs = [headline for headline in headlines if (headline.run or "").startswith("run-")]
     if not 1 < len(runs) == len(headlines) <= _MOST_RUNS:
         return tuple(headlines)
     first, *others = runs
-    return (first, *(msgspec.structs.replace(other, message=_message(other, first)) for other in others))
+    return (first, *(_beside(other, first, counted) for other in others))
+
+
+def _beside(headline: Headline, first: Headline, counted: Collection[str | None]) -> Headline:
+    if (headline.run in counted) != (first.run in counted):
+        return headline
+    return msgspec.structs.replace(headline, message=_message(headline, first))
 
 
 def _message(headline: Headline, first: Headline) -> Message:

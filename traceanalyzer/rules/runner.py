@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules import check, repeated, run_headlines, snippets
+from traceanalyzer.rules import check, repeated, run_headlines, snippets, table_headline
 from traceanalyzer.rules.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.change import Fix, TimeSaved
 from traceanalyzer.rules.combine import combine
@@ -84,7 +84,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         headlines.append(headline(facts, combined))
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
-    return Advice(run_headlines.compared(headlines), repeated.marked(findings), tuple(skipped))
+    counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
+    return Advice(run_headlines.compared(headlines, counted), repeated.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
@@ -141,6 +142,7 @@ def _budget(facts: Facts) -> Budget:
         is_estimate=facts.table is not None,
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
+        unseen_waits=table_headline.unseen_waits(facts),
     )
 
 

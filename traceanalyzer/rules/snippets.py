@@ -62,6 +62,7 @@ _USES = (
     _Use(re.compile(r"fuse_conv_bn_eval\("), (1, 8)),
     _Use(re.compile("torchao"), (2, 5)),
     _Use(re.compile(r"convert_to_float8_training\("), (2, 5), _program.may_train),
+    _Use(re.compile(r"Schedule1F1B\("), (2, 4), _program.may_schedule_stages),
     _Use(re.compile(r"\bDataLoader\("), fits=_may_change_loader),
     _Use(re.compile(r"\bgc\.\w+\("), fits=_program.collects_garbage),
     _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=_program.may_train),

@@ -13,7 +13,7 @@ Why it matters:
 What to do:
     Remove the waits together, the most frequent ones first: removing a single wait changes little, because the next one
     follows. Keep results on the GPU in tensors of fixed size, work on many items at once, and read necessary values in
-    one copy at the end.
+    one copy at the end. If an environment of reinforcement learning needs the values, step many environments at once.
 
 How the saving is estimated:
     At most the result of a replay of the step without any of these waits. At least nothing, because a program must wait
@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules import _environment, _idle
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -71,7 +71,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "host", (0.0, time), _BASIS(), (0.0, time), {**claims, "idle:synchronization": time}, replayed=_REPLAYED()
     )
     params = {"waits": found.waits / found.steps, "launches": device.events / found.steps, "time": time}
-    yield Draft((evidence,), change, params, ceiling="high")
+    advice = _environment.ADVICE if _environment.is_stepped(facts) else None
+    yield Draft((evidence,), change, params, ceiling="high", advice=advice)
 
 
 def _places(rows: list[Synchronization]) -> tuple[CodePlace, ...]:

@@ -39,7 +39,7 @@ from traceanalyzer.analyzers.synchronizations import Synchronization, Synchroniz
 from traceanalyzer.analyzers.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _host_work, _program, _waits
+from traceanalyzer.rules import _environment, _host_work, _program, _waits
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -81,9 +81,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if part * calls >= limits["calls_per_step"]:
         evidence.append(Evidence(_CALLS(), part * calls, limits["calls_per_step"], "number", _places(rows)))
     if evidence:
-        change = _waits.change(gain, {"operator:aten::item": gain, "idle:synchronization": gain})
+        claims = {"operator:aten::item": gain, "idle:synchronization": gain}
+        change = _waits.change(gain, claims)
         params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
         advice = None if _program.may_train(facts) else _ADVICE_INFERENCE
+        if _environment.is_stepped(facts):
+            change = TimeSaved("host", (0.0, gain), _BASIS_ENVIRONMENT(), (0.0, gain), claims)
+            advice = _environment.ADVICE
         yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
 
 
@@ -103,7 +107,10 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         )
         for row in found.lines
     )
-    change = TimeSaved("host", interval, _BASIS_RUNS(least=_KEPT_ON_CPU), interval)
+    change, advice = TimeSaved("host", interval, _BASIS_RUNS(least=_KEPT_ON_CPU), interval), _ADVICE_CPU
+    if _environment.is_stepped(facts):
+        interval = (0.0, interval[1])
+        change, advice = TimeSaved("host", interval, _BASIS_ENVIRONMENT(), interval), _environment.ADVICE
     params = {"calls": found.readings / found.steps, "time": time, "step": facts.step_ns}
     yield Draft(
         (Evidence(_RUNS(), share, limits["host_share"], "share", where),),
@@ -112,8 +119,8 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         ceiling="high",
         confidence="B",
         summary=_SUMMARY_CPU,
-        advice=_ADVICE_CPU,
-        code=_CODE_CPU,
+        advice=advice,
+        code=_CODE_CPU if advice is _ADVICE_CPU else "",
     )
 
 
@@ -148,6 +155,10 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
+_BASIS_ENVIRONMENT = Text(
+    "sync-item-frequent-basis-environment",
+    "at most all of the time of these readings; at least nothing, because the environment needs the actions as numbers",
+)
 _ADVICE_INFERENCE = Text(
     "sync-item-frequent-advice-inference",
     "Leave the values on the GPU: use torch.where instead of if, and read what must be read in one copy at the end.",

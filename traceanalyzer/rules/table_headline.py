@@ -64,6 +64,16 @@ _UNKNOWN = Text(
     "row_limit.",
     note="row_limit is code",
 )
+_NO_HOST = Text(
+    "headline-table-no-host",
+    "It is unknown what bounds a step: the GPU works for {time:ns} of it, and the table does not show how long the "
+    "host takes.",
+)
+_NO_HOST_COLLECTIVES = Text(
+    "headline-table-no-host-collectives",
+    "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
+    "step for which the GPU works, collectives take {time:ns}.",
+)
 _WAITING = Text(
     "headline-table-waiting",
     "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
@@ -79,6 +89,8 @@ Parts = tuple[dict[str, float], dict[str, Text] | None]
 def parts(facts: Facts) -> Parts:
     """What bounds a table, as far as its sums and its rows show it."""
     budget = Budget.of(facts.resources, is_estimate=True)
+    if _has_no_host(facts):
+        return {}, TEXTS
     critical = budget.critical
     if critical == "loader":
         return _loader(budget)
@@ -88,6 +100,11 @@ def parts(facts: Facts) -> Parts:
     if communication >= _MOSTLY * budget.gpu:
         return {"communication": communication}, TEXTS
     return {gpu_bound(facts): budget.gpu}, TEXTS
+
+
+def _has_no_host(facts: Facts) -> bool:
+    """Whether the GPU's time is known, but nothing of the host's, as in tables that somebody shortened."""
+    return facts.resources.gpu_ns is not None and facts.resources.host_ns is None
 
 
 def _loader(budget: Budget) -> Parts:
@@ -135,11 +152,18 @@ def unseen_waits(facts: Facts) -> float:
 
 
 def unseen(facts: Facts) -> Message | None:
-    """The headline of a table whose hidden rows may be the waits that make its host time; None for all others."""
+    """The headline of a table that does not show what the host does with its time, or no such time; else None."""
+    if facts.table is not None and _has_no_host(facts):
+        return _without_host(facts, facts.resources.gpu_ns or 0.0)
     if facts.table is None or not unseen_waits(facts):
         return None
     busy = (facts.resources.gpu_ns or 0.0) / facts.step_ns
     return _UNKNOWN(step=facts.step_ns, busy=busy, hidden=facts.table.cpu_hidden_share)
+
+
+def _without_host(facts: Facts, busy: float) -> Message:
+    collectives = printed_communication(facts)
+    return _NO_HOST_COLLECTIVES(busy=busy, time=collectives) if collectives >= _MOSTLY * busy else _NO_HOST(time=busy)
 
 
 def sign(view: RunView) -> str | None:

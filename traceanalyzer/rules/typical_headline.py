@@ -7,6 +7,7 @@ that is at least a fifth of the step. All figures are of the typical step, so th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -208,8 +209,8 @@ def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> St
         return StepBound("communication", message, communication / step)
     said |= {"part": (compute, step), "device": _rest(typical)}
     tokens = _decoded_tokens(recording)
-    if tokens is not None and tokens < _FEW_TOKENS:
-        message = _DECODE(part=(compute, step), unit=said["unit"], tokens=tokens)
+    if tokens and max(tokens) < _FEW_TOKENS:
+        message = _DECODE(part=(compute, step), unit=said["unit"], tokens=round(median(tokens)))
         return StepBound("gpu-memory", _with_graphs(facts, message), compute / step)
     bound = gpu_bound(facts)
     text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
@@ -231,11 +232,11 @@ def _unit(recording: Recording) -> Message:
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
-def _decoded_tokens(recording: Recording) -> int | None:
-    """The most tokens in a step, if all steps are decode steps with known numbers of tokens."""
-    tokens = [step.tokens if step.phase == "decode" else None for step in recording.steps]
-    known = [number for number in tokens if number is not None]
-    return max(known) if known and len(known) == len(tokens) else None
+def _decoded_tokens(recording: Recording) -> list[int]:
+    """The tokens of each step that counts, if all steps are decode steps with known numbers of tokens; else none."""
+    if any(step.phase != "decode" or step.tokens is None for step in recording.steps):
+        return []
+    return [step.tokens for step in recording.steps if step.is_typical and step.tokens is not None]
 
 
 def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:

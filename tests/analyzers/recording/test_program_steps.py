@@ -35,6 +35,17 @@ def test_the_profilers_marks_come_first() -> None:
     assert [step.name for step in recorded(trace).steps] == ["1", "2"]
 
 
+def test_a_servers_mark_within_a_step_of_the_profiler_says_what_the_step_does() -> None:
+    """The second step holds two marks, the third none; a mark before the first step is of no step."""
+    marks = ("step[EXTEND bs=2 toks=900]", "step[DECODE bs=3]", "step[DECODE bs=4]", "step[DECODE bs=5]")
+    trace = marked(*((name, 100 * number, 90) for number, name in enumerate(marks)), ("other", 500, 90))
+    trace.step(1, 95, 100)
+    trace.step(2, 195, 200)
+    trace.step(3, 400, 200)
+    found = recorded(trace).steps
+    assert [(step.phase, step.requests) for step in found] == [("decode", 3), (None, None), (None, None)]
+
+
 def test_a_servers_marks_are_steps_with_their_phase() -> None:
     trace = marked(
         ("step[EXTEND bs=2 toks=900]", 0, 90), ("step[DECODE bs=2]", 100, 90), ("step[DECODE bs=2]", 200, 90)

@@ -13,6 +13,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloade
     ("name", "cpu", "device", "kind"),
     [
         ("aten::mm", 5, 3, RowKind.OPERATOR),
+        ("aten::to", 0, 3, RowKind.OPERATOR),
         ("AddmmBackward0", 5, 0, RowKind.OPERATOR),
         ("autograd::engine::evaluate_function: MulBackward0", 5, 0, RowKind.OPERATOR),
         ("relu_", 5, 0, RowKind.OPERATOR),
@@ -28,6 +29,8 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, classify, is_dataloade
         ("Memset (Device)", 0, 3, RowKind.COPY),
         ("forward", 0, 3, RowKind.ANNOTATION),
         ("forward", 5, 0, RowKind.ANNOTATION),
+        ("decode_0(0)_of(16)", 0, 3, RowKind.ANNOTATION),
+        ("scale(float*, int)", 0, 3, RowKind.KERNEL),
         ("Optimizer.step#AdamW.step", 0, 3, RowKind.ANNOTATION),
         ("ProfilerStep*", 5, 0, RowKind.ANNOTATION),
         ("nccl:all_reduce", 0, 3, RowKind.ANNOTATION),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzers.tables.making import MS, SHAPED, document, row, table
 from traceanalyzer.analyzers import tables
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.tables.grouping import group
 from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all
 from traceanalyzer.pipeline import analyze as report_on
@@ -87,6 +88,42 @@ def test_a_total_that_counts_spans_is_told() -> None:
 def test_whether_spans_are_in_the_total_is_unknown_where_rows_are_missing() -> None:
     run = run_of(table(row("forward", 0, 30), row("gemm_kernel", 0, 40), device=100))
     assert run.annotations_in_total is None
+
+
+def test_spans_that_a_total_counts_are_subtracted_if_the_host_has_them_too() -> None:
+    """A kernel of 40 ms, and its range, which lasts 50; the last printed row says that no other takes 2 ms."""
+    rows = [row("layer", 0, 50), row("gemm_kernel", 0, 40), row("layer", 9, 0, device_total_ns=40 * MS)]
+    run = run_of(table(*rows, device=90, cpu=20))
+    assert (run.annotations_in_total, run.device_ns, run.device_share_at_most) == (True, 40 * MS, 1)
+    run = run_of(table(*rows, row("aten::relu", 9, 0, device_total_ns=2 * MS), device=95, cpu=20))
+    assert (run.annotations_in_total, run.device_ns) == (True, 45 * MS)
+    run = run_of(table(*rows, row("aten::relu", 9, 0, device_total_ns=20 * MS), device=95, cpu=20))
+    assert (run.annotations_in_total, run.device_ns) == (None, 95 * MS), "three hidden kernels are possible"
+
+
+def test_without_self_times_and_totals_it_is_unknown_what_bounds_a_run() -> None:
+    only_with_nested = row("MulBackward0", None, calls=2, cpu_total_ns=400 * MS)
+    report = report_on(document(table(only_with_nested, cpu=None)))
+    assert not report.headlines
+    assert "q-no-self-times" in {warning.id for warning in report.warnings}
+    recording = report.result("recording", Recording)
+    assert recording
+    assert recording.workload == "training", "rows that are not printed may have the rest"
+
+
+def test_a_total_that_one_call_exceeds_is_unknown() -> None:
+    """Ranges that end on another thread have negative self times, which other releases do not print."""
+    long = row("forward", 3, calls=2, cpu_total_ns=400 * MS)
+    run = run_of(table(long, cpu=100, device=20))
+    assert (run.total_cannot_be, run.cpu_ns, run.wall_estimate_ns_per_step) == (True, None, None)
+    nested = row("aten::to", 3, calls=4, cpu_total_ns=400 * MS)
+    run = run_of(table(nested, cpu=100, device=20))
+    assert (run.total_cannot_be, run.cpu_ns, run.wall_estimate_ns_per_step) == (False, 100 * MS, 100 * MS)
+    remote = row("rpc_async#aten::add", 0, cpu_total_ns=400 * MS, is_async=True)
+    assert run_of(table(remote, cpu=100)).total_cannot_be, "what runs elsewhere takes its time, too"
+    negative = document(table(long, cpu=-7, device=20))
+    assert "q-total-cannot-be" in {warning.id for warning in report_on(negative).warnings}
+    assert not report_on(negative).headlines
 
 
 @pytest.mark.parametrize(

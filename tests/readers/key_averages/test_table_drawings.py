@@ -7,6 +7,7 @@ import pytest
 from traceanalyzer.readers.key_averages import read, sniff
 from traceanalyzer.trace.document import ProfilerTable
 
+MS = 1_000_000
 MARKDOWN = """
 | Name | Self CPU % | Self CPU | CPU total | Self CUDA | # of Calls |
 |:-----|-----------:|---:|---:|---:|---:|
@@ -79,9 +80,30 @@ def test_other_tables_of_markdown_are_none() -> None:
     assert not sniff(text)
 
 
+def test_a_blank_may_stand_before_the_unit_of_a_total() -> None:
+    assert only(TEXT.replace("10.000ms", "10.0 ms")).totals.self_cpu_ns == 10_000_000
+
+
 def test_two_totals_may_share_a_line() -> None:
     text = TEXT.replace("10.000ms", "10.000ms   Self CUDA time total: 2.000ms")
     assert (only(text).totals.self_cpu_ns, only(text).totals.self_device_ns) == (10_000_000, 2_000_000)
+
+
+@pytest.mark.parametrize("line", ["<br>", "<br/>", " <BR />"])
+def test_the_last_row_may_have_both_totals_in_one_cell(line: str) -> None:
+    names, times = f"Self CPU time total: {line}Self CUDA time total:", f"10.000ms{line}12.000ms"
+    dashes = "| --- | --- | --- | --- | --- | --- |"
+    text = MARKDOWN.partition("\nSelf")[0] + f"{dashes}\n| {names} | {times} |  |  |  |  |\n"
+    assert (only(text).totals.self_cpu_ns, only(text).totals.self_device_ns) == (10_000_000, 12_000_000)
+    assert len(only(text).rows) == 2
+
+
+def test_a_comma_may_be_the_decimal_sign() -> None:
+    text = TEXT.replace("mm  ", "<1,2>").replace("0.0", "0,0").replace("4.0", "4,0").replace("5.0", "5,0")
+    table = only(text)
+    row = table.rows[0]
+    assert (row.name, row.self_cpu_share, row.self_cpu_ns, row.cpu_total_ns) == ("aten::<1,2>", 0.4, 4 * MS, 5 * MS)
+    assert table.totals.self_cpu_ns == 10 * MS
 
 
 def test_beside_a_printed_table_a_drawn_one_is_a_summary_of_it() -> None:

@@ -62,6 +62,12 @@ def test_names_before_1_0() -> None:
     assert header.known == ("name", "cpu_avg_ns", "device_avg_ns", "calls", "cpu_total_ns", "device_total_ns")
 
 
+def test_names_that_people_shorten() -> None:
+    header = parse_header("Name      CPU Total    CUDA Total    CUDA avg    # calls")
+    assert header
+    assert header.known == ("name", "cpu_total_ns", "device_total_ns", "device_avg_ns", "calls")
+
+
 @pytest.mark.parametrize(
     ("name", "column", "scale"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.builders import TraceBuilder
-from tests.builders.hardware import A100, H100, Device
+from tests.builders.hardware import A100, B200, H100, Device
 from tests.rules.gpu_work import MATRIX_UNITS, Call, addition, kernel, product, training
 
 HALF = "c10::BFloat16"
@@ -36,6 +36,11 @@ def fires_with_a_bias_in_fp16() -> TraceBuilder:
     """A linear layer with a bias."""
     shapes, types = [[8192], *SIDES], ["c10::Half"] * 3
     return training([Call("aten::addmm", [kernel(HOPPER, 1500)], shapes, types)], device=H100)
+
+
+def fires_with_fp4() -> TraceBuilder:
+    """A B200 computes in FP4, too; nothing is trained."""
+    return model(device=B200)
 
 
 def quiet() -> TraceBuilder:

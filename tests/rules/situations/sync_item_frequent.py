@@ -130,3 +130,18 @@ def printed(calls: int, device: str | None = "50.000ms") -> str:
     if device is not None:
         rows = [row | {"Self CUDA": device if row["Name"] == "aten::mm" else "0.000us"} for row in rows]
     return table(rows, cpu="100.000ms", device=device)
+
+
+def trap_notes_of_data_parallel() -> TraceBuilder:
+    """At the end of a backward pass on the CPU, the reducer reads of each parameter whether it was used."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            host.leaf("aten::linear", 1000)
+            host.leaf("c10d::allreduce_", 5)
+            for _ in range(50):
+                host.leaf("aten::select", 4)
+                host.leaf("aten::item", 2)
+                host.leaf("torch.distributed.ddp.reducer::copy_bucket_to_grad", 3)
+    return finish(trace)

@@ -12,10 +12,11 @@ import numpy as np
 
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.owners import is_accumulation, owners
-from traceanalyzer.analyzers.passes import accumulation, discarded, repeated, unused
+from traceanalyzer.analyzers.passes import accumulation, discarded, pipeline, repeated, unused
 from traceanalyzer.analyzers.passes.accumulation import Accumulation
 from traceanalyzer.analyzers.passes.discarded import Discarded
 from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
+from traceanalyzer.analyzers.passes.pipeline import Pipeline
 from traceanalyzer.analyzers.passes.repeated import RepeatedForward
 from traceanalyzer.analyzers.passes.unused import UnusedForward
 from traceanalyzer.analyzers.sums import group
@@ -59,6 +60,8 @@ class Passes(msgspec.Struct, frozen=True):
     """Host time in ns in which autograd added gradients to existing gradients of parameters."""
     repeated: RepeatedForward | None = None
     """Forward passes that run once more without autograd; null where there are none."""
+    pipeline: Pipeline | None = None
+    """Waiting of a stage of a pipeline; null where the program is none, or it is unknown."""
 
 
 def missing(context: Context) -> Message | None:
@@ -84,6 +87,7 @@ def analyze(context: Context) -> Passes:
         accumulation=accumulation.find(context),
         added_ns=_added_ns(context),
         repeated=repeated.find(context),
+        pipeline=pipeline.find(context),
     )
 
 

@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording import left_out, repeated_graphs
 from traceanalyzer.analyzers.recording.frameworks import main_framework
 from traceanalyzer.analyzers.recording.left_out import FEWEST
+from traceanalyzer.analyzers.recording.step_marks import marks_within, outermost, step_marks
 from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
 from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
@@ -53,7 +54,7 @@ class ProgramSteps(msgspec.Struct, frozen=True):
     reasons: tuple[str | None, ...]
     """The reason why a step is not typical, one of `left_out.REASONS`; None for typical steps."""
     marks: tuple[StepMark | None, ...] = ()
-    """The content of a framework's mark for each step; empty if steps are not marked by a framework."""
+    """The content of a framework's mark for each step, which is this mark or contains it; empty without any."""
     mark_ns: tuple[I64, I64] | None = None
     """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
 
@@ -94,13 +95,10 @@ def program_steps(context: Context) -> ProgramSteps:
 
 def _program_steps(context: Context) -> ProgramSteps:
     if context.scope is not None or is_marked(context):
-        steps = context.steps
-        return _as_program(context, steps, left_out.reasons(context, steps))
+        return _with_marks(context, context.steps, marks_within(context, context.steps))
     framework, marks = _of_framework(context)
     if framework is not None:
-        steps = _after_earlier_work(context, framework)
-        found = left_out.of_phases(left_out.reasons(context, steps), [mark.phase if mark else None for mark in marks])
-        return replace(_as_program(context, steps, found), marks=marks)
+        return _with_marks(context, _after_earlier_work(context, framework), marks)
     for find in (_repeated_annotation, _between_loads, _between_optimizer_steps, _between_graphs):
         repeated = find(context)
         if repeated is not None:
@@ -133,31 +131,23 @@ def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...])
     return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns)
 
 
+def _with_marks(context: Context, steps: Steps, marks: tuple[StepMark | None, ...]) -> ProgramSteps:
+    found = left_out.reasons(context, steps)
+    if marks:
+        found = left_out.of_phases(found, [mark.phase if mark else None for mark in marks])
+    return replace(_as_program(context, steps, found), marks=marks)
+
+
 def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:
     """The outermost step marks of the framework, until the device has done the work that they launched."""
-    framework = main_framework(context)
-    if framework is None or framework.step_mark is None:
+    trace, framework = context.trace, main_framework(context)
+    rows, said = step_marks(context)
+    if framework is None or not len(rows) or _are_in_flight(context, rows):
         return None, ()
-    read, trace = framework.step_mark, context.trace
-    annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
-    codes = distinct(trace.host.name[annotation])
-    said = {code: mark for code in codes.tolist() if (mark := read(trace.names[code])) is not None}
-    rows = annotation[np.isin(trace.host.name[annotation], [*said])]
-    if _are_in_flight(context, rows):
-        return None, ()
-    rows = _outermost(context, rows)
-    if not len(rows):
-        return None, ()
+    rows = outermost(context, rows)
     marks = tuple(said[code] for code in trace.host.name[rows].tolist())
     names = tuple(trace.names[code] for code in trace.host.name[rows].tolist())
     return _of_marks(context, rows, names, framework.id), marks
-
-
-def _outermost(context: Context, rows: I64) -> I64:
-    """The host rows that do not start within another of the given rows."""
-    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
-    before = np.maximum.accumulate(np.append(-1, end))[:-1]
-    return rows[start >= before]
 
 
 def _are_in_flight(context: Context, rows: I64) -> bool:
@@ -189,7 +179,7 @@ def _repeated_annotation(context: Context) -> Steps | None:
     repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
     filled = []
     for number in repeated.tolist():
-        outer = _outermost(context, rows[group == number])
+        outer = outermost(context, rows[group == number])
         time = int(trace.host.dur_ns[outer].sum())
         is_step = len(outer) >= _REPEATS and time >= _TILES * span
         if is_step and not _are_in_flight(context, rows[group == number]) and _holds_the_work(context, outer):
@@ -243,7 +233,7 @@ def _between_optimizer_steps(context: Context) -> Steps | None:
 def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
     """Steps from the start of one host row to that of the next; None where none repeats."""
     host = context.trace.host
-    return _from_starts(context, host.start_ns[_outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
+    return _from_starts(context, host.start_ns[outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
 
 
 def _between_graphs(context: Context) -> Steps | None:

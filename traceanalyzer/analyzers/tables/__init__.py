@@ -58,15 +58,24 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     stepless = [run.id for run in printed if run.steps_from is None]
     calculated = [run.id for run in printed if run.totals_from_shares]
     spans = [run.id for run in printed if run.has_event_spans]
+    wrong = [run.id for run in printed if run.total_cannot_be]
+    without = [run.id for run in printed if _has_no_times_of_its_own(run)]
     every = len(printed)
     return (
         *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
         *_once("q-total-from-shares", "q-totals-from-shares", every, calculated),
+        *_once("q-total-cannot-be", "q-totals-cannot-be", every, wrong),
+        *_once("q-no-self-times", "q-no-self-times-in-tables", every, without),
         *_once("q-event-spans-in-table", "q-event-spans-in-tables", every, spans),
         *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
         *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
         *throughput.doubts(printed, results["printed_throughput"]),
     )
+
+
+def _has_no_times_of_its_own(run: runs.PrintedRun) -> bool:
+    """Whether its rows count nested operators several times, and no total is printed."""
+    return run.cpu_ns is None and run.device_ns is None and not run.total_cannot_be
 
 
 def _hidden_share(run: runs.PrintedRun) -> float:

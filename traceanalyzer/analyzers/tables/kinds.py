@@ -30,11 +30,15 @@ class RowKind(StrEnum):
 _COPY = re.compile(r"(Memcpy|Memset) ")
 _RUNTIME = re.compile(r"(cuda|hip|cu|xpu|ze|ur|mtia|aclrt|musa)[A-Z]\w*$")
 _KERNEL = re.compile(
-    r"[<(]|::|kernel|gemm|gemv|nccl|rccl|cudnn|cutlass|triton|fmha|flash|elementwise|reduce|Cijk|^void |_\d+x\d+|^sm\d",
+    r"<|\((?![0-9]+\))|::|kernel|gemm|gemv|nccl|rccl|cudnn|cutlass|triton|fmha|flash|elementwise|reduce|Cijk|"
+    r"^void |_\d+x\d+|^sm\d",
     re.IGNORECASE,
 )
 _OPERATOR = re.compile(r"::|Backward\d*$|^\w+_$")
-_MARKS = ("ProfilerStep", "Optimizer.", "enumerate(", "nccl:", "gloo:", "[pl]", "## ", "DataParallel.", "Distributed")
+MARKS = ("ProfilerStep", "Optimizer.", "enumerate(", "nccl:", "gloo:", "[pl]", "## ", "DataParallel.", "Distributed")
+"""First words of names of annotations that torch and Lightning make."""
+_NAMESPACES = ("aten::", "c10d::")
+"""Namespaces of operators only: one that took no time on the host, or whose time there is not printed, is no kernel."""
 _OVERHEADS = frozenset(
     {
         "Activity Buffer Request",
@@ -85,7 +89,7 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
     )
     launched.subtract(_on_device(row) for row, kind in zip(rows, kinds, strict=True) if kind is RowKind.KERNEL)
     for position, row in enumerate(rows):
-        if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name.startswith(_MARKS):
+        if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name.startswith(MARKS):
             continue
         host = on_host.get(row.name)
         if launched[_on_device(row)] > 0 and (host is None or _on_device(host) == _on_device(row)):
@@ -109,9 +113,9 @@ def _kind(row: TableRow, on_host: Collection[str], operators: Collection[str]) -
         return RowKind.COPY
     if row.name in _OVERHEADS:
         return RowKind.OVERHEAD
-    if row.name.startswith(_MARKS):
+    if row.name.startswith(MARKS):
         return RowKind.ANNOTATION
-    if is_device_row(row):
+    if is_device_row(row) and not row.name.startswith(_NAMESPACES):
         is_kernel = row.name not in on_host and _KERNEL.search(row.name)
         return RowKind.KERNEL if is_kernel else RowKind.ANNOTATION
     if _RUNTIME.match(row.name):

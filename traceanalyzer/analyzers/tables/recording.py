@@ -29,7 +29,7 @@ def analyze(view: RunView, run: PrintedRun) -> Recording:
     rows = [row for row, _ in view.by_name]
     startup, whole = run.startup_ns or 0, (run.wall_estimate_ns_per_step or 0) * run.steps
     frameworks = tuple(_frameworks(rows))
-    kind, evidence = _workload(rows, frameworks, max(run.cpu_hidden_share or 0, run.device_hidden_share or 0))
+    kind, evidence = _workload(rows, frameworks, _hidden(run))
     if whole and startup >= STARTUP_SHARE * whole:
         kind, evidence = "start-up", (WorkloadEvidence("loading", time_ns=startup),)
     named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in {f.id for f in frameworks}), None)
@@ -48,6 +48,12 @@ def analyze(view: RunView, run: PrintedRun) -> Recording:
         device_busy_ns=run.device_ns or 0,
         startup_ns=startup,
     )
+
+
+def _hidden(run: PrintedRun) -> float:
+    """Share of the time in rows that are not printed; without a total it may be any, and counts as all."""
+    known = [share for share in (run.cpu_hidden_share, run.device_hidden_share) if share is not None]
+    return max(known, default=1.0)
 
 
 def is_hardly_any(run: PrintedRun) -> bool:

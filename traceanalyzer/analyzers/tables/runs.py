@@ -6,7 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from traceanalyzer.analyzers.tables import event_spans, host_parts, printed_steps, printed_totals, shape_costs
+from traceanalyzer.analyzers.tables import (
+    device_spans,
+    event_spans,
+    host_parts,
+    printed_steps,
+    printed_totals,
+    shape_costs,
+)
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.op_shapes import parse
@@ -65,8 +72,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Self CPU time of all events in ns, summed over threads: as printed, or from the shares of rows; null where it is
     unknown."""
     device_ns: int | None
-    """Self device time of all kernels, copies and fills in ns: as printed, or from the shares of rows; null where it is
-    unknown."""
+    """Self device time of all kernels, copies and fills in ns: as printed, or from the shares of rows, without
+    annotations that the printed total includes; null where it is unknown."""
     wall_estimate_ns_per_step: float | None
     """Estimated duration of a step in ns: max(host, device) per step. Too low where host time lies outside of
     operators, too high where threads overlap; null where no total is printed."""
@@ -89,8 +96,8 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Share of the device time (0 to 1) that is neither in printed kernels, copies and fills nor in printed operators
     (row_limit); null without a total."""
     annotations_in_total: bool | None
-    """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; null where
-    it cannot be told."""
+    """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; those that
+    have a row of the host, too, are subtracted from `device_ns`. Null where it cannot be told."""
     operators: tuple[Hot, ...]
     """Operators, the most device time first (host time where there is no device)."""
     kernels: tuple[Hot, ...]
@@ -114,6 +121,9 @@ class PrintedRun(msgspec.Struct, frozen=True):
     has_event_spans: bool = False
     """Whether the printed device times are spans between events, which include waits for the host, so that the
     device's time is unknown."""
+    total_cannot_be: bool = False
+    """Whether the printed total of self CPU times is negative, or less than what one call took, so that it is unknown
+    how long the run was."""
 
 
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
@@ -147,12 +157,14 @@ def analyze(view: RunView) -> PrintedRun:
     cpu, device = totals.cpu_ns, totals.device_ns
     are_spans = event_spans.hide_the_hosts_time(view, cpu, device)
     device = None if are_spans else device
+    spans = device_spans.find(rows, device)
+    device = device - spans.to_subtract_ns if device is not None else None
     steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
     parts = host_parts.divide(rows, steps, is_device_known=bool(device))
-    largest = max((value for value in (cpu, device) if value is not None), default=None)
+    known = () if totals.cannot_be else (cpu, device)
+    largest = max((value for value in known if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
     of_operators = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
-    spans = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.ANNOTATION and not row.self_cpu_ns)
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -168,7 +180,7 @@ def analyze(view: RunView) -> PrintedRun:
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, max(shown_device or 0, of_operators or 0)),
-        annotations_in_total=_annotations_in_total(device, shown_device, spans),
+        annotations_in_total=spans.are_in_total,
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
         shape_costs=shape_costs.analyze(view.by_shape),
@@ -178,6 +190,7 @@ def analyze(view: RunView) -> PrintedRun:
         startup_ns=parts.startup_ns,
         profiler_ns=parts.profiler_ns,
         has_event_spans=are_spans,
+        total_cannot_be=totals.cannot_be,
     )
 
 
@@ -207,15 +220,6 @@ def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
 def _hidden(total: int | None, shown: int | None) -> float | None:
     """Share of a total that is not printed; a little less than 0 is rounding, and counts as 0."""
     return max(0.0, 1 - (shown or 0) / total) if total else None
-
-
-def _annotations_in_total(total: int | None, kernels: int | None, spans: int | None) -> bool | None:
-    """Whether the total counts device annotations like kernels (torch before 2.5); None if it is unknown."""
-    if not total or not spans:
-        return False if total and kernels else None
-    if (kernels or 0) + spans > total * 1.01:  # one percent: rounding of the printed rows
-        return False
-    return True if (kernels or 0) + spans > total * 0.99 else None
 
 
 def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:

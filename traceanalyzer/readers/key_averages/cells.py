@@ -27,8 +27,20 @@ _VALUE_AT_END = re.compile(rf"\s\s(?:{'|'.join(PATTERNS[kind] for kind in _MEASU
 _SHAPES = re.compile(r"\[\S*(?: \S+)*")
 """Pattern of a list as Python prints it, which never has two consecutive blanks."""
 
+_UNIT = r" ?(?:%|[nuµμm]?s\b|[kKmMgGtT]?i?[bB]\b)"
+_COMMA = re.compile(rf"(?<=[0-9]),(?=[0-9]{{2,3}}{_UNIT})")
+_POINT = re.compile(rf"[0-9]\.[0-9]{{1,3}}{_UNIT}")
+
 Cells = list[str | None]
 """Texts by column, stripped; None where the row ends before the column."""
+
+
+def with_points(line: str) -> str:
+    """The line with a point for each decimal comma, which spreadsheets in many languages put into pasted tables.
+
+    Commas that can be anything else stay: in the names of kernels, and in lines that have a decimal point, too.
+    """
+    return line if _POINT.search(line) else _COMMA.sub(".", line)
 
 
 class PrintedGrid:
@@ -41,7 +53,7 @@ class PrintedGrid:
 
     def split(self, row: str) -> Cells | None:
         """Cells of a row, or None if the text is not a row of this table."""
-        row = row.expandtabs(8)
+        row = with_points(row.expandtabs(8))
         sliced = list(self._slices(row))
         for cells in sliced:
             if self._misread(cells) == 0 and self._is_whole(cells):

@@ -22,6 +22,7 @@ _DASHES = re.compile(r"[-=─]{2}")
 _EQUALS = re.compile(r"(=+)(?:[ \t]+=+)+[ \t]*")
 _TIME = re.compile(PATTERNS[ValueKind.TIME])
 _MARKUP = "`* \t"
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 
 
 def redraw(lines: Lines) -> Lines:
@@ -57,7 +58,7 @@ def _between_bars(lines: Lines, header: int, start: int) -> dict[int, str]:
         line = lines[index]
         if not _is_rule(line) and len(_BAR.findall(line)) < _FEWEST:
             break
-        rows[index] = [] if _is_rule(line) else _cells(line)
+        rows[index] = [] if _is_rule(line) else _totals(lines.raw[index]) or _cells(line)
     has_values = any(_TIME.fullmatch(cell) for cells in rows.values() for cell in cells)
     return dict(_laid_out(rows, len(names))) if has_values else {}
 
@@ -80,6 +81,16 @@ def _cells(line: str) -> list[str]:
     body = line[line.index("|" if "|" in line else "│") :].rstrip()
     texts = [text.strip(_MARKUP).replace("\\", "") for text in _BAR.split(body)[1:]]
     return texts if texts and texts[-1] else texts[:-1]
+
+
+def _totals(raw: str) -> list[str]:
+    """The totals of a last row that has all names in one cell and all times in the next, as one text; else nothing."""
+    if " time total:" not in raw or not _BREAK.search(raw):
+        return []
+    cells = [[text.strip(_MARKUP) for text in _BREAK.split(cell)] for cell in _BAR.split(raw)]
+    at = next(place for place, texts in enumerate(cells) if " time total:" in texts[0])
+    pairs = zip(cells[at], cells[at + 1] if at + 1 < len(cells) else (), strict=False)
+    return ["  ".join(f"{name} {time}" for name, time in pairs)]
 
 
 def _is_rule(line: str) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+from traceanalyzer.readers.key_averages.cells import with_points
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.values import ValueKind, read_value
 from traceanalyzer.trace.document import TableTotals
 
-_TOTAL = re.compile(r"(?<![^\s+])(Self )?(\w+) time total: *([^\s<\"'\\|]*)")
+_TOTAL = re.compile(
+    r"(?<![^\s+])(Self )?(\w+) time total: *([0-9.,]{1,30} (?:ns|us|µs|μs|ms|s)(?![^\s<])|[^\s<\"'\\|]*)"
+)
 
 
 def is_total(line: str) -> bool:
@@ -38,12 +41,13 @@ def read_totals(lines: Lines, start: int, *, has_self_device: bool) -> tuple[Tab
             break
         seen.update(match[2] for match in found)
         for match in found:
+            time = with_points(match[3])
             if match[2] == "CPU":
                 field = "self_cpu_ns"
             else:
                 device = match[2]
                 field = "self_device_ns" if match[1] or has_self_device else "device_total_ns"
-            value = read_value(ValueKind.TIME, match[3])
+            value = read_value(ValueKind.TIME, time)
             if value and isinstance(value.value, int) and value.step:
                 values[field], steps[field] = value.value, value.step
         start = at + 1

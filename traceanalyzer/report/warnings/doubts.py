@@ -31,12 +31,36 @@ DOUBTS = (
     ),
     Text(
         "q-gpu-annotation-in-total",
-        "{run}: the printed device total includes annotations as well as kernels (torch before 2.5), so it is too "
-        "high, and shares of it are too low.",
+        "{run}: the printed device total includes annotations as well as kernels (torch before 2.5) and is too high. "
+        "Annotations that can be told from kernels are subtracted.",
     ),
     Text(
         "q-no-steps-in-table",
         "{run}: no row shows the number of steps, so everything counts as one step.",
+    ),
+    Text(
+        "q-total-cannot-be",
+        "{run}: the printed total of the host's time is negative, or less than one of its calls took, so it is unknown "
+        "how long the run was and what bounds it.",
+        note="run is an identifier such as run-1",
+    ),
+    Text(
+        "q-totals-cannot-be",
+        "In {count:count} of {all:count} tables, the printed total of the host's time is negative, or less than one "
+        "call took, so it is unknown how long the runs were and what bounds them.",
+        note="always two or more",
+    ),
+    Text(
+        "q-no-self-times",
+        "{run}: the table has no readable self times and no total. Times with nested operators cannot be added up, so "
+        "it is unknown what bounds the run.",
+        note="run is an identifier such as run-1; self times are columns such as Self CPU",
+    ),
+    Text(
+        "q-no-self-times-in-tables",
+        "{count:count} of {all:count} tables have no readable self times and no total. Times with nested operators "
+        "cannot be added up, so it is unknown what bounds these runs.",
+        note="always two or more; self times are columns such as Self CPU",
     ),
     Text(
         "q-event-spans-in-table",
@@ -68,7 +92,7 @@ DOUBTS = (
     Text(
         "q-gpu-annotation-in-totals",
         "In {count:count} of {all:count} tables, the printed device total includes annotations as well as kernels "
-        "(torch before 2.5), so it is too high, and shares of it are too low.",
+        "(torch before 2.5) and is too high. Annotations that can be told from kernels are subtracted.",
         note="always two or more",
     ),
     Text(

@@ -1,0 +1,70 @@
+"""Recognizes what other tools print, so that a refusal can say what a text is and what to record instead."""
+
+from __future__ import annotations
+
+import re
+
+from traceanalyzer.trace.document import TableDocument
+
+_SEARCHED = 4 << 20
+"""Number of characters that are searched; what a tool prints first tells which one it is."""
+
+_TOOLS: tuple[tuple[str, str], ...] = (
+    (r"cuda_gpu_kern_sum|cuda_api_sum|Time ?\(%\) +Total Time \(ns\)", "statistics of Nsight Systems (nsys stats)"),
+    (r"==\d+== (?:NVPROF|Profiling result)", "output of nvprof"),
+    (r"==PROF==|Section: GPU Speed Of Light", "output of Nsight Compute (ncu)"),
+    (r"ROCPROFV3|\| KERNEL_DISPATCH \|", "a summary of rocprof"),
+    (r"OP Type,Core Type,Count,", "statistics of the profiler of Ascend (msprof)"),
+    (r"DeepSpeed Flops Profiler", "output of the FLOPs profiler of DeepSpeed"),
+    (r"Mean duration \(s\)|(?:FIT|VALIDATE|TEST|PREDICT) Profiler Report", "a report of a profiler of Lightning"),
+    (r"ncalls +tottime +percall +cumtime", "output of cProfile"),
+    (r"Line # +Hits +Time +Per Hit", "output of line_profiler"),
+    (r"Line # +Mem usage +Increment", "output of memory_profiler"),
+    (r"NVIDIA-SMI [0-9]|utilization\.gpu \[", "output of nvidia-smi"),
+    (r"['\"]train_runtime['\"]:|\{['\"]loss['\"]:", "a log of the Trainer of Hugging Face"),
+)
+"""What each tool prints, and what it is called; the first one that is found counts."""
+
+_TRACE = (
+    "It shows neither operators nor what waits for what. Record a trace of the same program: traceanalyzer capture "
+    "-- python train.py, or torch.profiler.profile with prof.export_chrome_trace('trace.json')"
+)
+_TABLE = (
+    "Paste all of what print(prof.key_averages().table()) prints, with its header, its rows and the totals below; "
+    "prof.export_chrome_trace('trace.json') keeps more"
+)
+
+_PARTS: tuple[tuple[str, str], ...] = (
+    (r"<FunctionEvent(?:Avg)? ", "events of the profiler as Python represents them, but no table"),
+    (
+        r"(?<![\w.'\"])self_(?:cpu|cuda|device)_time_total(?![\w'\"])",
+        "figures of the profiler in a form of its own, but no table",
+    ),
+    (r"Self \w+ time total: ", "totals of a profiler table, but no rows with its header"),
+    (
+        r"(?m)^[^\w\n]{0,80}(?:\d{1,3}[^\w\n]{1,5})?(?:aten|nccl|c10d)::?\w.{0,250}\d ?[nuµμm]?s\b",
+        "operators with times, but no profiler table with a header",
+    ),
+)
+"""What is left of a profiler's output in many texts."""
+
+
+def described(text: str, document: TableDocument) -> str | None:
+    """What a text without readable tables is, and what to record or to paste instead; None if it is unknown.
+
+    Args:
+        text: The whole text.
+        document: What was read from it; it has no tables.
+    """
+    unreadable = next((loss for loss in document.losses if loss.id == "read-table-empty"), None)
+    if unreadable is not None:
+        line = unreadable.params["line"]
+        return f"contains a profiler table in line {line}, but none of its rows can be read. {_TABLE}"
+    head = text[:_SEARCHED]
+    for pattern, name in _TOOLS:
+        if re.search(pattern, head):
+            return f"contains {name}, which this program does not read. {_TRACE}"
+    for pattern, name in _PARTS:
+        if re.search(pattern, head):
+            return f"contains {name}. {_TABLE}"
+    return None
