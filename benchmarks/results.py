@@ -216,7 +216,7 @@ def _figures(outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _number(value: float | None, style: str) -> str:
-    """A number, or a dash where there is none."""
+    """A number, or a dash if there is none."""
     return "-" if value is None else format(value, style)
 
 

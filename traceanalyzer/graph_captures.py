@@ -32,7 +32,7 @@ class GraphCaptures(msgspec.Struct, frozen=True):
 
 
 def join_with(context: Context, captures: GraphCaptures) -> graph_join.Join | None:
-    """Join what graphs ran with the captures on offer; None where there are none.
+    """Join the work of graphs with the candidate captures; None if there are none.
 
     Raises:
         UnusableInputError: A named capture is no trace or cannot be read, or none of the named ones agrees.
@@ -52,7 +52,7 @@ def join_with(context: Context, captures: GraphCaptures) -> graph_join.Join | No
 
 
 def _capture(file: str | Path | Trace, *, is_named: bool) -> CaptureFile:
-    """A recording on offer.
+    """A candidate recording.
 
     Raises:
         UnusableInputError: It was named, and is no trace or cannot be read.
@@ -71,7 +71,7 @@ def _capture(file: str | Path | Trace, *, is_named: bool) -> CaptureFile:
 
 
 def doubts_with(join: GraphJoin, doubts: Iterable[Loss]) -> Iterator[Loss]:
-    """The doubts of a trace after its graphs were joined, and what to say of captures that were refused."""
+    """The warnings about a trace after its graphs were joined, and those about refused captures."""
     is_joined = join.joined_share is not None and join.joined_share >= _NEARLY_ALL
     yield from (doubt for doubt in doubts if not (is_joined and doubt.id in _OPAQUE))
     accepted = ", ".join(capture.name for capture in join.captures if capture.accepted)

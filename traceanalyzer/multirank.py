@@ -99,7 +99,7 @@ def ranks(
     left_out: Callable[[str], None] | None = None,
     jobs: int = 1,
 ) -> Report:
-    """Compare the ranks of one distributed run in a report of its own.
+    """Compare the ranks of one distributed run in a joint report.
 
     Args:
         inputs: Traces or saved reports of the ranks, folders, patterns or URLs that lead to them.
@@ -161,7 +161,7 @@ def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None
 
 
 def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> Report:
-    """Compare the ranks of one run in a report of its own.
+    """Compare the ranks of one run in a joint report.
 
     Args:
         members: By rank: from `measure_rank`, or from saved reports (`ranks.member.of_report`).

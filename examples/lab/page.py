@@ -153,7 +153,7 @@ def _agreement(runs: Mapping[str, Sequence[Score]]) -> str:
     """How much the runs differ, which shows the noise between different moments.
 
     Args:
-        runs: By name, the scores of a run.
+        runs: The scores of each run, by name.
     """
     found: dict[tuple[str, str], list[Score]] = {}
     for rows in runs.values():
@@ -181,7 +181,7 @@ def _agreement(runs: Mapping[str, Sequence[Score]]) -> str:
 
 
 def _apart(values: Iterable[float]) -> float:
-    """Largest value less smallest."""
+    """Difference between the largest and the smallest value."""
     known = list(values)
     return max(known) - min(known)
 

@@ -46,20 +46,20 @@ sleeping. Time in which workers and other ranks waited for a core is not subtrac
 outside of every interval, because none begins below 0.
 
 The lab is a test of the tool, but only partly a blind one. On a CPU, rules predict which part of some time a fix
-removes by factors that were chosen after the first run, some of them after the first two; the pages of these rules say
-"in the lab". How much steps vary is not such a factor: it comes from each trace itself and from recordings of other
-programs ([what if](whatif.md)). When it was added, after two runs, five bounds were changed as well: readings of values
-and pauses no longer count the cost of recording twice; the lower ends rose for printing (four fifths), for threads, for
-loops over small pieces (all of the time) and for copies (half); the waits for a late rank lie between the steps with
-the least and the most waiting; and copying gradients counts with exchanges that a fix removes. Before, 42 of 61 medians
-of the second run were inside, with a median width of 64 %.
+removes by factors that were chosen after the first run, some of them after the first and the second; the pages of these
+rules say "in the lab". How much steps vary is not such a factor: it comes from each trace itself and from recordings of
+other programs ([what if](whatif.md)). When it was added, after both runs, five bounds were changed as well: readings of
+values and pauses no longer count the cost of recording twice; the lower ends rose for printing (four fifths), for
+threads, for loops over small pieces (all of the time) and for copies (half); the waits for a late rank lie between the
+steps with the least and the most waiting; and copying gradients counts with exchanges that a fix removes. Before, 42 of
+61 medians of the second run were inside, with a median width of 64 %.
 
-**The third run was blind**: no rule was changed between it and its predictions, which are stored with it. It recorded
-four times as many steps (`--record 24`) and timed seven turns (`--rounds 7`), because an interval also covers how much
-steps vary, which more steps tell better. After it, two upper ends were raised, which the measurements of most runs had
-exceeded at the same size: casts (1.3 to 1.4 times) and exchanges within an accumulation (1 to 1.15 times). With them,
-judged by the whole traces of the third run, 47 of 58 medians are inside, and 39 of 48 (81 %) where the fault can be
-told from noise."""
+**The third run was blind**: nothing was changed between it and its predictions, which are kept with it. Four times as
+many steps were recorded (`--record 24`) and seven turns timed (`--rounds 7`), because an interval also covers how much
+steps vary, which is better known with more steps. After this run, two upper ends were raised whose faults were outside
+in most of the three runs at the same size: casts (from 1.3 to 1.4 times) and exchanges within an accumulation (from 1
+to 1.15 times). With them 47 of 58 medians are inside, by the whole traces of the third run, and 39 of 48 (81 %) of
+those whose fault can be distinguished from noise."""
 
 PLANTED = """## The training with planted faults
 

@@ -1,4 +1,4 @@
-"""How people see devices that are no GPUs: the section, and the lanes of the timeline."""
+"""How people see devices that are not GPUs: the section, and the lanes of the timeline."""
 
 from __future__ import annotations
 

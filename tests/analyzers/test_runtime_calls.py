@@ -28,7 +28,9 @@ def test_calls_of_later_steps_are_counted_apart() -> None:
     for start, dur in ((100, 300), (10_100, 200), (10_500, 100), (20_100, 50), (9_500, 100)):
         trace.launch("cudaMalloc", start, dur)  # the last one lies between steps
     (row,) = analyzed(trace).rows
-    assert row == SetUp("allocation", "cudaMalloc", False, None, 4, 650 * US, 3, 2, 350 * US, 100 * US, 3, 2, 350 * US)
+    assert row == SetUp(
+        "allocation", "cudaMalloc", False, None, 4, 650 * US, 3, 2, 350 * US, 100 * US, 3, 2, 350 * US, 1, 50 * US
+    )
 
 
 def test_stream_ordered_and_mapped_memory_is_no_set_up() -> None:

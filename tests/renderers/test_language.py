@@ -222,6 +222,7 @@ def test_every_translation_can_be_filled(code: str) -> None:
         "estimated_share": (0.17, None, 0.21),
         "bytes": 4096,
         "share": 0.25,
+        "exact_share": 0.25,
         "percent": 0.25,
         "count": 5,
         "number": 1.5,

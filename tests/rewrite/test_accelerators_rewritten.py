@@ -1,4 +1,4 @@
-"""Copies of traces of devices that are no GPUs: names of programs are hashed, and what belongs together is kept."""
+"""Copies of traces of devices that are not GPUs: names of programs are hashed, and what belongs together is kept."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def report(situation: Situation, rule: str | None = None, limits: Thresholds | N
 def varied(low: float, high: float | None = None, point: float | None = None) -> tuple[float, float]:
     """The interval of a replayed saving whose steps are all alike, or fewer than three: 2 % of the point, in squares.
 
-    Of one value alone: 98 to 102 % of it.
+    No more than `high`, which the change takes away. Of one value alone: 98/102 of it to all of it.
     """
     most = low if high is None else high
     middle = (low + most) / 2 if point is None else point
-    return middle - hypot(middle - low, 0.02 * middle), middle + hypot(most - middle, 0.02 * middle)
+    return min(middle - hypot(middle - low, 0.02 * middle), most * 98 / 102), most
 
 
 def findings(situation: Situation, rule: str, limits: Thresholds | None = None) -> list[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.judging import findings, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires as loading
 from tests.rules.situations.gpu_underutilized import (
     fires,
@@ -17,6 +17,8 @@ from tests.rules.situations.gpu_underutilized import (
     trap_work_that_was_not_recorded,
     working,
 )
+from traceanalyzer.renderers import language, render
+from traceanalyzer.renderers.cards import card
 
 RULE = "gpu-underutilized"
 
@@ -29,6 +31,28 @@ def test_causes_are_told_and_nothing_is_claimed() -> None:
     assert busy == pytest.approx(200 / 974.5, rel=0.01)  # ten kernels of 20 us in a step of 974.5 us
     idle = sum(place.value or 0 for place in finding.evidence[0].where)
     assert idle == pytest.approx((1 - busy) * 974_500, rel=0.01), "the causes sum to the idle time"
+
+
+def test_causes_are_told_in_words() -> None:
+    """Ids of causes are for programs; people read what the summary calls them, in their language."""
+    whole = report(fires(), RULE)
+    (finding,) = whole.findings
+    ids = {place.name for place in finding.evidence[0].where}
+    assert "launch_bound" in ids
+    for code in ("en", "ru", "zh"):
+        shown = {spot.name for spot in card(finding, language.of(code)).evidence[0].where}
+        assert len(shown) == len(ids)
+        assert not shown & ids
+    page = render(whole, "markdown")
+    assert "  - the host running operators and launches: " in page
+    assert "`launch_bound`" not in page
+    assert ">the host running operators and launches" in render(whole, "html")
+
+
+def test_resources_of_a_table_are_told_in_words() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    labels = [(place.name, place.label.text) for place in finding.evidence[0].where if place.label]
+    assert labels == [("host", "host"), ("gpu", "GPU")]
 
 
 def test_the_largest_cause_is_named() -> None:
@@ -57,7 +81,7 @@ def test_what_cannot_be_judged_is_skipped() -> None:
 def test_a_table_tells_the_most_that_the_gpu_can_have_been_busy() -> None:
     (finding,) = findings(fires_in_a_table(), RULE)
     assert finding.evidence[0].observed == pytest.approx(0.2)
-    assert "at most 20.00 %" in finding.summary.text
+    assert "at most 20 %" in finding.summary.text
     assert finding.confidence == "B"
     rows = [(place.name, place.value) for place in finding.evidence[0].where if place.kind == "row"]
     assert rows == [("ProfilerStep*", 50_000_000.0), ("aten::mm", 50_000_000.0)], "per step"

@@ -7,9 +7,9 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
-from tests.rules.judging import report, skipped
+from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.comm_straggler import always, over_gloo
-from traceanalyzer.renderers import sections
+from traceanalyzer.renderers import finding_texts, language, sections
 from traceanalyzer.simulation.critical_path import CriticalPath
 
 KERNEL = "ampere_sgemm_128x64_nn"
@@ -131,6 +131,24 @@ def test_hardly_any_work_is_bound_by_nothing(trace: TraceBuilder, says: str) -> 
     assert (headline.message.id == "headline-hardly-any-work") is bool(says)
     assert says in headline.message.text
     assert (headline.bound == "none") is bool(says)
+
+
+def test_where_events_are_missing_nobody_knows_what_a_finding_waits_for() -> None:
+    """Products of 3 ms in a step of 104 ms, 100 of them without events: that time is not the host's."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 104_000)
+    for number in range(200):
+        start, ident = (20 * number, number + 1) if number < 100 else (20 * number + 100_000, number + 500)
+        trace.op("aten::mm", start, 10)
+        trace.launch("cudaLaunchKernel", start + 1, 2, correlation=ident)
+        trace.kernel(KERNEL, start + 4, 15, correlation=ident)
+    (finding,) = findings(trace, "tensor-cores-unused")
+    assert finding.saving is not None
+    assert finding.saving.arithmetic is None
+    assert (finding.latent, finding.blocked_by) == (True, None)
+    assert "does not show what bounds the program" in (finding_texts.latent(finding, language.of("en")) or "")
+    for rule in ("host-python-gap", "launch-bound-small-kernels"):
+        assert "events are missing" in (skipped(trace, rule) or "")
 
 
 @pytest.mark.parametrize(("hole", "told"), [(2000, True), (1900, False)])

@@ -30,6 +30,8 @@ def test_the_difference_of_steps_varies_as_both_do() -> None:
     assert variation.of_other_steps(before, after) == pytest.approx(1.4826 * 5 / 3)
     assert variation.of_other_steps(before[:2], after[:2]) == 0, "two steps do not tell"
     assert variation.of_savings(before, before - 10) == 0, "each step saves as much"
+    assert variation.of_work(before) == pytest.approx(1.28 * 1.4826 * 3 / 3 / 100)
+    assert variation.of_work(before[:2]) == variation.of_work(ns(0, 0, 0)) == 0
     assert variation.of_savings(before, after) == pytest.approx(1.4826 * 1 / 3), "50 three times, and 49 or 51"
 
 
@@ -41,6 +43,8 @@ def test_uncertainties_add_in_squares() -> None:
     assert variation.around((40, 80), 50, 50, 81)[1] == 81, "no more than the step"
     assert variation.around((0, 10), 5, 1e6, 100) == pytest.approx((0, 5 + (25 + 25 + 0.01) ** 0.5)), "no more than it"
     assert variation.around((0, 0), 0, 3, 100) == (0, 0), "nothing stays nothing"
+    assert variation.around((50, 50), 50, 0, 50) == pytest.approx((50 * 98 / 102, 50)), "a bound is only less"
+    assert variation.around((50, 60), 55, 1e6, 60) == (0, 60)
     assert variation.below((100, 100)) == pytest.approx((100 * 98 / 102, 100))
     assert variation.below((0, 100)) == (0, 100)
 

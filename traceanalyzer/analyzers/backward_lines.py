@@ -37,7 +37,7 @@ def frames_of_launches(context: Context, frames: Tree) -> I64:
         frames: Some of its Python frames.
 
     Returns:
-        Positions in the tree of frames, -1 where there is none; shape (launches,).
+        Positions in the tree of frames, -1 if there is none; shape (launches,).
     """
     found, tree = context.once(_evaluations), context.host.tree
     known = np.flatnonzero(found.forward != NO_PARENT)

@@ -40,10 +40,10 @@ class Copy(msgspec.Struct, frozen=True):
     time_ns: int
     """Sum of the durations on the device in ns."""
     bandwidth_gb_per_s: float | None
-    """Bytes over time of the copies whose size is known, in 10^9 bytes per second; null where there are none or they
+    """Bytes over time of the copies whose size is known, in 10^9 bytes per second; null if there are none or they
     took no time."""
     max_bandwidth_gb_per_s: float | None
-    """Bandwidth of the fastest copy of 64 KiB or more, in 10^9 bytes per second; null where there is none."""
+    """Bandwidth of the fastest copy of 64 KiB or more, in 10^9 bytes per second; null if there is none."""
     unlinked_calls: int
     """Number of copies whose launch is not in the trace."""
     blocking_calls: int | None

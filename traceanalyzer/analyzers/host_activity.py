@@ -1,4 +1,4 @@
-"""Tells what host threads do at a time: waits, allocations, compilation, operators, Python lines.
+"""Classifies the work of host threads: waits, allocations, compilation, operators, Python lines.
 
 Runtime and driver calls are distinguished by their names; the expressions below hold for CUDA, HIP, Level Zero,
 Unified Runtime, and for the vendors that follow CUDA's naming.
@@ -39,9 +39,9 @@ _COMPILING = re.compile(
 )
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
 _FIRST_USE_NS = 1_000_000
-"""Own choice: launch calls take about 5 us; what takes 200 times as long does more than launch."""
+"""Own choice: launch calls take about 5 us; a call that takes 200 times as long does more than launch."""
 _FEW = 16
-"""Points for each slice from which on points outside of all slices are left out first (own choice)."""
+"""Number of points per slice from which on points outside of all slices are removed first (own choice)."""
 _COMMUNICATION = re.compile(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
 _PYTHON_LINE = re.compile(r"\.py\(\d+\): |^<ipython-input|ipykernel")
 _LIBRARY_LINE = re.compile(
@@ -61,7 +61,7 @@ def is_synchronous_copy(name: str) -> bool:
 
 
 def is_wait(name: str) -> bool:
-    """Whether a call returns only when the device has done something, by its contract."""
+    """Whether a call returns only when the device has done some work, by its documentation."""
     return is_synchronization(name) or is_synchronous_copy(name)
 
 
@@ -135,7 +135,7 @@ def _operator_rows(context: Context) -> Bool:
 
 
 def launching_threads(context: Context) -> list[int]:
-    """Threads that launched something on a device, the one with the most device events first."""
+    """Threads that launched work on a device, the one with the most device events first."""
     return context.once(_launching_threads)
 
 
@@ -175,11 +175,11 @@ def waits(context: Context) -> HostWaits:
 
 
 def blocking_copies(context: Context) -> Bool:
-    """Which device events are copies whose call held the host until they had ended.
+    """Which device events are copies whose call blocked the host until they had ended.
 
-    Either the call is synchronous by its contract, or it returned only after the copy's end. An asynchronous
-    call that copies from or to pinned memory, or within devices, does not block: where it returns after the
-    copy's end, the copy was just short.
+    Either the call is synchronous by its documentation, or it returned only after the copy's end. An asynchronous call
+    that copies from or to pinned memory, or within devices, does not block: if it returns after the copy's end, the
+    copy was just short.
     """
     trace, device = context.trace, context.trace.device
     linked: Bool = (device.category == Category.MEMCPY) & (context.links.launch != NO_PARENT)
@@ -214,7 +214,7 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
 
     Args:
         slices: The table.
-        rows: Which of its rows count, ascending.
+        rows: The rows of the table that count, ascending.
         thread: Thread of each point.
         times: Time of each point in ns.
 
@@ -236,7 +236,7 @@ def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, t
     points = ascending(times)
     start = slices.start_ns[rows]
     following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
-    rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, and so at some
+    rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, so the slice contains a point
     tree, order = Tree.build(slices.thread[rows], slices.start_ns[rows], slices.dur_ns[rows])
     found = tree.innermost(thread, times)
     result = np.full(len(times), NO_PARENT, np.int64)
@@ -248,7 +248,7 @@ def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, t
 def python_lines(context: Context, thread: I32, times: I64) -> I64:
     """For each point in time, the code of the name of the Python line that runs, or -1.
 
-    The innermost frame outside PyTorch and the standard library; where there is none, the innermost with a line.
+    The innermost frame outside of PyTorch and the standard library; without one, the innermost frame with a line.
     """
     names, frames = context.trace.names, context.trace.frames
     lines = names.where(is_python_line)[frames.name]

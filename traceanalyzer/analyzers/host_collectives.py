@@ -1,7 +1,7 @@
 """What do collectives cost that run on the CPU, such as those of gloo?
 
-A thread of the library carries them out. They are exposed while no other thread of the program runs an operator: then
-the program most likely waits for the result. Waiting for other ranks is part of their duration.
+A thread of the library runs them. They are exposed while no other thread of the program runs an operator: then the
+program most likely waits for the result. Waiting for other ranks is part of their duration.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class HostCollectiveRow(msgspec.Struct, frozen=True):
     total_ns: int
     """Sum of their durations in ns; waiting for other ranks is included."""
     exposed_ns: int
-    """Time in ns in which one of them runs and no other thread runs an operator."""
+    """Time in ns in which one of these collectives runs and no other thread runs an operator."""
     min_ns: int
-    """Duration of the shortest in ns."""
+    """Duration of the shortest collective in ns."""
     total_bytes: int | None
     """Size of all messages together in bytes; null where some size was not recorded."""
 
@@ -75,6 +75,6 @@ def _row(context: Context, kind: str, rows: I64) -> HostCollectiveRow:
 
 
 def exposed(context: Context, rows: I64) -> Intervals:
-    """When some collectives of the host run and nothing of the program does."""
+    """When some collectives of the host run while the program runs no operator."""
     host = context.trace.host
     return Intervals.union(host.start_ns[rows], host.end_ns[rows]) - context.once(recorded_collectives.computing)

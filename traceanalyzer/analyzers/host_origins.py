@@ -1,4 +1,4 @@
-"""Which tensors are made on the CPU only to be copied to a device?
+"""Which tensors are created on the CPU only to be copied to a device?
 
 An operator that makes a tensor (`aten::zeros`, `aten::randn`, ...) or fills one, that launches nothing, followed among
 the operators of the same parent by a move (`aten::to`, `aten::copy_`) of a tensor of the same shape and type, whose
@@ -34,9 +34,9 @@ _MOVING = frozenset(
     {"aten::to", "aten::_to_copy", "aten::copy_", "aten::cuda", "aten::pin_memory", "aten::_pin_memory"}
 )
 _LOOK_BACK = 8
-"""How many operators before the move are looked at: tensors are made a few at a time, then moved."""
+"""Number of examined operators before the move: programs create a few tensors at a time, then move them."""
 _COPIES = 20_000
-"""How many copies are looked at, the first of them; all others repeat them."""
+"""Number of examined copies, the first ones; later copies are repetitions."""
 _SHOWN = 20
 
 
@@ -52,7 +52,7 @@ class HostOrigin(msgspec.Struct, frozen=True):
     calls: int
     """Number of tensors that were made and moved."""
     steps: int
-    """Number of steps in which that happens."""
+    """Number of steps with such tensors."""
     bytes: int | None
     """Bytes that were copied; null where the trace does not have all sizes."""
     making_ns: int
@@ -69,7 +69,7 @@ class HostOrigins(msgspec.Struct, frozen=True):
     """Tensors, those that take the host longest first."""
 
     copies: int
-    """Number of copies from the host to a device that were looked at; the search stops after a limit."""
+    """Number of examined copies from the host to a device; the search stops after a limit."""
     rows: tuple[HostOrigin, ...]
     """Tensors by operator, shape and Python line, the most host time first."""
 
@@ -105,7 +105,7 @@ class _Origin(msgspec.Struct, frozen=True):
     operator: str
     shapes: str
     node: int
-    """What made it, as a position in the host tree."""
+    """Position in the host tree of the operator that created it."""
     start: int
     making: int
     moving: int
@@ -133,7 +133,7 @@ class _Search:
         self.before = _siblings_before(self.tree)
 
     def origin(self, event: int) -> _Origin | None:
-        """What made the tensor that a copy moves; None if nothing before it in the same parent did."""
+        """The operator that created the tensor of a copy; None if no operator before it under the same parent did."""
         copied = self._shape(int(self.node[event]))
         node = int(self.outermost[self.node[event]])
         maker = self._maker(node, copied)
@@ -154,7 +154,7 @@ class _Search:
     def _maker(self, move: int, copied: tuple[str, str]) -> int | None:
         """The nearest operator before a move, among its siblings, that makes such a tensor on the CPU.
 
-        Where a shape was not recorded, only the operator directly before the move can be meant.
+        Without a recorded shape, only the operator directly before the move is considered.
         """
         sibling = move
         for distance in range(_LOOK_BACK):
@@ -174,7 +174,7 @@ class _Search:
         return before if before != NO_PARENT and self.is_operator[before] else None
 
     def _made(self, node: int) -> tuple[str, str] | None:
-        """Shape and type of what an operator fills, from the first fill within it; None where none was recorded."""
+        """Shape and type of the tensor that an operator fills, from the first fill in it; None if not recorded."""
         first = int(np.searchsorted(self.fills, node))
         inside = first < len(self.fills) and self.fills[first] < self.tree.after[node]
         return self._shape(int(self.fills[first])) if inside else None
@@ -198,7 +198,7 @@ class _Search:
 
 
 def _siblings_before(tree: Tree) -> I64:
-    """For each node the one before it of the same parent, or -1."""
+    """For each node, the previous node under the same parent, or -1."""
     order = np.argsort(tree.parent, kind="stable")
     same = tree.parent[order[1:]] == tree.parent[order[:-1]]
     before = np.full(len(tree), NO_PARENT, np.int64)
@@ -207,7 +207,7 @@ def _siblings_before(tree: Tree) -> I64:
 
 
 def _lines(context: Context, origins: list[_Origin]) -> list[int]:
-    """The code of the Python line that made each, or -1."""
+    """The code of the Python line that created each tensor, or -1."""
     nodes = np.array([origin.node for origin in origins], np.int64)
     thread = context.host.tree.thread[nodes]
     lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[nodes]).tolist()

@@ -1,9 +1,9 @@
-"""When does a program that runs on the CPU record nothing for long, and what is around it?
+"""When is nothing recorded for long in a program on the CPU, and what is around these pauses?
 
 A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
-operator, no loader, optimizer, collective or range. Python code computes there, sleeps, or waits for a file, the
-network or another process. Where stacks were recorded, they name the owner. Recordings with work of a device are left
-out, because what a host does there costs nothing while the device works (`step_idle` is about them).
+operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
+network or another process. Stacks, if recorded, name the owner. Recordings with device work are left out, because host
+time costs nothing there while the device works (see `step_idle`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST_NS = 300_000
-"""A pause is at least so long (own choice: Python code between two operators takes some ten microseconds)."""
+"""Least duration of a pause (own choice: Python code between two operators takes some ten microseconds)."""
 _OWNERS = 5
 _LEAVES = frozenset({"operator", "call"})
 
@@ -42,15 +42,15 @@ class PauseOwner(msgspec.Struct, frozen=True):
     name: str
     """Name of the owner, as in `host_owners`."""
     role: str | None
-    """What the work is for; null if no name tells."""
+    """What the work is for; null if no name shows it."""
     file: str | None
-    """File of the function; null where no stack tells."""
+    """File of the function; null if no stack shows it."""
     line: int | None
-    """Line of the function; null where no stack tells."""
+    """Line of the function; null if no stack shows it."""
     time_ns: int
-    """Time of the pauses in ns that is this owner's."""
+    """Time of this owner in the pauses, in ns."""
     start_ns: int
-    """Start of the first of them in ns since the first event."""
+    """Start of the first of these pauses in ns since the first event."""
 
 
 class HostPauses(msgspec.Struct, frozen=True):
@@ -69,9 +69,9 @@ class HostPauses(msgspec.Struct, frozen=True):
     longest_start_ns: int
     """Its start in ns since the first event."""
     after: str | None
-    """Name of the last operator or range before the longest one in its step; null where none is."""
+    """Name of the last operator or range before the longest one in its step; null if there is none."""
     owners: tuple[PauseOwner, ...]
-    """Whose the time is, those with most first, at most five; empty where nothing tells."""
+    """Owners of the time, those with most first, at most five; empty if unknown."""
 
 
 def missing(context: Context) -> Message | None:
@@ -99,7 +99,7 @@ def analyze(context: Context) -> HostPauses:
 
 
 def _pauses(context: Context) -> Intervals:
-    """What is left of each typical step when everything recorded is taken away, if it is long."""
+    """The long intervals of each typical step in which nothing was recorded."""
     steps = program_steps(context).typical
     free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context)
     bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
@@ -109,7 +109,7 @@ def _pauses(context: Context) -> Intervals:
 
 
 def _busy(context: Context) -> Intervals:
-    """When anything was recorded that is not a mark around parts of a step."""
+    """When any event was recorded, except marks around parts of a step."""
     host, launches, names = context.trace.host, context.trace.launches, context.trace.names
     works = names.where(_works)[host.name]
     plain = np.isin(context.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_only_marks)[host.name]
@@ -133,7 +133,7 @@ def _only_marks(name: str) -> bool:
 
 
 def _before(context: Context, time: int) -> str | None:
-    """What ended last before a time, in the step around it."""
+    """Name of the event that ended last before a time, in the step around it."""
     host, steps = context.trace.host, program_steps(context).typical
     step = int(steps.at(np.array([time]))[0])
     ended = (host.end_ns <= time) & (host.start_ns >= steps.start_ns[step]) & (context.kind != NodeKind.NONE)
@@ -146,7 +146,7 @@ def _before(context: Context, time: int) -> str | None:
 
 
 def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:
-    """Whose the pauses are, by the owners of host time."""
+    """Owners of the pauses, by the owners of host time."""
     index = context.once(owner_index)
     parts = index.timeline
     time = found.within(parts.start_ns, parts.end_ns)

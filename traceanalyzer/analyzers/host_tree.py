@@ -31,7 +31,7 @@ class NodeKind(IntEnum):
 
 
 class HostTree(msgspec.Struct, frozen=True, dict=True):
-    """Host nodes in the order of the tree, with what the trace says of each."""
+    """Host nodes in the order of the tree, with columns from the trace."""
 
     tree: Tree
     name: I32
@@ -40,7 +40,7 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
     row: I32
     """Row in the frame table for modules, in the host table for everything else."""
     merged: Bool
-    """Nodes that stand for their parent: its only child, of the same name, both operators."""
+    """Nodes that replace their parent: its only child, of the same name, both operators."""
 
     wrapper: Bool
     """Nodes that stand for the whole model."""

@@ -49,7 +49,7 @@ class Kernel(msgspec.Struct, frozen=True):
     fused_operators: tuple[str, ...] = ()
     """The operators that Inductor fused in the kernel, by its name; empty for all other kernels."""
     backend: str | None = None
-    """What generated the kernel, as the operator that launches it tells; null where it does not."""
+    """Generator of the kernel, from the operator that launches it; null if the operator does not have it."""
     source_file: str | None = None
     """Path of the file that was generated for it; null where the trace has none."""
     source_hash: str | None = None
@@ -69,7 +69,7 @@ class KernelByOperator(msgspec.Struct, frozen=True):
     name: str
     """Name of the kernel as recorded, template arguments included."""
     operator: str | None
-    """The innermost operator, annotation or step around the launch; null where there is none."""
+    """The innermost operator, annotation or step around the launch; null if there is none."""
     grid: str
     """Blocks in x, y and z as recorded, as JSON; empty where they were not recorded."""
     block: str

@@ -16,12 +16,12 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class Links(msgspec.Struct, frozen=True, dict=True):
-    """Positions of launches and nodes, -1 where there is none."""
+    """Positions of launches and nodes, -1 if there is none."""
 
     launch: I64
     """For each device event, the row of its launch."""
     node: I64
-    """For each launch, the position of its host node in the tree, which is no module."""
+    """For each launch, the position of its host node in the tree; it is never a module."""
     innermost: I64
     """For each launch, the position of the innermost node around it on its thread, modules included."""
 
@@ -88,7 +88,7 @@ def _started_before(first: I64, times: I64, ids: I64, start: I64) -> I64:
 
 
 def _node_of_launches(trace: Trace, host: HostTree, innermost: I64) -> I64:
-    """The innermost node around the launch that is not a module; an external id only where there is none."""
+    """The innermost node around the launch that is not a module; an external id only if there is none."""
     launches = trace.launches
     node = host.without_modules(innermost)
     # From 2022 to 2023 writers put the correlation id where the operator's id belongs.

@@ -36,7 +36,7 @@ class EpochTurn(msgspec.Struct, frozen=True):
     duration_ns: int
     """Time in ns from there to the end of the first wait of the next epoch."""
     wait_ns: int
-    """Part of it in ns in the two waits."""
+    """Part of this time in ns in the two waits."""
     starts_processes: bool | None
     """Whether frames show that processes are started between the waits; null without Python frames."""
 
@@ -49,7 +49,7 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
     total_ns: int
     """Time of all of them in ns."""
     wait_ns: int
-    """Part of it in ns in waits for the loader."""
+    """Part of this time in ns in waits for the loader."""
     usual_ns: float
     """Median of all other waits of these loaders in ns; 0 without any."""
     excess_ns: float | None

@@ -1,7 +1,7 @@
-"""What would it be worth to load batches in worker processes, at least and at most?
+"""How much time would loading batches in worker processes save, at least and at most?
 
-At most, all waiting in which nothing else runs goes away. At least, one worker loads beside the rest of the step, which
-it makes longer (`knowledge.loader_workers`). Rules and predictions ask here, so that they agree.
+At most, all waiting in which nothing else runs is saved. At least, one worker loads beside the rest of the step, which
+it makes longer (`knowledge.loader_workers`). Rules and predictions both use this module, so that they agree.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def are_workers(loaders: Sequence[Loader], capture: CaptureFacts | None) -> bool
 def saving(parts: Average, loaders: Sequence[Loader], own: Room, share: float = 1.0) -> tuple[float, float]:
     """Time in ns by which workers make a step shorter, at least and at most.
 
-    A worker that has no core of its own may cost as much as it saves; waiting (for a network, asleep) needs no core.
+    A worker without a free core may cost as much as it saves; waiting (for a network, asleep) needs no core.
 
     Args:
         parts: Means over the steps.
         loaders: The loaders.
         own: Room for workers.
-        share: Share of the waiting that goes away.
+        share: Share of the waiting that is removed.
     """
     exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
     rest, waiting = parts.duration_ns - exposed, min(full, asleep_share(loaders) * full)

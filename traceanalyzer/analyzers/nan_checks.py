@@ -1,14 +1,14 @@
-"""Does autograd look for anomalies, and what does that take?
+"""Does autograd check for anomalies, and how much time does this take?
 
 In anomaly mode (`torch.autograd.set_detect_anomaly`, `detect_anomaly`, Lightning's `detect_anomaly=True`) autograd
 formats the Python stack for each function that the forward pass adds to the graph (`Node` stores it when it is made,
 torch/csrc/autograd/function.h), and looks for NaN in all that each function of the backward pass returns
 (`validate_outputs` in torch/csrc/autograd/engine.cpp): `aten::isnan`, `aten::_is_any_true` or `aten::any`, and
-`aten::item`, directly within the evaluation, behind the function itself.
+`aten::item`, directly within the evaluation, after the function itself.
 
-A stack is formatted before the operator calls any other, so the time until then, compared to operators that add no
-function, is what it takes. An operator that calls no other has no such moment: it is given the median of the others, at
-most its duration.
+A stack is formatted before the operator calls any other, so its time is the time until then, less that of operators
+that add no function. An operator that calls no other has no such moment: it gets the median of the others, at most its
+duration.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _checks(context: Context) -> _Checks:
 
 
 def _is_behind_work(context: Context, checks: I64) -> Bool:
-    """Which checks are not the first that their evaluation does: behind the function, not before it as hooks are."""
+    """Which checks are not the first operator of their evaluation: hooks come before the function, checks after it."""
     tree = context.host.tree
     found: Bool = checks > tree.parent[checks].astype(np.int64) + 1
     return found

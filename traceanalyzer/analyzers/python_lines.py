@@ -39,9 +39,9 @@ class Line(msgspec.Struct, frozen=True):
     host_total_ns: int
     """Time in ns from its calls to its returns; calls within a call of the same function count once."""
     device_self_ns: int
-    """Device time in ns of what was launched while the function was the innermost one, each in full."""
+    """Device time in ns of the work launched while the function was the innermost one, each in full."""
     device_total_ns: int
-    """Device time in ns of what was launched anywhere within its calls; each launch counts once."""
+    """Device time in ns of the work launched anywhere within its calls; each launch counts once."""
     backward_device_self_ns: int | None = None
     """Device time in ns of what autograd launched, while no line ran, for operators that were called while the function
     was the innermost one, each in full; null in reports of versions that did not know it."""
@@ -60,7 +60,8 @@ class PythonLines(msgspec.Struct, frozen=True):
     device_ns: int
     """Sum of the durations of everything on devices in ns, launched by Python or not."""
     unattributed_device_ns: int
-    """Part of it in ns that no recorded line launched: by the threads of autograd, or without a launch in the trace."""
+    """Part of the device time in ns that no recorded line launched: by the threads of autograd, or without a launch in
+    the trace."""
     backward_device_ns: int | None = None
     """Part of that in ns that autograd launched for operators of known lines: the sum of the backward self times of
     `rows`; null in reports of versions that did not know it."""

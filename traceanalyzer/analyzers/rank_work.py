@@ -58,7 +58,7 @@ def events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64) -> R
     has_length = ends > opens
     row = np.concatenate((rows, rows, steps))
     where, time = np.concatenate((own, own, steps)), np.concatenate((opens, ends, step_end))
-    # of one time: what runs ends, what has no length starts and ends, others start, the step ends
+    # order at one time: running events end, events without length start and end, others start, the step ends
     turn = np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(len(steps), 3)))
     order = np.lexsort((np.arange(len(row)) >= len(rows), row, turn, time, where))
     where, time = where[order], time[order]

@@ -110,7 +110,7 @@ def host_ranges(context: Context) -> Bool:
 
 
 def computing(context: Context) -> Intervals:
-    """When some thread runs an operator that is no part of a collective."""
+    """When some thread runs an operator that is not part of a collective."""
     host = context.trace.host
     communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
     rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~_inside_collectives(context)

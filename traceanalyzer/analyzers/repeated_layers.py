@@ -177,7 +177,7 @@ def _chosen(order: _Order) -> list[_Runs]:
 
 
 def _trimmed(free: Bool, runs: _Runs) -> _Runs:
-    """What is left of each run beside kernels that are taken: the longer of its two ends, in whole repetitions."""
+    """The part of each run without kernels that are already used: the longer of its two ends, in whole repetitions."""
     taken = np.flatnonzero(~free)
     first = np.append(taken, len(free))[np.searchsorted(taken, runs.start)]
     last = np.append(taken, -1)[np.searchsorted(taken, runs.end) - 1]

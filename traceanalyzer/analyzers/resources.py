@@ -37,7 +37,8 @@ class StepResources(msgspec.Struct, frozen=True):
     """Time per step in ns in which a collective kernel runs on that device; without device events, in which a
     collective runs on the CPU; null where there are neither."""
     exposed_communication_ns: float | None
-    """Part of it in ns in which no other kernel runs on that device, or no operator on the CPU; null as above."""
+    """Part of the communication in ns in which no other kernel runs on that device, or no operator on the CPU; null as
+    above."""
     host_ns: float
     """Time per step in ns in which the host waits neither for a device nor for the loader nor, without device events,
     for a collective: what threads do, and what no event shows."""
@@ -51,10 +52,10 @@ class StepResources(msgspec.Struct, frozen=True):
     """Sum of the durations in ns of the device events of the whole recording, or of the chosen steps: of those whose
     launch was recorded, because others belong to earlier work; of all where most have no launch."""
     outside_device_ns: int = 0
-    """Part of it in ns that lies outside of the steps."""
+    """Part of the device's time in ns outside of the steps."""
     unread_device: str | None = None
     """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
-    null where there is none."""
+    null if there is none."""
 
 
 def analyze(context: Context) -> StepResources:

@@ -155,8 +155,8 @@ def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]
     """The work of one call of each node, computed once for calls with equal inputs.
 
     Returns:
-        The work of each group of equal calls (None where no model tells it), the first node of each group by its place
-        among the nodes, and the group of each node.
+        The work of each group of equal calls (None without a model), the first node of each group by its place among
+        the nodes, and the group of each node.
     """
     trace, row = context.trace, context.host.row[nodes]
     inputs = tuple(getattr(trace.host, column)[row] for column in ("shapes", "types", "strides", "concrete"))

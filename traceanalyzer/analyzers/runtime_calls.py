@@ -36,7 +36,7 @@ class SetUp(msgspec.Struct, frozen=True):
     name: str
     """Name of the runtime function, of an event of the profiler, of a range or of a Python frame."""
     is_inferred: bool
-    """Whether it only counts because it is a launch of a millisecond or longer: its name says nothing about loading."""
+    """Whether it only counts because it is a launch of a millisecond or longer: its name does not show loading."""
     python_line: str | None
     """The Python line that caused it; null where stacks were not recorded."""
     calls: int
@@ -57,6 +57,11 @@ class SetUp(msgspec.Struct, frozen=True):
     """Number of usual steps in which such events start."""
     usual_ns: int = 0
     """Time in ns of the events in usual steps."""
+    recurring_calls: int = 0
+    """Number of these events in a usual step that has any: the lower median over such steps, so that a single step with
+    many does not count for the others."""
+    recurring_ns: int = 0
+    """Time in ns of these events in a usual step that has any: the lower median over such steps."""
 
 
 class RuntimeCalls(msgspec.Struct, frozen=True):
@@ -181,6 +186,12 @@ class _Events:
         return taken
 
 
+def _lower_median(by_step: I64) -> int:
+    """The middle one of the values that are not 0, the smaller of two middle ones; 0 if all are 0."""
+    known = np.sort(by_step[by_step > 0])
+    return int(known[(len(known) - 1) // 2]) if len(known) else 0
+
+
 def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     """Calls that start within a step, by name and Python line."""
     step = context.steps.at(events.start)
@@ -190,13 +201,17 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     names = context.trace.names
     line = host_activity.python_lines(context, events.thread, events.start)
     first, groups = group(events.name, line)
-    number_of_step = program_steps(context).every.at(events.start)
+    every = program_steps(context).every
+    number_of_step = every.at(events.start)
     is_usual = entries(_usual(context), number_of_step, False)
     found = []
     for number, row in enumerate(first.tolist()):
         own = groups == number
         later, usual = own & (step > 0), own & is_usual
         longest = np.flatnonzero(own)[(events.end - events.start)[own].argmax()]
+        in_usual = events.take(usual)
+        calls_by_step = np.bincount(number_of_step[usual], minlength=len(every))
+        ns_by_step = Intervals.union(in_usual.start, in_usual.end).within(every.start_ns, every.end_ns)
         found.append(
             SetUp(
                 kind=kind,
@@ -211,7 +226,9 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
                 longest_start_ns=int(events.start[longest]),
                 usual_calls=int(usual.sum()),
                 usual_steps=len(distinct(number_of_step[usual])),
-                usual_ns=Intervals.union(events.start[usual], events.end[usual]).length,
+                usual_ns=Intervals.union(in_usual.start, in_usual.end).length,
+                recurring_calls=_lower_median(calls_by_step),
+                recurring_ns=_lower_median(ns_by_step * (calls_by_step > 0)),
             )
         )
     return sorted(found, key=_order)[:_SHOWN]

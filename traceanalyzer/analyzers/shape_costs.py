@@ -49,7 +49,7 @@ class ShapeCost(msgspec.Struct, frozen=True):
     bytes_moved: int | None
     """Number of bytes read and written; null where types were not recorded or the operator has no model."""
     peer: Peer | None
-    """The cheapest call of the same operator and size; null where none is cheaper."""
+    """The cheapest call of the same operator and size; null if none is cheaper."""
 
 
 class ShapeCosts(msgspec.Struct, frozen=True):

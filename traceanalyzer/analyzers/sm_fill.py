@@ -31,7 +31,7 @@ class UnfilledKernel(msgspec.Struct, frozen=True):
     kernel: str
     """Name of the kernel as recorded, template arguments included."""
     operator: str | None
-    """Name of the innermost operator around the launch; null where there is none."""
+    """Name of the innermost operator around the launch; null if there is none."""
     grid: str
     """Blocks in x, y and z as recorded, as JSON."""
     calls: int

@@ -55,7 +55,7 @@ class Lane(msgspec.Struct, frozen=True):
 
     kind: str
     """What the lane shows: `marks` (ranges that people or frameworks set on a thread), `host`, `launches` (runtime
-    calls of a thread), `device`, or `accelerator` (a device that is no GPU)."""
+    calls of a thread), `device`, or `accelerator` (a device that is not a GPU)."""
     label: str
     """Where it happened: `pid/tid` of a thread, `device/stream` of a stream, `kind device/stream` on a device that is
     no GPU."""

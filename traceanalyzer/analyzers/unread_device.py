@@ -11,7 +11,7 @@ from traceanalyzer.knowledge.marks import is_of_accelerator
 def sign(context: Context) -> str | None:
     """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header.
 
-    None where device events were read, or nothing tells of a device.
+    None if device events were read, or there is no such sign.
     """
     trace = context.trace
     if len(trace.device) or len(trace.accelerator):

@@ -1,15 +1,15 @@
 """When did a device most likely run work that was launched before the recording began?
 
-A stream takes its work in order. Three signs at the start of a recording, before it launched any work to speak of, tell
-of work in front that was not recorded; each counts only while nothing that was recorded runs:
+A stream runs its work in order. Three signs at the start of a recording, before much work was launched, show that
+unrecorded work was in front; each counts only while no recorded event runs:
 
 * an event starts long after its launch call returned, and later ones on its stream do not;
-* a call waits for the device although the recording launched nothing that it could wait for;
+* a call waits for the device although no launch was recorded before it;
 * a copy starts late within its own call, and the copies of later calls do not.
 
-None counts where the program loads code or takes memory before its first work, because it has just begun to use the
-device, which takes its time as well. That the host works meanwhile does not keep the device waiting, so none of this
-time is idle time of the program.
+They do not count if the program loads code or allocates memory before its first work, because it has just begun to use
+the device, which also takes time. Host work in this time does not keep the device waiting, so this time is not idle
+time of the program.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_NS = 1_000_000
 _EMPTY = 0.9
 """Share of a delay in which the device must run nothing that was recorded (own choice: nearly all)."""
 _HARDLY_ANY = 0.05
-"""Share of a delay that recorded work before it may take: later on, other streams wait for what was recorded."""
+"""Greatest share of recorded work in a delay; with more, other streams may have waited for recorded work."""
 _USUAL = 10
 """Own choice: a delay within this many times the median of later ones is usual."""
 

@@ -72,7 +72,7 @@ class _Bar(_Lines):
         self._progress.stop()
 
     def found(self, files: int) -> None:
-        """Show how many files have been looked at."""
+        """Show how many files have been examined."""
         self._progress.update(self._task, files=f"{files} files")
 
     def begin(self, files: int, size_bytes: int) -> None:

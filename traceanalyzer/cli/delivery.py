@@ -107,7 +107,7 @@ class Delivery:
             self._put(folder / name, text)
 
     def _put(self, path: Path, content: str | bytes | Iterator[bytes]) -> None:
-        """Write a file, and tell the user."""
+        """Write a file, and print its name."""
         if isinstance(content, str):
             output.write(path, content, force=self.force)
         else:
@@ -149,7 +149,7 @@ def deliver_texts(
         render: From a format to the text in it.
         show: Draws on a terminal.
         force: Whether files that are not ours are overwritten.
-        quiet: Whether nobody is told what was written.
+        quiet: Whether names of written files are not printed.
     """
     for target in wanted:
         if target.path != SCREEN:
@@ -218,13 +218,13 @@ def targets(
     settled: Sequence[str] = (),
     formats: Mapping[str, Sequence[str]] = renderers.EVERY,
 ) -> list[Target]:
-    """Where to write and in which format; the screen if nothing is said.
+    """Where to write and in which format; the screen without options.
 
     Args:
-        outputs: What `-o` says.
-        form: What `--format` says.
-        settled: What the configuration says; its first is that of outputs whose name says nothing.
-        formats: Those that the command has, and their suffixes.
+        outputs: Values of `-o`.
+        form: Value of `--format`.
+        settled: Formats in the configuration; the first one is for outputs whose names have no suffix of a format.
+        formats: Formats of the command, with their suffixes.
 
     Raises:
         UsageError: The format of an output is not known, or cannot be printed.
@@ -246,7 +246,7 @@ def _format_of(path: str, settled: Sequence[str], formats: Mapping[str, Sequence
 
 
 def spoken(lang: str | None, settings: Config) -> Language:
-    """The language that `--lang` says, else that of the configuration.
+    """The language of `--lang`, else that of the configuration.
 
     Raises:
         UsageError: There is no such language; the message names the option or the file.

@@ -35,7 +35,7 @@ def with_more(*words: str) -> str:
 
 
 def instead_of(name: str, arguments: Sequence[str]) -> str:
-    """What to say about a first word that is not a command.
+    """The error about a first word that is not a command.
 
     Args:
         name: The word.

@@ -176,7 +176,7 @@ def _step_count(base: Measurement, head: Measurement) -> Check:
 
 
 def _shapes(base: Measurement, head: Measurement) -> Check:
-    """Share of the time in common shapes, over operators of both sides: a replaced operator is no other shape."""
+    """Share of the time in common shapes, over operators of both sides: a replaced operator is not another shape."""
     share = shapes.shared(*_by_shape(base, head))
     same, other, unknown = _SHAPES
     if share is None:

@@ -77,10 +77,13 @@ _PRINTED_FAR = Text(
     "itself.",
 )
 
-_PASSED = Text("diff-gate-passed", "No regression beyond {limit:share}.")
-_REGRESSION = Text("diff-gate-regression", "A regression of {share:share}, beyond the limit of {limit:share}.")
+_PASSED = Text("diff-gate-passed", "No regression beyond {limit:exact_share}.")
+_REGRESSION = Text(
+    "diff-gate-regression", "A regression of {share:exact_share}, beyond the limit of {limit:exact_share}."
+)
 _UNDECIDED = Text(
-    "diff-gate-inconclusive", "Inconclusive: a regression beyond {limit:share} can be neither confirmed nor ruled out."
+    "diff-gate-inconclusive",
+    "Inconclusive: a regression beyond {limit:exact_share} can be neither confirmed nor ruled out.",
 )
 
 

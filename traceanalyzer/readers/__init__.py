@@ -49,6 +49,12 @@ def _read_text(source: Source) -> TableDocument:
     text = key_averages.decode(data)
     document = key_averages.read(text, source.name, source.size_bytes)
     if not document.tables:
+        row = key_averages.row_without_header(text)
+        if row is not None:
+            raise UnusableInputError(
+                f"{source.name}: from line {row} on, lines look like rows of key_averages().table(), but their header "
+                f"is missing: copy the line with Name, Self CPU %, ... as well"
+            )
         known = other_tools.described(text, document)
         raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()

@@ -31,13 +31,13 @@ _DENSEST = 500
 in their times, and unpack to ten or twenty times their size. Deflate reaches 1032 for one byte over and over."""
 
 _PEEK_CHUNK = 1 << 20
-"""A read allocates what it asks for, however little there is."""
+"""A read allocates the requested size, however little data there is."""
 
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 
 
 class Source(io.RawIOBase):
-    """A readable stream of decompressed bytes that knows its name, its size and what was wrong with it."""
+    """A readable stream of decompressed bytes with its name, its size and its losses."""
 
     def __init__(self, raw: IO[bytes], name: str, size_bytes: int | None, progress: Callable[[int], None]) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class _Gunzip:
             self._close_member()
 
     def _refuse_bombs(self, packed: int) -> None:
-        """End with an error where much came out of next to nothing, before anybody looks at it."""
+        """Raise an error if a very small input unpacks to a very large output, before it is processed."""
         self._packed += packed
         self._unpacked += len(self._output)
         if self._unpacked < _STRETCH:
@@ -233,7 +233,7 @@ def open_source(path: str | Path, progress: Callable[[int], None] = _no_progress
     if not str(path):
         raise UnusableInputError("an input has an empty name; give a file")
     file = Path(path)
-    name = os.fsencode(file.name).decode("utf-8", "replace")  # a name that is no text must not stop a report
+    name = os.fsencode(file.name).decode("utf-8", "replace")  # a name that is not valid text must not stop a report
     try:
         if file.is_dir():
             raise UnusableInputError(f"{file}: is a directory; give a file in it")

@@ -34,7 +34,9 @@ class Spot:
 
     kind: str
     name: str
-    """Name of the place in the trace."""
+    """Name of the place in the trace, or what people call it."""
+    is_label: bool
+    """Whether the name is words in the reader's language."""
     shapes: str
     """Input shapes as in the trace; empty if there are none."""
     rest: str
@@ -131,7 +133,8 @@ def _spot(place: CodePlace, language: Language) -> Spot:
         known.append(language.text(_STARTING, start=place.start_ns))
     return Spot(
         finding_texts.word(finding_texts.PLACES, place.kind, language),
-        place.name,
+        place.name if place.label is None else language.say(place.label),
+        place.label is not None,
         place.shapes or "",
         ", ".join(known),
     )

@@ -59,6 +59,9 @@ _LATENT = Text(
     "Latent: saves nothing until this resource is no longer the bottleneck: {resource}",
     "a resource, such as Host",
 )
+_LATENT_UNKNOWN = Text(
+    "advice-latent-unknown", "Latent: the recording does not show what bounds the program, so this may save nothing"
+)
 _SUM = Text("advice-sum", "{minuend} - {subtrahend} = {result}", "times with their units, and the name of a resource")
 _SUM_OF_MOST = Text("advice-sum-max", "{minuend} - max({subtrahends}) = {result}")
 _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and what takes it")
@@ -113,8 +116,9 @@ def latent(finding: Finding, language: Language) -> str | None:
     """Why it saves nothing yet; None if it saves time now."""
     if not finding.latent:
         return None
-    blocker = finding.blocked_by or ""
-    return language.text(_LATENT, resource=resource_name(blocker, language))
+    if finding.blocked_by is None:
+        return language.text(_LATENT_UNKNOWN)
+    return language.text(_LATENT, resource=resource_name(finding.blocked_by, language))
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:

@@ -212,7 +212,7 @@ class FindingChange(msgspec.Struct, frozen=True):
     predicted_wall_ns: Interval | None
     """Predicted time in ns by which a step gets shorter with the fix, at least and at most; null without a saving."""
     predicted_direct_ns: Interval | None
-    """Predicted time in ns per step that the fix takes off its resource, at least and at most; null without a
+    """Predicted time in ns per step that the fix removes from its resource, at least and at most; null without a
     saving."""
     measured_direct_ns: float | None
     """Time in ns per step by which its resource became shorter; null unless fixed, or where unknown."""

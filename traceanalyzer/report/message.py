@@ -64,7 +64,8 @@ def fill(template: str, params: Mapping[str, Any], amount: Callable[[Any, str], 
         ValueError: The braces of the text do not match, or a field is more than a name and a unit.
     """
     return "".join(
-        literal if name is None else literal + amount(params[name], unit) for literal, name, unit in _parsed(template)
+        literal if name is None else literal + amount(params[name], units.IN_SENTENCES.get(unit, unit))
+        for literal, name, unit in _parsed(template)
     )
 
 

@@ -63,6 +63,9 @@ class CodePlace(msgspec.Struct, frozen=True):
     """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None
     """Time in ns since the first event of the trace; null if the time does not matter."""
+    label: Message | None = None
+    """What people call the place, where its name is an id of this program, such as a cause of idle time, and not a name
+    in the trace; else null."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -139,7 +142,7 @@ class Finding(msgspec.Struct, frozen=True):
     latent: bool
     """Whether it saves nothing before something else has been fixed: see `blocked_by`."""
     blocked_by: str | None
-    """The resource that bounds the step now; null unless latent."""
+    """The resource that bounds the step now; null unless latent, and where the recording does not show it."""
     title: Message
     """The finding in a few words."""
     summary: Message
@@ -177,12 +180,12 @@ class Relief(msgspec.Struct, frozen=True):
     point_ns_per_step: float | None = None
     """Most likely time in ns per step that it adds; null where only bounds are known."""
     scenarios_ns_per_step: tuple[float, float, float] | None = None
-    """Time in ns per step that it adds where all changes take away their least, their middle and their most; in each of
-    these scenarios the fixes add up to the total of all. Null where only bounds are known."""
+    """Time in ns per step that this fix adds if all changes remove their least, their middle and their most; in each of
+    these scenarios the fixes add up to the total. Null if only bounds are known."""
 
 
 class Combined(msgspec.Struct, frozen=True):
-    """All fixes together, in the order that is worth most first; the critical resource is looked up after each."""
+    """All fixes together, the largest saving first; the critical resource is determined again after each fix."""
 
     fixes: tuple[Relief, ...]
     """The fixes that add something, the one that saves most first."""
@@ -195,8 +198,8 @@ class Combined(msgspec.Struct, frozen=True):
     point_ns_per_step: float | None = None
     """Most likely time in ns by which a step gets shorter with all fixes; null where only bounds are known."""
     scenarios_ns_per_step: tuple[float, float, float] | None = None
-    """Time in ns by which a step gets shorter where all changes take away their least, their middle and their most;
-    null where only bounds are known."""
+    """Time in ns by which a step gets shorter if all changes remove their least, their middle and their most; null if
+    only bounds are known."""
     estimated_by: str = "budget"
     """How it was found: `model`, replays of the recorded dependencies, or `budget`, bounds by total times."""
     step_ns: float | None = None
@@ -228,8 +231,8 @@ class Headline(msgspec.Struct, frozen=True):
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
     """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not show it),
-    `gpu-memory`, `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the recording
-    cannot tell)."""
+    `gpu-memory`, `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the recording does
+    not show it)."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None
@@ -237,7 +240,7 @@ class Headline(msgspec.Struct, frozen=True):
     resources: Resources
     """Time per step of each resource."""
     combined: Combined | None
-    """What all fixes are worth together; null where no finding saves anything."""
+    """Saving of all fixes together; null if no finding saves anything."""
 
 
 class Report(msgspec.Struct, frozen=True, dict=True):

@@ -11,7 +11,7 @@ class ReportSource(msgspec.Struct, frozen=True):
     name: str
     """Name of the file without its folder."""
     format: str
-    """What was read: `kineto` for a trace, `key_averages` for printed tables, `kineto-ranks` for all traces of a
+    """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `kineto-ranks` for all traces of a
     run."""
     size_bytes: int | None
     """Size of the file as stored, compressed or not, in bytes; null for a stream."""
@@ -44,7 +44,7 @@ class RecordingOptions(msgspec.Struct, frozen=True):
     profile_memory: bool | None
     """Whether allocations of memory were recorded."""
     with_modules: bool | None
-    """Whether the hierarchy of modules was asked for."""
+    """Whether recording the hierarchy of modules was requested."""
     with_flops: bool | None
     """Whether estimates of floating-point operations were recorded."""
 
@@ -70,5 +70,4 @@ class TraceSummary(msgspec.Struct, frozen=True):
     """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
     none."""
     torch_version: str | None = None
-    """Version of torch as a capture recorded it; `<1.12` where the categories of events tell no more; null if
-    unknown."""
+    """Version of torch as a capture recorded it; `<1.12` if only the categories of events show it; null if unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import copysign
 from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
@@ -11,6 +12,8 @@ _FEW = 20
 """A whole of fewer than so many units is written in the next smaller unit, so that rounding does not hide its parts."""
 UNKNOWN = "unknown"
 PERCENT = "%"
+_ALL = 99.99
+"""From so many percent on, what is missing is nothing but rounding."""
 SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT)
 """Units that may follow a number."""
 
@@ -28,6 +31,19 @@ def size(value: float) -> str:
 def share(value: float) -> str:
     """A share in percent, such as `67.82 %` for 0.6782."""
     return f"{100 * value:.2f} %"
+
+
+def rounded_share(value: float) -> str:
+    """A share in percent for sentences, such as `68 %`, `3.5 %` or `0.12 %`: two significant digits at most.
+
+    Only what is all of something is written as `100 %`.
+    """
+    percents = 100 * value
+    two = _two_digits(percents)
+    if abs(two) == 100 and abs(percents) < _ALL:
+        two = copysign(99, percents)
+    number = f"{two:,.{0 if abs(two) >= 10 else 1 if abs(two) >= 1 else 4}f}"
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} %"
 
 
 def percent(value: float) -> str:
@@ -112,7 +128,7 @@ def ranges(numbers: Iterable[tuple[int, int]], most: int | None = None) -> str:
 
     Args:
         numbers: First and last number of each range.
-        most: Ranges to show; what comes behind them is three dots.
+        most: Number of ranges to show; the others are replaced by three dots.
     """
     shown = [str(first) if first == last else f"{first}-{last}" for first, last in numbers]
     return ", ".join(shown[:most]) + (", ..." if most is not None and len(shown) > most else "")
@@ -127,6 +143,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "ns": nanoseconds,
     "bytes": size,
     "share": share,
+    "exact_share": share,
+    "rounded_share": rounded_share,
     "percent": percent,
     "part": part,
     "estimate": estimate,
@@ -149,6 +167,9 @@ def amount(value: float, unit: str) -> tuple[str, str]:
     return number, symbol
 
 
+IN_SENTENCES = {"share": "rounded_share"}
+"""Units that are written differently in sentences than in tables. A share that a sentence compares with another one,
+such as a limit, has the unit `exact_share`."""
 UNITS = frozenset(_FORMATS)
 """Units that a field of a text or a column may name."""
 

@@ -212,7 +212,7 @@ TASKS = _words(
     "NOTIFY_RECORD_SQE WRITE_VALUE_SQE PLACE_HOLDER_SQE CONDITION_SQE END_SQE MEM_WAIT_VALUE MEM_WRITE_VALUE "
     "CAPTURE_WAIT CAPTURE_RECORD MODEL_EXECUTE MODEL_MAINTAINCE SDMA SDMA_SQE PCIE_DMA_SQE MEMCPY_ASYNC TPC MME DMA NIC"
 )
-"""What queues of devices that are no GPUs run by themselves, types of task of Ascend NPUs, engines of Gaudi."""
+"""What queues of devices that are not GPUs run by themselves, types of task of Ascend NPUs, engines of Gaudi."""
 
 ENGINE = re.compile(r"(TPC|MME|DMA|NIC)|STM_[0-9]_(RX|TX|QPC)", re.ASCII)
 """Words in names of events on Gaudi's engines."""

@@ -42,7 +42,7 @@ def is_sparse(row: Optimizer) -> bool:
 
 
 def saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
-    """Least and most of the time of the updates that the fused form saves; None where there is none, or no loop.
+    """Least and most of the time of the updates that the fused form saves; None if there is none, or no loop.
 
     Args:
         facts: Of a program without a GPU.

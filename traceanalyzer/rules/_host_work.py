@@ -27,7 +27,7 @@ def need_cpu_steps(facts: Facts) -> None:
     """Refuse to judge recordings with a device, or without steps that recur.
 
     Raises:
-        Missing: The critical thread is not all that a step consists of, or may not be; or there are no steps.
+        Missing: A step consists, or may consist, of more than the critical thread; or there are no steps.
     """
     if facts.resources.gpu_ns is not None:
         raise Missing(_HAS_DEVICE())

@@ -66,7 +66,10 @@ def enough(facts: Facts, events: float) -> StepIdle:
 def _need_explained(facts: Facts) -> None:
     """Refuse to blame the host where events are missing."""
     recording = facts.find("recording", Recording)
-    if recording is not None and recording.typical is not None and is_partial(recording.typical):
+    if recording is None:
+        return
+    removed = any(reason.kind == "removed-events" for reason in recording.evidence)
+    if removed or (recording.typical is not None and is_partial(recording.typical)):
         raise Missing(_UNEXPLAINED())
 
 

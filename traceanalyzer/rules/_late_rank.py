@@ -25,7 +25,7 @@ class LateRank(msgspec.Struct, frozen=True):
 def find(facts: Facts, found: Ranks) -> LateRank | None:
     """The late rank of a run; None if there is none, or the replay names one that causes no exposed waiting.
 
-    Of two ranks that are equally late neither makes a step longer alone: then it is the one waited for longest.
+    Of two equally late ranks neither alone makes a step longer: then it is the one for which others wait longest.
     """
     if len(found.ranks) < 2 or not found.stragglers:
         return None

@@ -60,7 +60,7 @@ def room(facts: Facts) -> Room:
 
 
 def is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:
-    """Whether fetching and sending a batch takes as long as making it, where a worker has no core of its own."""
+    """Whether fetching and sending a batch takes as long as preparing it, if there is no free core for a worker."""
     return not room(facts).is_free and average.dataloader_ns * share < 2 * FETCH_NS
 
 

@@ -18,7 +18,7 @@ _MOST = 0.5
 _WHOLE = 0.9
 """Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
 _NAMED = 0.01
-"""Share of the time of all owners from which on a part of the program is told before operators (own choice)."""
+"""Share of the time of all owners from which on a part of the program is named before operators (own choice)."""
 _ANONYMOUS = frozenset({"<module>", "main", "__main__"})
 _PIPELINE = "transformers/pipelines/"
 """Folder of the library whose pipelines create their own loaders."""
@@ -31,7 +31,7 @@ _BUFFERS = Text("owner-name-buffers", "the broadcast of DDP's buffers", note="su
 
 
 def found(facts: Facts) -> HostOwners | None:
-    """The owners of the typical steps; None where there are none, or the device was not recorded."""
+    """The owners of the typical steps; None if there are none, or the device was not recorded."""
     owners = facts.find("host_owners", HostOwners)
     return owners if owners is not None and owners.idle_ns is not None and owners.steps else None
 

@@ -31,7 +31,7 @@ VOLTA = (7, 0)
 _MOST = 3.0
 """PyTorch's tuning guide: mixed precision is up to three times faster on Volta and newer."""
 _LEAST = 1.3
-"""Own choice: what is left of the ratio where a product is half bound by memory or made of small parts."""
+"""Own choice: the remaining ratio of a product that is half bound by memory or made of small parts."""
 _USED = 0.05
 """Own choice: a smaller share of the products' time on Tensor Cores is an accident."""
 _PRODUCTS = (KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION)

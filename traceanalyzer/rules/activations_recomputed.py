@@ -36,6 +36,7 @@ from traceanalyzer.analyzers.recomputation import Recomputation
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _host_work
+from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -74,7 +75,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     if on_device and _used(facts) >= limits["used_share"]:
         return
-    where = CodePlace("time", "backward", None, found.host_ns / found.steps, "ns", found.start_ns)
+    label = BACKWARD()
+    where = CodePlace("time", "backward", None, found.host_ns / found.steps, "ns", found.start_ns, label)
     evidence = Evidence(_SUBJECT(), share, limits["share"], "share", (where,))
     params = {
         "segments": found.segments / found.steps,

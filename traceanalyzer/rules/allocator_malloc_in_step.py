@@ -2,7 +2,8 @@
 
 What it detects:
     `cudaMalloc`, `cudaFree`, `cudaHostAlloc` and the like in at least half of the typical steps after the first
-    recorded one, and in two recorded steps or more.
+    recorded one, and in two of these or more. A step with many more calls than the others, such as one in which the
+    allocator empties its cache, counts like the others.
 
 Why it matters:
     PyTorch keeps freed memory for reuse, so steps normally never call the driver. A driver call takes up to a
@@ -58,28 +59,41 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     usual = found.usual_steps
     if rows and not usual:
         raise Missing(_ONE_STEP())
-    rows = [row for row in rows if _recurs(row) and row.usual_steps >= limits["steps_share"] * usual]
-    time = sum(row.usual_ns for row in rows) / usual if rows else 0.0
+    rows = [row for row in rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
+    time = sum(_per_step(row.recurring_ns, row, usual) for row in rows)
     share = time / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["time_share"]:
         return
-    evidence = Evidence(_SUBJECT(), share, limits["time_share"], "share", tuple(map(_place, rows)))
-    idle = _idle.per_later_step(facts, "allocation")
+    where = tuple(_place(row, _per_step(row.recurring_ns, row, usual)) for row in rows)
+    evidence = Evidence(_SUBJECT(), share, limits["time_share"], "share", where)
+    idle = _idle_ns(facts, time, found)
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     change = TimeSaved("host", direct, _BASIS(), exposed, {"idle:allocation": direct[1]})
-    calls = sum(row.usual_calls for row in rows) / usual
+    calls = sum(_per_step(row.recurring_calls, row, usual) for row in rows)
     yield Draft((evidence,), change, {"calls": calls, "time": time, "call": rows[0].name}, ceiling="high")
 
 
-def _recurs(row: SetUp) -> bool:
-    """Whether calls come in a usual step, and in another recorded one."""
-    return row.usual_steps > 1 or (row.usual_steps == 1 and row.calls > row.later_calls)
+def _recurs(row: SetUp, usual: int) -> bool:
+    """Whether calls come in two usual steps, or in the only one and in the first recorded step."""
+    return row.usual_steps > 1 or (usual == row.usual_steps == 1 and row.calls > row.later_calls)
 
 
-def _place(row: SetUp) -> CodePlace:
+def _per_step(recurring: float, row: SetUp, usual: int) -> float:
+    """What a step has on average of what comes back in the steps that have any."""
+    return recurring * row.usual_steps / usual
+
+
+def _idle_ns(facts: Facts, time: float, found: RuntimeCalls) -> float | None:
+    """The GPU's idle time per step that the calls that come back explain, in proportion; None if unknown."""
+    idle = _idle.per_later_step(facts, "allocation")
+    every = sum(row.usual_ns for row in found.rows if row.kind == "allocation") / found.usual_steps
+    return idle if idle is None or not every else idle * min(1.0, time / every)
+
+
+def _place(row: SetUp, time: float) -> CodePlace:
     kind, name = ("call", row.name) if row.python_line is None else ("python", row.python_line)
-    return CodePlace(kind, name, value=row.usual_ns, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, name, value=time, unit="ns", start_ns=row.longest_start_ns)
 
 
 RULE = Rule(

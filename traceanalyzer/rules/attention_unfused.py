@@ -56,7 +56,7 @@ again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven 
 _OF_OTHERS = 0.7, 0.9
 """Share of the time outside of products that is saved on a CPU (measured in the lab, explained on the page)."""
 _OF_PRODUCTS = 0.33
-"""Most that goes away of the time of products on a CPU (as above)."""
+"""Greatest share of the time of products that is saved on a CPU (as above)."""
 _SINCE = (2, 1)
 """torch with a fused operator for attention on a CPU."""
 _NOTICEABLE = 0.001

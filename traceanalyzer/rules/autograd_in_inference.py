@@ -33,6 +33,7 @@ from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules._place_labels import FORWARD
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -64,8 +65,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         raise Missing(_TRAINS())
     if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
         return
-    where = (CodePlace("time", "forward", value=passes.graph_host_ns, unit="ns", start_ns=passes.graph_start_ns),)
-    evidence = Evidence(_SUBJECT(), passes.graph_passes, limits["forward_passes"], "count", where)
+    label = FORWARD()
+    where = CodePlace("time", "forward", None, passes.graph_host_ns, "ns", passes.graph_start_ns, label)
+    evidence = Evidence(_SUBJECT(), passes.graph_passes, limits["forward_passes"], "count", (where,))
     part = _AT_MOST if facts.resources.gpu_ns is not None else _AT_MOST_ON_CPU
     most = part * facts.host_per_step(passes.graph_host_ns)
     params = {"passes": passes.graph_passes, "functions": passes.graph_functions}

@@ -50,7 +50,7 @@ _OPERATIONS = 2
 _TFLOPS = 5.0
 """Own choice for an unknown GPU: a third of the fp32 peak of a V100, 10^12 operations per second."""
 _ON_CPU = 0.95, 1.7
-"""Least and most that goes away on a CPU (measured in the lab, explained on the rule's page)."""
+"""Least and greatest saving on a CPU (measured in the lab, explained on the rule's page)."""
 _CPU_RATE = 60.0
 """fp32 operations per ns of matrix products on one core (the lab measured 30 to 95 on one of an AMD EPYC)."""
 _SUBJECT = Text("broadcast-blowup-subject", "elements of the result over those of the largest input")

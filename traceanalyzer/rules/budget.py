@@ -16,12 +16,13 @@ from traceanalyzer.simulation import variation
 GAIN_SHARE = 0.01
 """Share of a step below which a saving is not distinguishable from noise (own choice)."""
 
-_NAMES = {
+RESOURCES = {
     "gpu": Text("resource-gpu", "GPU", note="the GPU as a resource, beside a time: 44.05 ms GPU"),
     "host": Text("resource-host", "host", note="the host (CPU) as a resource, beside a time: 6.14 ms host"),
     "communication": Text("resource-communication", "communication"),
     "loader": Text("resource-loader", "DataLoader"),
 }
+"""What the resources of a step are called beside a time."""
 _STEP = Text("resource-step", "step", note="one training step, beside a time")
 _INFLATED = Text(
     "saving-host-inflated",
@@ -129,7 +130,7 @@ class Budget(msgspec.Struct, frozen=True):
     def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
         """Least and greatest time by which a change makes a step shorter.
 
-        In a table it is unknown what overlaps: time of a resource that is not critical is worth nothing there.
+        A table does not show overlap, so time of a resource that is not critical saves nothing there.
         """
         low, high = direct or change.direct
         if self.is_estimate:
@@ -185,5 +186,5 @@ class Budget(msgspec.Struct, frozen=True):
         left = self.without(change.resource, change.direct[1])
         step: Message = _PROFILED() if self.is_estimate else _STEP()
         known = [(name, ns) for name, ns in left.certain.items() if ns or name == "host"]
-        names = {**_NAMES, "host": _NAMES["loader"]} if self.is_host_doubtful else _NAMES
+        names = {**RESOURCES, "host": RESOURCES["loader"]} if self.is_host_doubtful else RESOURCES
         return difference((step, self.step), [(names[name](), ns) for name, ns in known])

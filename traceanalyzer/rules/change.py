@@ -60,10 +60,10 @@ class TimeSaved:
     """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
     per step. Empty: time that no other finding claims."""
     within: tuple[str, ...] = ()
-    """Selectors of the host time that goes away, where the claims are idle time that it causes. Then two changes share
-    it that have the same selectors; the claims only matter where nothing can be replayed."""
+    """Selectors of the removed host time, if the claims are idle time that it causes. Then changes with the same
+    selectors share this time; the claims only matter if nothing can be replayed."""
     is_removed: bool = False
-    """Whether the claimed work itself goes away, not only its time on the device: its launches and operators take less
+    """Whether the claimed work itself is removed, not only its time on the device: its launches and operators take less
     host time by the same share."""
     replayed: Message | None = None
     """Text in place of `basis` if the change is replayed; None: `basis` is used."""

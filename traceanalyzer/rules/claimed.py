@@ -133,7 +133,7 @@ class Resolver:
         return calls
 
     def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
-        """Waits go away, or host time: that which is named, else that for which the device waits, else all."""
+        """Remove waits or host time: the named part, else the part for which the device waits, else all of it."""
         copies = self._copies(change)
         if copies:
             return (edits.UnblockEdit(self._waits_for(np.concatenate(copies))),)
@@ -266,7 +266,7 @@ class Resolver:
 
 
 def is_about_waits(claims: Mapping[str, float]) -> bool:
-    """Whether nothing else goes away than waits for the device and the operators around them."""
+    """Whether only waits for the device and the operators around them are removed."""
     return _SYNCHRONIZATION in claims and all(key == _SYNCHRONIZATION or key.startswith("operator:") for key in claims)
 
 

@@ -50,7 +50,7 @@ class _Most(msgspec.Struct, frozen=True):
     """The most by which a step can have become shorter after some fixes."""
 
     left: Budget
-    """Budget of the step as it was (of a table: after what has been saved), without the time that went away."""
+    """Budget of the original step (for a table: after earlier savings), without the removed time."""
     saved: float = 0.0
     offered: float = 0.0
     """The exposed time that the fixes save."""

@@ -149,7 +149,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _kinds(found: Communication) -> dict[str, int]:
-    """Time of the collectives by what they do, where that is known, the most first."""
+    """Time of the collectives by kind, if it is known, the most first."""
     times: dict[str, int] = {}
     for row in found.rows:
         if row.operation:

@@ -49,7 +49,8 @@ from traceanalyzer.rules.rule import Draft, Rule, Threshold
 from traceanalyzer.simulation import variation
 
 _EXPLAINS = 0.1
-"""Own choice: what takes longer on the late rank is told from this part of the waiting on, because less is chance."""
+"""Least part of the waiting for which a finding names what takes longer on the late rank (own choice: less is
+chance)."""
 
 _SUBJECT = Text("comm-straggler-subject", "exposed waiting for one rank, mean over the ranks, share of the step")
 _STEPS = Text("comm-straggler-steps", "steps in which this rank causes more waiting than any other, share")

@@ -38,6 +38,7 @@ from math import hypot, sqrt
 from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules._place_labels import EPOCH
 from traceanalyzer.rules.change import Interval, TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -74,7 +75,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if not starts or share <= limits["share"]:
         return
     where = tuple(
-        CodePlace("time", "epoch", value=turn.duration_ns, unit="ns", start_ns=turn.start_ns) for turn in found.longest
+        CodePlace("time", "epoch", None, turn.duration_ns, "ns", turn.start_ns, EPOCH()) for turn in found.longest
     )
     is_frequent = found.turns >= _FEW
     interval = _varied(found, least, most) if is_frequent else (0.0, most)

@@ -14,8 +14,8 @@ How the saving is estimated:
     The all-reduces of the early passes are removed. A step gains at most their time in which no other kernel runs; at
     least half of that, because ranks also wait for each other in them, and may then wait in the last one instead. On
     the CPU (gloo) at most all of their time, because their threads take cores from the program even if they overlap its
-    work, plus the time in which DistributedDataParallel copies gradients into buckets and back and starts sending; and
-    0.15 of both, because these threads slow down the rest (in the lab up to 1.12 times both was saved).
+    work, plus the time in which DistributedDataParallel copies gradients into buckets and back and starts sending, and
+    15 % of both because these threads slow down other work (in the lab up to 1.12 times both was saved).
 
 When it is wrong:
     Sharded models (FSDP, ZeRO) must reduce and scatter gradients after each pass to save memory; such collectives do
@@ -34,6 +34,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
@@ -42,7 +43,7 @@ _LEAST = 0.5
 """Least part of the time that is saved (own choice: one rank's trace does not show what of a collective is waiting)."""
 
 _SLOWED = 1.15
-"""Most that goes away on a CPU over the time of the exchanges (measured in the lab, explained on the rule's page)."""
+"""Greatest saving on a CPU as a multiple of the time of the exchanges (measured in the lab, explained on the page)."""
 
 _COPYING = re.compile(r"torch::distributed::reducer::|torch\.distributed\.ddp\.reducer::|c10d::allreduce_$")
 """Operators of DistributedDataParallel beside its collectives on the CPU."""
@@ -73,9 +74,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     found = facts.need("passes", Passes).accumulation
     if found is None or found.early_exchanges < limits["early_exchanges"]:
         return
-    where = tuple(
-        CodePlace("time", "backward", value=e.time_ns, unit="ns", start_ns=e.start_ns) for e in found.examples
-    )
+    where = tuple(CodePlace("time", "backward", None, e.time_ns, "ns", e.start_ns, BACKWARD()) for e in found.examples)
     evidence = Evidence(_SUBJECT(), found.early_exchanges, limits["early_exchanges"], "count", where)
     params: dict[str, float] = {"passes": found.passes, "updates": found.updates, "early": found.early_exchanges}
     if found.time_ns is None or found.exposed_ns is None:

@@ -22,7 +22,7 @@ Found = tuple[Rule, Draft]
 
 
 def distinct(facts: Facts, found: Sequence[Found]) -> list[Draft | None]:
-    """For each finding its draft, without the time that others explain better; None: nothing of its own is left."""
+    """For each finding its draft, without the time that others explain better; None if no time of its own is left."""
     kept: list[Draft | None] = [None if _is_part(entry, found) else entry[1] for entry in found]
     specific = [draft for (rule, _), draft in zip(found, kept, strict=True) if draft is not None and not rule.is_rest]
     claimed = _summed(specific)

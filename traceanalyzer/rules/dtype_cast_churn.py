@@ -45,7 +45,8 @@ _RMS_NORM = re.compile("rms_?norm", re.IGNORECASE)
 _LEAST = 0.5
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
 _CALLS = 1.4
-"""Most that goes away of the time of casts and of calling them (measured in the lab, explained on the page)."""
+"""Greatest saving as a multiple of the time of casts and of calling them (measured in the lab, explained on the
+page)."""
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
 
 _SUBJECT = Text("dtype-cast-churn-subject", "casts there and back, share of the time in which the GPU works")

@@ -35,6 +35,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners
+from traceanalyzer.rules.budget import RESOURCES
 from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
@@ -118,7 +119,10 @@ def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping
     if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
-    where = tuple(CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns") for cause in causes[:5])
+    where = tuple(
+        CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns", label=_CAUSES[cause.cause]())
+        for cause in causes[:5]
+    )
     evidence = Evidence(_SUBJECT(device=device.device), busy, limits["busy_share"], "share", where)
     params = {
         "device": device.device,
@@ -152,7 +156,7 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
-    where = tuple(CodePlace("time", name, value=ns, unit="ns") for ns, name in times)
+    where = tuple(CodePlace("time", name, value=ns, unit="ns", label=RESOURCES[name]()) for ns, name in times)
     evidence = Evidence(_SUBJECT_TABLE(), busy, limits["busy_share"], "share", (*where, *_largest_rows(facts)))
     yield Draft(
         (evidence,),

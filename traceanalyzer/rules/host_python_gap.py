@@ -49,6 +49,10 @@ _SUBJECT_LISTED = Text(
     "long gaps in which the host launches nothing, share of the typical step; {shown:ns} of {time:ns} are "
     "listed, by what the host does in them",
 )
+_BASIS_ALL = Text(
+    "host-python-gap-basis-all",
+    "at most all of these gaps in the typical step; at least {least:share}, because some of this work is needed",
+)
 _BASIS = Text(
     "host-python-gap-basis",
     "at most {most:share} of these gaps in the typical step; at least {least:share}, because some of this work is "
@@ -81,7 +85,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * time, most * time)
-    basis = (_BASIS_MEASURED if measured and most < 1 else _BASIS)(least=least, most=most)
+    text = _BASIS_MEASURED if measured else _BASIS
+    basis = _BASIS_ALL(least=least) if most == 1 else text(least=least, most=most)
     change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
     owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
     where = _owners.of_gaps(owners, found.steps)

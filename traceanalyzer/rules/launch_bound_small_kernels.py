@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners, _program, _settings
 from traceanalyzer.rules.change import TimeSaved
@@ -49,6 +49,10 @@ _SUBJECT_LISTED = Text(
     "launch-bound-small-kernels-subject-listed",
     "gaps in which the GPU waits for the next launch, share of the step; {shown:ns} of {time:ns} are listed, by "
     "what the host does in them",
+)
+_BASIS_ALL = Text(
+    "launch-bound-small-kernels-basis-all",
+    "at most all of these gaps, as with a CUDA graph; at least {least:share}, as with fewer and larger kernels",
 )
 _BASIS = Text(
     "launch-bound-small-kernels-basis",
@@ -86,18 +90,19 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {"idle:launch_bound": most * gaps["launch_bound"]}
     if found.has_stacks:  # then host-python-gap may also report the other part
         claims["idle:host_code"] = most * gaps["host_code"]
-    change = TimeSaved(
-        "host",
-        interval,
-        (_BASIS_MEASURED if measured and most < 1 else _BASIS)(least=least, most=most),
-        interval,
-        claims,
-    )
+    change = TimeSaved("host", interval, _basis(least, most, is_measured=measured is not None), interval, claims)
     guessed = "C" if stacks and not measured else None
     params = _params(device, launches, found.steps, total, waits)
     values = _idle.waits_often(found, device)
     advice = _ADVICE_VALUES if values else _advice(facts, launches)
     yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if values else None)
+
+
+def _basis(least: float, most: float, *, is_measured: bool) -> Message:
+    """How much of the gaps goes away, and why."""
+    if most == 1:
+        return _BASIS_ALL(least=least)
+    return (_BASIS_MEASURED if is_measured else _BASIS)(least=least, most=most)
 
 
 def _launching_ns(row: StepCause, waits: bool) -> int:

@@ -55,8 +55,8 @@ _BASIS = Text(
 )
 _BASIS_SMALL = Text(
     "loop-vectorizable-basis-small",
-    "{least:share} of the time of all iterations but one, with their backward pass, up to {most:number} times of it: "
-    "operators on such small pieces cost their call, and so does putting the pieces together",
+    "the time of all iterations but one, with their backward pass, up to {most:number} times of it: operators on such "
+    "small pieces cost their call, and so does putting the pieces together",
 )
 _NO_TABLE = Text(
     "loop-vectorizable-no-table",
@@ -89,7 +89,7 @@ def _judge(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[D
     least, most, basis = _KEPT, 1.0, _BASIS()
     if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):
         least, most = _OF_SMALL
-        basis = _BASIS_SMALL(least=least, most=most)
+        basis = _BASIS_SMALL(most=most)
     change = TimeSaved("host", (least * removed, min(most * removed, facts.step_ns)), basis, exposed, claims)
     params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": per_step(taken)}
     yield Draft((evidence,), change, params, ceiling="high")

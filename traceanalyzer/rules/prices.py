@@ -1,13 +1,14 @@
 """The savings of changes, alone and together, by replays of the dependencies of a trace.
 
 A change is replayed with the least, the middle and the most of the time that it removes; the middle is the point
-estimate (for waits that may all be necessary, the middle of two replays: see `_ways`). The interval also covers two
-uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept and
-dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
+estimate. (For waits that may all be necessary it is the middle of two replays, see `_ways`.) The interval also covers
+two uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept
+and dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
 (`simulation.recording_cost`). With a capture, the duration of a step without the profiler is known. Then the cost of
 recording is chosen so that the replayed step has this duration, and a saving is its share of the replayed step times
 the step without the profiler; but recording does not slow down waiting for the loader, so this part of a saving is at
-most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`).
+most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`), but
+not beyond the time that the changes remove, or what replays save if that is more.
 """
 
 from __future__ import annotations
@@ -143,7 +144,19 @@ class Prices:
         found = [*gains, *self._whole_waits(changes)]
         # what does not matter in any replay does not matter because steps differ
         varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
-        return variation.around((min(found), max(found)), gains[1], varies, step)
+        most = min(step, self._most(changes, max(found)))
+        return variation.around((min(found), max(found)), gains[1], varies, most)
+
+    def _most(self, changes: Sequence[TimeSaved], replayed: float) -> float:
+        """What can go away of a step at most in ns: what the changes take away, or what replays save, if that is more.
+
+        Without the profiler it is one of other steps than those that were recorded.
+        """
+        most = max(replayed, sum(max(change.removed) for change in changes))
+        if self.plain_ns is None:
+            return most
+        self._step((), self._scenarios[1])
+        return most * (1 + variation.of_work(self._durations[()]))
 
     def _whole_waits(self, changes: Sequence[TimeSaved]) -> list[float]:
         """What waits for the loader save if the profiler made the rest of the recorded step longer, but not them."""
@@ -265,8 +278,8 @@ class Prices:
 def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[TimeSaved]]:
     """The changes to replay in a scenario. The step is the mean of the replays.
 
-    A wait is there or not: half of it cannot be replayed. So the most likely saving of waits that may all be necessary
-    is the middle between a replay with them and one without.
+    A wait can only be kept or removed; half a wait cannot be replayed. So the most likely saving of waits that may all
+    be necessary is the middle between a replay with them and one without.
     """
     unsure = [each for each in changes if is_about_waits(each.claims) and min(each.removed) == 0 < max(each.removed)]
     if scenario.end != "point" or not unsure:

@@ -41,6 +41,7 @@ from traceanalyzer.analyzers.passes.repeated import RepeatedForward
 from traceanalyzer.analyzers.passes.unused import UnusedForward
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts
@@ -79,9 +80,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _discarded(facts: Facts, passes: Passes, found: Discarded, limit: float) -> Draft:
-    where = tuple(
-        CodePlace("time", "backward", value=w.host_ns, unit="ns", start_ns=w.start_ns) for w in found.examples
-    )
+    where = tuple(CodePlace("time", "backward", None, w.host_ns, "ns", w.start_ns, BACKWARD()) for w in found.examples)
     change = _change(facts, found.device_ns, found.host_ns)
     params = {"passes": found.passes, "all": passes.backward_passes, "updates": passes.updates}
     evidence = Evidence(_DISCARDED(), found.passes, limit, "count", where)

@@ -165,13 +165,17 @@ def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
     if prices is not None:
         return prices.saving(change, budget)
     found = budget.saving(change)
+    if facts.tells_little:
+        found = msgspec.structs.replace(found, arithmetic=None)
     if facts.model is None or not facts.model.abstains:
         return found
     return msgspec.structs.replace(found, basis=_ABSTAINS(basis=found.basis, error=facts.model.error_share))
 
 
-def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str:
-    """The resource for which a step still takes as long with a change."""
+def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | None:
+    """The resource for which a step still takes as long with a change; None if the recording does not show it."""
+    if facts.tells_little:  # time whose events are missing is no host's time
+        return None
     return _budget(facts).blocker(change) if prices is None else prices.blocker(change)
 
 

@@ -1,4 +1,4 @@
-"""Headlines for captured graphs, removed events and devices that are no GPUs, where the usual one would be wrong."""
+"""Headlines for captured graphs, removed events and devices that are not GPUs, where the usual one would be wrong."""
 
 from __future__ import annotations
 

@@ -49,6 +49,15 @@ def of_other_steps(before_ns: I64, after_ns: I64) -> float:
     return hypot(_standard_error(before_ns), _standard_error(after_ns))
 
 
+def of_work(steps_ns: I64) -> float:
+    """How much more work of one kind other steps may have than the recorded ones, as a share: as much as steps differ.
+
+    0 with fewer than three steps.
+    """
+    usual = float(np.median(steps_ns))
+    return COVERS * _standard_error(steps_ns) / usual if usual else 0.0
+
+
 def _standard_error(steps_ns: I64) -> float:
     """Of a typical step."""
     return deviation(steps_ns) / sqrt(len(steps_ns)) if len(steps_ns) >= FEWEST else 0.0
@@ -66,10 +75,10 @@ def around(interval: Interval, point: float, varies_ns: float, most: float) -> I
         interval: Least and greatest saving in ns.
         point: The most likely one.
         varies_ns: How much it varies from step to step, in ns. Nothing varies by more than there is.
-        most: The step in ns, which no saving exceeds.
+        most: What can go away at most, in ns: no variation makes a saving greater than what it is a part of.
     """
     low, high = combined(interval, point, min(COVERS * varies_ns, point), USUAL * point)
-    return max(0.0, min(interval[0], low)), max(interval[1], min(high, most))
+    return below((max(0.0, min(interval[0], low)), max(interval[1], min(high, most))))
 
 
 def combined(interval: Interval, point: float, *others: float) -> Interval:

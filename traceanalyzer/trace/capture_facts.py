@@ -173,7 +173,7 @@ class StepTimes(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Steps with the profiler and control steps without; null where there are none."""
+    """Steps with the profiler and control steps without; null if there are none."""
 
     before: StepTimes | None = None
     """Steps without the profiler before the recording; the first step of the program is not among them."""

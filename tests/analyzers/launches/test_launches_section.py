@@ -51,7 +51,7 @@ def test_what_is_left_out_and_what_was_blocked_is_said() -> None:
     delays, _ = sections(trace)
     assert [message.text for message in delays.messages] == [
         (
-            "1 graph launch started 2 kernels, 40.00 % of kernel time; the figures about single launches do not "
+            "1 graph launch started 2 kernels, 40 % of kernel time; the figures about single launches do not "
             "include them."
         ),
         "1 kernel has no launch in the trace and is left out.",

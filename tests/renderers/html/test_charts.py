@@ -131,7 +131,7 @@ def test_steps_that_take_much_longer_are_marked() -> None:
     )
     assert isinstance(chart, StackedBars)
     assert [chart.labels[i] for i in chart.marked] == ["2"]
-    assert "Outliers, more than 20.00 % above it: 1." in chart.description
+    assert "Outliers, more than 20 % above it: 1." in chart.description
 
 
 def test_many_steps_are_a_line() -> None:

@@ -2,7 +2,7 @@
 
 The kernels of a graph are not launched one by one, so a trace of its replay has their times but not their operators. A
 recording of the capture has the operators, inputs, modules and lines of every node, and no times. Matched node by node,
-the two show where the time of the graph goes. A capture that does not agree is refused.
+the two show where the time of the graph goes. A capture that does not match is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AMBIGUOUS = Text("graph-join-ambiguous", "several of its graphs match, so it is
 _BEATEN = Text("graph-join-beaten", "another capture matches better, or was made for a batch that fits better")
 _DISAGREES = Text(
     "graph-join-disagrees",
-    "its best graph matches {share:share} of what ran; {required:share} is required",
+    "its best graph matches {share:exact_share} of what ran; {required:exact_share} is required",
 )
 _LENGTH = Text(
     "graph-join-length",
@@ -47,14 +47,14 @@ _LENGTH = Text(
 
 
 class OfferedCapture(msgspec.Struct, frozen=True):
-    """A recording that may hold the capture of the graphs."""
+    """A recording that may contain the capture of the graphs."""
 
     name: str
     """Name of its file."""
     accepted: bool
-    """Whether graphs of it were joined."""
+    """Whether graphs of this capture were joined."""
     reason: Message | None
-    """Why none were; null where some were."""
+    """The reason why no graph was joined; null if one was."""
 
 
 class GraphJoin(msgspec.Struct, frozen=True):
@@ -65,25 +65,25 @@ class GraphJoin(msgspec.Struct, frozen=True):
     joined_ns: int
     """Device time in ns of the kernels, copies and fills of graphs that were joined."""
     graph_ns: int
-    """Device time in ns of all kernels, copies and fills that launches of graphs put on devices."""
+    """Device time in ns of all kernels, copies and fills that launches of graphs started on devices."""
     launches: int
-    """Number of launches of graphs that put something on a device."""
+    """Number of launches of graphs that started an event on a device."""
     joined_launches: int
-    """Number of them that were joined with a captured graph."""
+    """Number of these launches that were joined with a captured graph."""
     kernels: int
-    """Number of kernels, copies and fills that launches of graphs put on devices."""
+    """Number of kernels, copies and fills that launches of graphs started on devices."""
     joined_kernels: int
-    """Number of them that were joined with a call of a capture."""
+    """Number of these events that were joined with a call of a capture."""
     captures: tuple[OfferedCapture, ...]
-    """The captures on offer, in the order in which they were named or found."""
+    """The candidate captures, in the order in which they were named or found."""
 
 
 class CaptureFile(msgspec.Struct, frozen=True):
-    """A recording on offer."""
+    """A candidate recording and its content."""
 
     name: str
     content: Trace | Message
-    """What is in it, or why it cannot be used."""
+    """The content of the recording, or the reason why it cannot be used."""
 
 
 class Join(msgspec.Struct, frozen=True):
@@ -95,11 +95,11 @@ class Join(msgspec.Struct, frozen=True):
 
 
 def join(context: Context, files: Iterable[CaptureFile]) -> Join:
-    """Join what graphs ran in a recording with the captures on offer.
+    """Join the work of graphs in a recording with candidate captures.
 
     Args:
         context: The recording of the replays; only launches in its chosen steps count.
-        files: The captures. One that does not agree is forgotten before the next is taken.
+        files: The captures. One that does not match is freed before the next one is read.
     """
     vocabulary = Vocabulary()
     replays = _in_scope(context, replays_of(context, vocabulary))
@@ -134,7 +134,7 @@ def _in_scope(context: Context, replays: GraphReplays) -> GraphReplays:
 
 
 def _unfit(context: Context, replays: GraphReplays, capture: Context) -> Message | None:
-    """Why a recording cannot be the capture of these replays, whatever its graphs are."""
+    """The reason why a recording cannot be the capture of these replays, independent of its graphs; None if it can."""
     if not len(replays.launch):
         return _NO_GRAPHS()
     if not captured_graphs(capture):
@@ -149,7 +149,7 @@ def _unfit(context: Context, replays: GraphReplays, capture: Context) -> Message
 def _offers(
     context: Context, replays: GraphReplays, number: int, file: CaptureFile, vocabulary: Vocabulary
 ) -> list[Offer] | Message:
-    """The graphs of a capture, if one of them agrees with something that ran; else why none does."""
+    """The graphs of a capture, if one of them matches a replay; else the reason why none does."""
     if isinstance(file.content, Message):
         return file.content
     capture = Context(file.content)
@@ -169,7 +169,7 @@ def _offers(
 
 
 def _lengths(offers: Sequence[Offer], replays: GraphReplays) -> Message:
-    """The graph and what ran that are nearest to each other in their number of kernels."""
+    """The graph and the replay whose numbers of kernels are closest."""
     here = {offer.nodes.kernels for offer in offers}
     there = {replay.kernels for replay in replays.distinct}
     captured, replayed = min(product(here, there), key=lambda pair: (abs(pair[0] - pair[1]), pair))
@@ -177,7 +177,7 @@ def _lengths(offers: Sequence[Offer], replays: GraphReplays) -> Message:
 
 
 def _refusal(rejections: Rejections) -> Message:
-    """Why nothing of a capture was joined."""
+    """The reason why no graph of a capture was joined."""
     if rejections.was_ambiguous:
         return _AMBIGUOUS()
     if rejections.wrong_size is not None:

@@ -1,4 +1,4 @@
-"""Matches two sequences of codes that should be one: the nodes of a captured graph, and what one replay of it ran."""
+"""Matches two sequences of codes that should be equal: the nodes of a captured graph, and the events of one replay."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MOST_EDITS = 400
 
 
 def in_order(nodes: I64, run: I64) -> I64:
-    """For each code of `run` the position of its partner in `nodes`, or -1; partners are ascending.
+    """For each code of `run`, the position of its partner in `nodes`, or -1; partners are ascending.
 
     Leaves out as few codes as possible (Myers, An O(ND) difference algorithm, 1986): a matching of the longest common
-    pieces would shift whole layers, because layers are alike. Where too many would be left out, nothing is matched.
+    pieces would shift whole layers, because layers are alike. If too many would be left out, nothing is matched.
     """
     partner = np.full(len(run), NO_NODE, np.int64)
     shorter = min(len(nodes), len(run))
@@ -33,8 +33,8 @@ def in_order(nodes: I64, run: I64) -> I64:
 
 
 def _least_edits(left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Pairs of equal entries in ascending order, as many as possible; none where more than a few have no partner."""
-    reach = {1: 0}  # on each diagonal (place on the left minus place on the right) the furthest place on the left
+    """Pairs of equal entries in ascending order, as many as possible; empty if more than a few have no partner."""
+    reach = {1: 0}  # for each diagonal (left minus right position), the furthest left position
     history = []
     for edits in range(min(len(left) + len(right), _MOST_EDITS) + 1):
         history.append(reach.copy())
@@ -50,7 +50,7 @@ def _least_edits(left: list[int], right: list[int]) -> list[tuple[int, int]]:
 
 
 def _way_back(history: list[dict[int, int]], at: int, other: int) -> list[tuple[int, int]]:
-    """The pairs on the way that led to the ends of both lists.
+    """The pairs on the path to the ends of both lists.
 
     Args:
         history: How far each diagonal reached before each edit.
@@ -71,14 +71,14 @@ def _way_back(history: list[dict[int, int]], at: int, other: int) -> list[tuple[
 
 
 def between(partner: I64, nodes: Bool, events: Bool) -> I64:
-    """Match strangers that lie between the same neighbours, where there are as many on both sides.
+    """Match unknown entries between the same matched neighbours, if both sides have equally many.
 
     After the last neighbour the first ones are matched: a writer may leave calls at the end of a capture.
 
     Args:
         partner: For each event its node, ascending, or -1.
-        nodes: Which nodes are strangers: it is unknown what they run.
-        events: Which events are strangers: no node is known to run them.
+        nodes: Which nodes are unknown entries, because their kernels are unknown.
+        events: Which events are unknown entries, because no node is known to run them.
     """
     result = partner.copy()
     matched = np.flatnonzero(partner != NO_NODE)
@@ -93,9 +93,9 @@ def between(partner: I64, nodes: Bool, events: Bool) -> I64:
 
 
 def completed(partner: I64, nodes: I64, run: I64) -> I64:
-    """Match what is left on both sides by its number among equal codes.
+    """Match the remaining entries on both sides by their index among equal codes.
 
-    Streams that run side by side may start in another order than they were captured in.
+    Parallel streams may start in another order than they were captured in.
     """
     open_run = np.flatnonzero(partner == NO_NODE)
     free = np.ones(len(nodes), np.bool_)
@@ -117,7 +117,7 @@ def by_place(kernels: Bool, kinds: Array, run_kernels: Bool, run_kinds: Array) -
         run_kinds: Kind of each event of the replay.
 
     Returns:
-        For each event of the replay its node, or -1; None where the numbers of kernels differ.
+        For each event of the replay its node, or -1; None if the numbers of kernels differ.
     """
     if kernels.sum() != run_kernels.sum():
         return None
@@ -132,7 +132,7 @@ def by_place(kernels: Bool, kinds: Array, run_kernels: Bool, run_kinds: Array) -
 
 
 def numbered(codes: I64) -> list[tuple[int, int]]:
-    """Each code with its number among equal codes."""
+    """Each code with its index among equal codes."""
     seen: dict[int, int] = {}
     result = []
     for code in codes.tolist():
@@ -150,7 +150,7 @@ def _same(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> tuple[I6
 
 
 def common(nodes: I64, run: I64) -> int:
-    """Most codes that any matching could pair: those that both sides have, as often as both have them."""
+    """Upper bound of the matched codes: for each code, the smaller of its counts on both sides."""
     both = np.concatenate((nodes, run))
     if not len(both):
         return 0
@@ -161,9 +161,9 @@ def common(nodes: I64, run: I64) -> int:
 
 
 def agreement(keys: I64, values: I64) -> float | None:
-    """How far equal keys have equal values: the share of rows that have the most frequent value of their key.
+    """Consistency of keys and values: the share of rows that have the most frequent value of their key.
 
-    Only keys that occur more than once count; None where there is no such key.
+    Only keys that occur more than once count; None if there is no such key.
     """
     first, pairs = group(keys, values)
     key_of_pair, counts = keys[first], np.bincount(pairs, minlength=len(first))
@@ -182,5 +182,5 @@ def most_frequent(keys: I64, values: I64, size: int) -> I64:
     counts = np.bincount(pairs, minlength=len(first))
     order = np.lexsort((-values[first], counts))
     result = np.full(size, NO_NODE, np.int64)
-    result[keys[first][order]] = values[first][order]  # the last one that is written stays
+    result[keys[first][order]] = values[first][order]  # of several writes to an entry the last one counts
     return result

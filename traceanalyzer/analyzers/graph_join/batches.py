@@ -1,8 +1,8 @@
 """Which batch does a launch of a graph compute, and could a graph of another size have computed it?
 
-Servers pad a batch to the smallest size that was captured, run the graph of that size, and go on with what it put out.
-So the size is at least the batch that the mark of the step names, and if it is larger, an operator after the launch has
-an input of that size.
+Servers pad a batch to the smallest captured size that is large enough, run the graph of that size, and continue with
+its output. So the size is at least the batch in the mark of the step, and if it is larger, an operator after the launch
+has an input of that size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_MARK = -1
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What a recording says of the batch of one launch."""
+    """Evidence in a recording about the batch of one launch."""
 
     mark: StepMark
     """The mark of its step."""
@@ -53,7 +53,7 @@ class StepMarks:
         return codes
 
     def batch(self, launch: int) -> Batch | None:
-        """What the recording says of the batch of a launch; None without a mark."""
+        """The evidence about the batch of a launch; None without a mark."""
         position = int(self._at(np.array([launch]))[0])
         if position == NO_PARENT:
             return None

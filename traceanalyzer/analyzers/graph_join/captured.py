@@ -1,7 +1,7 @@
 """Which graphs were captured in a recording, and which calls became their nodes?
 
-A captured call puts nothing on the device. So the nodes of a graph are the launches, copies and fills between the begin
-and the end of the capture of a stream that started no recorded event; all other calls ran at once.
+A captured call starts nothing on the device. So the nodes of a graph are the launches, copies and fills between the
+begin and the end of the capture of a stream that started no recorded event; all other calls ran immediately.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class CapturedGraph(msgspec.Struct, frozen=True, eq=False):
     kind: U8
     """KERNEL, MEMCPY or MEMSET for each node."""
     mark: StepMark | None
-    """What the framework's mark around the capture says: the batch that the graph is for."""
+    """The content of the framework's mark around the capture: the batch of the graph."""
     label: str
-    """Name of this mark; empty where there is none."""
+    """Name of this mark; empty if there is none."""
 
 
 def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:
@@ -43,7 +43,7 @@ def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:
 
 
 def calls(trace: Trace, asked: Callable[[str], bool]) -> I64:
-    """Rows of the calls of the runtime that have such a name."""
+    """Rows of the runtime calls whose names satisfy a condition."""
     return np.flatnonzero(trace.names.where(asked)[trace.launches.name])
 
 
@@ -53,13 +53,13 @@ def _captured(context: Context) -> tuple[CapturedGraph, ...]:
     if not len(begin):
         return ()
     kind = _kinds(trace)
-    kind[context.links.launch[context.links.launch != NO_PARENT]] = _NO_KIND  # it ran at once
+    kind[context.links.launch[context.links.launch != NO_PARENT]] = _NO_KIND  # it ran immediately
     nodes = np.flatnonzero(kind != _NO_KIND)
     launches = trace.launches
     starts, ends = launches.start_ns[begin], launches.end_ns[end]
     first_node = np.searchsorted(launches.start_ns[nodes], starts)
     last_node = np.searchsorted(launches.start_ns[nodes], ends)
-    together = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at a time
+    together = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at the same time
     marks = _Marks(trace)
     found = []
     for at, row in enumerate(begin.tolist()):
@@ -88,7 +88,7 @@ def _pairs(trace: Trace) -> tuple[I64, I64]:
 
 
 def _kinds(trace: Trace) -> U8:
-    """What each call puts on a device."""
+    """The kind of device event that each call starts."""
     codes, which = np.unique(trace.launches.name, return_inverse=True)
     found = [graph_calls.launched(trace.names[code]) for code in codes.tolist()]
     kinds = np.array([_NO_KIND if kind is None else kind for kind in found], np.uint8)
@@ -120,7 +120,7 @@ def _is_capture(name: str) -> bool:
 
 
 def device_kinds(trace: Trace) -> U8:
-    """What each event on a device is: KERNEL, MEMCPY or MEMSET, with the copies and fills that kernels do."""
+    """Kind of each device event: KERNEL, MEMCPY or MEMSET; kernels that copy or fill count as copies and fills."""
     device = trace.device
     kinds = device.category.copy()
     codes = np.unique(device.name[kinds == Category.KERNEL])

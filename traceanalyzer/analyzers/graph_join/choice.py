@@ -1,9 +1,9 @@
-"""Which captured graph is it that each launch of a graph replayed?
+"""Which captured graph did each launch replay?
 
-A graph that fits must have been captured for the batch that the replay's mark names, or for more: servers pad a batch
-to the smallest size that was captured. The graph that agrees most is chosen, of equal ones that of the smallest size.
-Where several graphs of one size fit alike (the layers of a model that was captured piece by piece), launches follow the
-order of the captures.
+A matching graph must have been captured for at least the batch in the replay's mark, because servers pad a batch to the
+smallest captured size that is large enough. The graph with the best match is chosen, and the smallest of equally good
+ones. If several graphs of one size match equally well (the layers of a model that was captured piece by piece),
+launches follow the order of the captures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from traceanalyzer.trace.table import I64
 
 
 class Offer(msgspec.Struct, frozen=True, eq=False):
-    """A graph on offer: one that a capture on offer recorded."""
+    """A candidate graph of a candidate capture."""
 
     capture: int
     """Number of the capture."""
@@ -34,7 +34,7 @@ class Offer(msgspec.Struct, frozen=True, eq=False):
     shapes: Strings
     """Input shapes of the capture."""
     fits: tuple[Fit, ...]
-    """How it fits each distinct sequence."""
+    """How it matches each distinct sequence."""
 
     @property
     def size(self) -> int | None:
@@ -44,7 +44,7 @@ class Offer(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def family(self) -> tuple[int, str]:
-        """What graphs that were captured one after another for one batch have in common."""
+        """Data shared by graphs that were captured one after another for one batch."""
         return self.capture, self.nodes.graph.label
 
 
@@ -54,14 +54,14 @@ class Rejections(msgspec.Struct):
     wrong_size: tuple[int, int] | None = None
     """Batch of a graph that fits, and the batch that ran."""
     was_ambiguous: bool = False
-    """Whether several of its graphs fit, and it is unknown which ran."""
+    """Whether several of its graphs match, so that it is unknown which one ran."""
 
 
 class Choice(msgspec.Struct, frozen=True):
     """The graph of each launch that was recognized."""
 
     offer: tuple[int | None, ...]
-    """For each launch, the number of its graph among the offers."""
+    """For each launch, the number of its graph among the candidates."""
     rejections: Mapping[int, Rejections]
 
 
@@ -71,7 +71,7 @@ def choose(context: Context, replays: GraphReplays, offers: Sequence[Offer]) -> 
     Args:
         context: The recording of the replays.
         replays: Its launches of graphs.
-        offers: The graphs on offer, capture by capture in the order of their begin.
+        offers: The candidate graphs, capture by capture in the order of their begin.
     """
     rejections = {offer.capture: Rejections() for offer in offers}
     marks = StepMarks(context)
@@ -88,7 +88,7 @@ def choose(context: Context, replays: GraphReplays, offers: Sequence[Offer]) -> 
 def fits(
     capture: Trace, graphs: Sequence[Nodes], replays: GraphReplays, vocabulary: Vocabulary
 ) -> list[tuple[Fit, ...]]:
-    """How each graph of a capture fits each distinct sequence that graphs ran."""
+    """How each graph of a capture matches each distinct sequence that graphs ran."""
     known: dict[tuple[bytes, ...], tuple[Fit, ...]] = {}
     for nodes in graphs:
         if nodes.content not in known:
@@ -97,7 +97,7 @@ def fits(
 
 
 def _fit(capture: Trace, nodes: Nodes, replay: GraphReplay, vocabulary: Vocabulary) -> Fit:
-    """The fit of a graph, without looking closer at one of quite another length."""
+    """The fit of a graph; graphs of a very different length are not compared."""
     here, there = nodes.kernels, replay.kernels
     if abs(here - there) > max(1, 0.1 * max(here, there)):
         return NO_FIT
@@ -107,12 +107,12 @@ def _fit(capture: Trace, nodes: Nodes, replay: GraphReplay, vocabulary: Vocabula
 def _candidates(
     fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], rejections: Mapping[int, Rejections]
 ) -> tuple[int, ...]:
-    """The graphs that may be what ran, all of one size and equally good; none where it is unknown which.
+    """The graphs that may have run, all of one size and equally good; empty if it is unknown which one ran.
 
     Args:
-        fitting: How the offers fit that agree, by number.
-        batch: What the recording says of the batch.
-        offers: The graphs on offer.
+        fitting: The fits of the matching candidates, by number.
+        batch: The evidence about the batch.
+        offers: The candidate graphs.
         rejections: Why graphs of each capture were not chosen, to be completed.
     """
     holding = []
@@ -142,7 +142,7 @@ def _candidates(
 
 
 def _needed(offer: Offer, batch: Batch | None) -> int | None:
-    """The batch in the unit that the graph was captured for: requests or tokens."""
+    """The batch in the unit for which the graph was captured: requests or tokens."""
     mark = offer.nodes.graph.mark
     if mark is None or batch is None:
         return None
@@ -150,7 +150,7 @@ def _needed(offer: Offer, batch: Batch | None) -> int | None:
 
 
 def _interchangeable(numbers: list[int], offers: Sequence[Offer]) -> list[int]:
-    """The first graph, if all of them have the same callers with the same inputs; else none."""
+    """The first graph, if all graphs have the same callers with the same inputs; else None."""
     first = _content(offers[numbers[0]])
     return numbers[:1] if all(_content(offers[number]) == first for number in numbers[1:]) else []
 
@@ -167,7 +167,7 @@ def _content(offer: Offer) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _in_order_of_capture(
     candidates: Sequence[tuple[int, ...]], offers: Sequence[Offer], rejections: Mapping[int, Rejections]
 ) -> list[int | None]:
-    """One graph for each launch: where several fit, the one that was captured after that of the launch before."""
+    """One graph for each launch; of several, the one that was captured after the graph of the previous launch."""
     result: list[int | None] = [None] * len(candidates)
     by_family: dict[tuple[int, str], list[int]] = {}
     for launch, numbers in enumerate(candidates):
@@ -192,13 +192,13 @@ def _in_order_of_capture(
 
 
 def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | None:
-    """One place for each launch, going around in the order of the captures from the first launch that is certain.
+    """One place for each launch, cyclically in the order of the captures from the first launch that is certain.
 
     Args:
-        places: Those that each launch may have, ascending.
+        places: The possible places of each launch, ascending.
         size: Number of places.
-        is_safe: Where several starts are possible, the first may be taken if the launches are whole rounds: there is
-            one for each place, or all places have the same operators.
+        is_safe: Whether the first of several possible starts may be used if the launches are whole rounds, because
+        there is one for each place, or all places have the same operators.
 
     Returns:
         The places; None if it is unknown where the launches begin.
@@ -221,7 +221,7 @@ def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | N
 
 
 def _goes_around(places: list[list[int]], start: int, size: int) -> bool:
-    """Whether the launches may have all places one after another, from a start on."""
+    """Whether the launches can have all places one after another, beginning at a start."""
     return all((start + at) % size in allowed for at, allowed in enumerate(places))
 
 
@@ -239,7 +239,7 @@ def _same_for_all(
 
 
 def joined(choice: Choice, replays: GraphReplays, offers: Sequence[Offer]) -> Iterator[tuple[int, I64, I64]]:
-    """For each recognized launch its offer, the rows of its events that have a node, and the rows of their calls."""
+    """For each recognized launch, its candidate, the rows of its events with a node, and the rows of their calls."""
     for launch, number in enumerate(choice.offer):
         if number is not None:
             partner = offers[number].fits[int(replays.sequence[launch])].partner

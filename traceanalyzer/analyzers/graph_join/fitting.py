@@ -1,9 +1,9 @@
-"""How far is what a graph ran what was captured?
+"""How well do the events of a replay match a captured graph?
 
-Kernels decide: copies and fills may be missing on one side. Where calls name the kernels that they launch (HIP), names
-must agree. Where they do not (CUDA), kernels are matched by their order, and checked by what the capture knows: the
-same operator with the same inputs runs the same kernels in every layer, a product runs a kernel of products, and a
-kernel that torch.compile made bears the name of its operator.
+Kernels decide: copies and fills may be missing on one side. If calls name the kernels that they launch (HIP), names
+must agree. If they do not (CUDA), kernels are matched by their order, and checked with facts of the capture: the same
+operator with the same inputs runs the same kernels in every layer, a product runs a kernel of products, and a kernel
+that torch.compile made has the name of its operator.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIRST_NAME = 256
 
 
 class Fit(msgspec.Struct, frozen=True, eq=False):
-    """How a captured graph fits what ran."""
+    """How well a captured graph matches a replay."""
 
     agreement: float
     """From 0 to 1: the least of all checks."""
@@ -47,21 +47,21 @@ class Fit(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the graph may be what ran."""
+        """Whether the graph may have run."""
         return self.agreement >= REQUIRED
 
 
 NO_FIT = Fit(0.0, np.zeros(0, np.int64))
-"""The fit of a graph of quite another length, which is not looked at closer."""
+"""The fit of a graph of a very different length, which is not compared."""
 
 
 def fit(nodes: Nodes, replay: GraphReplay, names: Strings, vocabulary: Vocabulary) -> Fit:
-    """Match what ran with a captured graph.
+    """Match a replay with a captured graph.
 
     Args:
         nodes: The nodes of the graph.
-        replay: What ran.
-        names: Of the capture, for its operators.
+        replay: The replay.
+        names: Names in the capture, for its operators.
         vocabulary: Names of kernels.
     """
     found = _fit(nodes, replay, names, vocabulary)
@@ -86,7 +86,7 @@ def _by_names(nodes: Nodes, replay: GraphReplay) -> Fit:
     there = np.where(replay.kernel == UNKNOWN, replay.kind, replay.kernel + _FIRST_NAME)
     unnamed = int((nodes.is_kernel & (nodes.kernel == UNKNOWN)).sum())
     least = max(len(here), len(there)) - unnamed - int((~nodes.is_kernel).sum()) - int((~replay.is_kernel).sum())
-    if common(here, there) < REQUIRED * least - 1:  # so few that no order of them could agree
+    if common(here, there) < REQUIRED * least - 1:  # too few equal codes for any order to match
         return Fit(common(here, there) / max(least, 1), np.full(len(there), NO_NODE, np.int64))
     partner = completed(in_order(here, there), here, there)
     _fill_gaps(partner, nodes, replay)
@@ -94,7 +94,7 @@ def _by_names(nodes: Nodes, replay: GraphReplay) -> Fit:
 
 
 def _fill_gaps(partner: I64, nodes: Nodes, replay: GraphReplay) -> None:
-    """Match a call that names no kernel with the event after that of the call before it."""
+    """Match a call without a kernel's name with the event after that of the previous call."""
     unnamed = nodes.is_kernel & (nodes.kernel == UNKNOWN)
     if not unnamed.any():
         return
@@ -124,17 +124,17 @@ def _checked(nodes: Nodes, replay: GraphReplay, partner: I64, names: Strings, vo
     told = keys != UNKNOWN
     habit = agreement(keys[told], kernels[told])
     if habit is None and nodes.kernels != replay.kernels:
-        return Fit(0.0, partner)  # nothing tells where the missing nodes belong
+        return Fit(0.0, partner)  # unknown where nodes are missing
     shares = [_matched(nodes, replay, partner), habit]
     shares += _expected(nodes.caller[partner[of_kernel]], kernels, names, vocabulary)
     return Fit(min(share for share in shares if share is not None), partner)
 
 
 def _by_habit(nodes: Nodes, replay: GraphReplay, *, from_front: bool) -> I64:
-    """Match by the kernels that each key runs most often, where the numbers of kernels differ.
+    """Match by the kernels that each key runs most often, if the numbers of kernels differ.
 
-    Before the first missing node the order from the front is right, after the last the order from the back is. Where
-    both tell as much of a key, one of them decides.
+    Before the first missing node the order from the front is right, after the last one the order from the back. If both
+    have equally many matches for a key, one of them decides.
     """
     here, there = np.flatnonzero(nodes.is_kernel), np.flatnonzero(replay.is_kernel)
     size = min(len(here), len(there))
@@ -146,7 +146,9 @@ def _by_habit(nodes: Nodes, replay: GraphReplay, *, from_front: bool) -> I64:
     known = (keys != UNKNOWN) & (kernels != UNKNOWN)
     size = int(nodes.key.max(initial=-1)) + 1
     usual = most_frequent(keys[known], kernels[known], size)
-    usual[np.bincount(key[key != UNKNOWN], minlength=size) < 2] = NO_NODE  # a key that occurs once has no habits
+    usual[np.bincount(key[key != UNKNOWN], minlength=size) < 2] = (
+        NO_NODE  # a key that occurs once has no most frequent kernel
+    )
     guess = entries(usual, key, NO_NODE)
     guessed = in_order(guess, np.where(kernel == UNKNOWN, NO_NODE - 1, kernel))
     found = between(guessed, guess == NO_NODE, (guessed == NO_NODE) & ~np.isin(kernel, usual))
@@ -166,12 +168,12 @@ def _matched(nodes: Nodes, replay: GraphReplay, partner: I64) -> float:
 
 
 def _without_last(counted: Bool, matched: Bool) -> int:
-    """How many count, without the last if it has no partner: a writer may leave one at the end of a capture."""
+    """Number of entries, without a last one that has no partner: a capture may end with an extra call."""
     return int(counted.sum()) - int(bool(len(matched)) and bool(counted[-1]) and not matched[-1])
 
 
 def _expected(caller: I64, kernels: I64, names: Strings, vocabulary: Vocabulary) -> list[float]:
-    """Checks of kernels against the operators that should have launched them, as shares of what agrees."""
+    """Checks of kernels against the operators that should have launched them, as shares of matching ones."""
     texts, checks = vocabulary.texts(), []
     compiled = names.where(lambda name: name.startswith(_COMPILED))[np.maximum(caller, 0)] & (caller >= 0)
     compiled[compiled] = [kernel_class(texts[kernel]) is not KernelClass.OTHER for kernel in kernels[compiled].tolist()]

@@ -55,11 +55,11 @@ class ReplayedCapture(msgspec.Struct, frozen=True, eq=False):
 def joined_context(
     context: Context, captures: Mapping[int, ReplayedCapture], events: I64, capture: I64, calls: I64
 ) -> Context:
-    """Put what replays ran under the calls that were captured.
+    """Put the events of replays under the captured calls.
 
     Args:
         context: The recording of the replays.
-        captures: By number.
+        captures: The captures, by number.
         events: Rows of the joined events on the device.
         capture: For each of them, the number of its capture.
         calls: For each of them, the row of its call among the launches of the capture.
@@ -110,7 +110,7 @@ class _Windows:
         self._launches = np.array([one.launches for one in graphs], np.int64)
 
     def select(self, table: S) -> tuple[S, I64]:
-        """The slices that reach into a window, and how many calls each stands for: as often as a graph in it ran."""
+        """The slices that overlap a window, and the calls that each stands for: the launches of a graph in it."""
         first = np.searchsorted(self._end, table.start_ns, side="right")
         last = np.searchsorted(self._begin, table.end_ns, side="left") - 1
         inside = np.flatnonzero(first <= last)
@@ -134,7 +134,7 @@ class _Pools:
         Args:
             trace: The trace of the table.
             table: Some of its rows.
-            thread: What is added to the rows of its threads.
+            thread: Number that is added to the rows of its threads.
         """
         changes: dict[str, Any] = {"name": self._codes("names", trace.names, table.name)}  # type: ignore[attr-defined]
         for column, pool in (*((pool, pool) for pool in _POOLS), ("grid", "dims"), ("block", "dims")):

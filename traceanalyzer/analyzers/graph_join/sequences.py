@@ -1,4 +1,4 @@
-"""What is compared: the nodes of a captured graph, and the events that one launch of a graph ran on the device."""
+"""The sequences that are compared: nodes of a captured graph, and the device events of one launch of a graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SUFFIX = ".kd"
-"""End of the name of a kernel's descriptor, which HSA has and launch calls have not."""
+"""End of the name of a kernel's descriptor, which HSA's names have and launch calls do not."""
 
 
 class Vocabulary:
@@ -48,13 +48,14 @@ class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     graph: CapturedGraph
     kernel: I64
-    """Number of the name of the kernel that the call says it launches; -1 where it says none."""
+    """Number of the kernel's name in the call; -1 if the call names no kernel."""
     caller: I64
     """Code of the name of the operator around the call, or of the line that made it, or -1."""
     shapes: I64
-    """Code of the input shapes of the operator around the call; -1 where there is none."""
+    """Code of the input shapes of the operator around the call; -1 if there is none."""
     key: I64
-    """Number of caller, inputs and place among its calls: equal keys should run equal kernels. -1 where unknown."""
+    """Number of caller, inputs and index among the caller's calls: equal keys should run equal kernels. -1 if
+    unknown."""
 
     @cached_property
     def is_kernel(self) -> Bool:
@@ -69,7 +70,7 @@ class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def content(self) -> tuple[bytes, ...]:
-        """All that a fit depends on: equal for graphs that fit alike."""
+        """Everything on which a fit depends; equal for graphs with equal fits."""
         return tuple(column.tobytes() for column in (self.graph.kind, self.kernel, self.caller, self.key))
 
     def __len__(self) -> int:
@@ -77,14 +78,14 @@ class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class GraphReplay(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """What one launch of a graph ran, in the order of its start."""
+    """The events of one launch of a graph, in the order of their starts."""
 
     kind: U8
     kernel: I64
     """Number of the name of each kernel; -1 for copies, fills, and kernels without a name."""
     by_node: I64 | None = None
-    """Another order of the events: that of the ids of their nodes, if all have one and it is not that of their starts.
-    Streams that run side by side start in an order of their own."""
+    """The order of the events by the ids of their nodes, if all have one and this order differs from that of their
+    starts. Parallel streams may start in another order."""
 
     @cached_property
     def is_kernel(self) -> Bool:
@@ -102,12 +103,12 @@ class GraphReplay(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class GraphReplays(msgspec.Struct, frozen=True, eq=False):
-    """All launches of graphs in a recording, and what they ran."""
+    """All launches of graphs in a recording, and their events."""
 
     launch: I64
-    """Rows of the launches that ran something, in their order."""
+    """Rows of the launches that ran an event, in their order."""
     rows: I64
-    """Rows of what they ran, launch by launch, in the order of its start."""
+    """Rows of their events, launch by launch, in the order of their starts."""
     bounds: I64
     """Shape (launches + 1,): where the rows of each launch begin."""
     sequence: I64
@@ -116,12 +117,12 @@ class GraphReplays(msgspec.Struct, frozen=True, eq=False):
     """The distinct sequences of kinds and names."""
 
     def events(self, number: int) -> I64:
-        """Rows of what a launch ran."""
+        """Rows of the events of a launch."""
         return self.rows[self.bounds[number] : self.bounds[number + 1]]
 
 
 def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
-    """The nodes of every captured graph of a recording, with what distinguishes them."""
+    """The nodes of every captured graph of a recording, with their keys."""
     graphs = captured_graphs(context)
     if not graphs:
         return []
@@ -153,7 +154,7 @@ def replays_of(context: Context, vocabulary: Vocabulary) -> GraphReplays:
     trace, launch = context.trace, context.links.launch
     is_graph = np.zeros(len(trace.launches) + 1, np.bool_)
     is_graph[calls(trace, graph_calls.is_graph_launch)] = True
-    rows = np.flatnonzero(is_graph[launch])  # -1 is the entry after the last, which is no graph
+    rows = np.flatnonzero(is_graph[launch])  # -1 is the entry after the last one, which is not a graph
     rows = rows[np.argsort(launch[rows], kind="stable")]
     launches, counts = np.unique(launch[rows], return_counts=True)
     bounds = np.concatenate(([0], np.cumsum(counts)))
@@ -174,7 +175,7 @@ def replays_of(context: Context, vocabulary: Vocabulary) -> GraphReplays:
 
 
 def _by_node(nodes: I64) -> I64 | None:
-    """The order of the ids of nodes, if it is not that of the rows."""
+    """The order of the ids of nodes, if it differs from that of the rows."""
     if (nodes == UNKNOWN).any() or (nodes[1:] >= nodes[:-1]).all():
         return None
     return np.argsort(nodes, kind="stable")

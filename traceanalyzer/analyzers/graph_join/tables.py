@@ -1,4 +1,4 @@
-"""Where does the time of graphs go: which operators, inputs, modules and lines put their kernels into the capture?
+"""Where does the time of graphs go: which operators, inputs, modules and lines launched their kernels in the capture?
 
 The figures of `operators`, `modules` and `python_lines`, of the joined trace. A call counts once for each launch of its
 graph. Times on the host are left out: in a replay the host does not run these calls.
@@ -113,9 +113,9 @@ class JoinedLine(msgspec.Struct, frozen=True):
     calls: int
     """Number of calls, once for each launch of the graph."""
     device_self_ns: int
-    """Device time in ns of what was launched while the function was the innermost one, each in full."""
+    """Device time in ns of the work launched while the function was the innermost one, each in full."""
     device_total_ns: int
-    """Device time in ns of what was launched anywhere within its calls; each launch counts once."""
+    """Device time in ns of the work launched anywhere within its calls; each launch counts once."""
 
 
 class JoinedLines(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Where does the time of the host go, and whose is it?
+"""Where does the time of the host go, and which parts of the program own it?
 
-Time of the critical thread is given to owners: what people marked, modules, functions of the program, and functions of
-libraries, operators or runtime calls where nothing else tells. Each moment of a step that counts belongs to the
+Time of the critical thread is assigned to owners: marks, modules and functions of the program, or functions of
+libraries, operators and runtime calls if there is no better owner. Each moment of a step that counts belongs to the
 innermost owner around it, so that exclusive times add up to the steps, to the nanosecond (docs/metrics/host_owners.md).
 
 Other analyses ask `owner_index` which owner a moment, a call or a launch has.
@@ -35,16 +35,16 @@ __all__ = [
 ]
 
 ROWS = 200
-"""Owners that are listed, those with the most time of their own (own choice: longer lists are not read)."""
+"""Number of listed owners, those with the most self time (own choice: longer lists are not read)."""
 
 ROWS_OF_OTHERS = 10
-"""Owners that are listed of each other thread (own choice)."""
+"""Number of listed owners of each other thread (own choice)."""
 
 _NO_HOST = Text("skip-no-host-time", "the trace has no events of host threads in its steps")
 
 
 class OwnerTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """What owners take of the critical thread in the steps that count. Times of self are without owners inside."""
+    """Times of owners on the critical thread in the steps that count. Self times are without owners inside."""
 
     calls: int
     """Number of times that the owner begins in a step that counts, on the critical thread."""
@@ -60,9 +60,10 @@ class OwnerTimes(msgspec.Struct, frozen=True, kw_only=True):
     waiting_self_ns: int
     """Part of the time without owners inside in ns in which a call waits for the device."""
     device_ns: int | None
-    """Device time in ns of what was launched inside, each in full, whenever it ran; null where no launch is known."""
+    """Device time in ns of all work launched inside, each event in full, whenever it ran; null if no launch is
+    known."""
     device_self_ns: int | None
-    """Device time in ns of what was launched inside, but in no owner inside; null where no launch is known."""
+    """Device time in ns of the work launched inside but not in an inner owner; null if no launch is known."""
     host_ns_per_step: float
     """Host time in ns per step that counts."""
     host_self_ns_per_step: float
@@ -70,7 +71,7 @@ class OwnerTimes(msgspec.Struct, frozen=True, kw_only=True):
     idle_ns_per_step: float | None
     """Part of the host time in ns per step in which the device had nothing to do; null without device events."""
     idle_self_ns_per_step: float | None
-    """The same without owners inside; null without device events."""
+    """`idle_ns_per_step` without owners inside; null without device events."""
 
 
 class HostOwner(OwnerTimes, frozen=True, kw_only=True):
@@ -89,13 +90,14 @@ class HostOwner(OwnerTimes, frozen=True, kw_only=True):
     line: int | None
     """Line of the function in the file; null if no stack shows it."""
     parts: tuple[OwnerPart, ...]
-    """The operators and runtime calls that it calls itself and that take most of its time, at most three names."""
+    """The operators and runtime calls that the owner calls directly and that take most of its time, at most three
+    names."""
     longest_call: OwnerCall | None
-    """The longest operator or runtime call that it calls itself; null without one."""
+    """The longest operator or runtime call that the owner calls directly; null without one."""
 
 
 class RoleTimes(OwnerTimes, frozen=True, kw_only=True):
-    """All owners that do work of one role."""
+    """All owners with one role."""
 
     role: str
     """What the work is for, as in the owners."""
@@ -118,24 +120,24 @@ class OwnerOnThread(msgspec.Struct, frozen=True):
     host_self_ns: int
     """Time in ns without owners inside, in the steps that count."""
     device_self_ns: int
-    """Device time in ns of what was launched so, each in full."""
+    """Device time in ns of the work that it launched, each event in full."""
 
 
 class OtherThread(msgspec.Struct, frozen=True):
-    """A further thread that launches work of a device or waits for a loader; it works beside the critical thread."""
+    """A further thread that launches device work or waits for a loader, in parallel with the critical thread."""
 
     thread: str
     """Name of the thread."""
     host_ns: int
     """Time in ns of all its owners in the steps that count."""
     device_ns: int
-    """Device time in ns of what it launched in the steps that count."""
+    """Device time in ns of the work that it launched in the steps that count."""
     rows: tuple[OwnerOnThread, ...]
     """Its owners, the most time first, at most ten."""
 
 
 class HostOwners(msgspec.Struct, frozen=True):
-    """Whose the time of the critical thread is, in the steps that count."""
+    """Owners of the time of the critical thread in the steps that count."""
 
     thread: str
     """Name of the program's thread."""
@@ -144,7 +146,7 @@ class HostOwners(msgspec.Struct, frozen=True):
     steps: int
     """Number of steps that count."""
     time_ns: int
-    """Duration of these steps in ns: the sum of the exclusive times of all owners and of what has none."""
+    """Duration of these steps in ns: the sum of the exclusive times of all owners and of the time without an owner."""
     idle_ns: int | None
     """Time in ns in which the busiest device had nothing to do because the host had launched nothing; null without
     device events."""
@@ -152,13 +154,13 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Device time in ns of everything that the critical threads launched in these steps; null where no launch is
     known."""
     rows: tuple[HostOwner, ...]
-    """Owners, the most time of their own first, at most 200."""
+    """Owners, the most self time first, at most 200."""
     hidden: OwnerTimes
     """All other owners together; inclusive times and calls are sums."""
     unowned: OwnerTimes
-    """What belongs to no owner: nothing was recorded on the thread, or only what says nothing."""
+    """Time without an owner: nothing was recorded on the thread, or only events that name no owner."""
     roles: tuple[RoleTimes, ...]
-    """What is known of the purpose of the work, the most time first. Inclusive times hold everything inside."""
+    """Known purposes of the work, the most time first. Inclusive times include everything inside."""
     other_threads: tuple[OtherThread, ...] = ()
     """Further threads that launch work of a device or wait for a loader, the most work first."""
 
@@ -215,7 +217,7 @@ def _other(context: Context, index: OwnerIndex, thread: int) -> OtherThread:
 
 
 def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleTimes, ...]:
-    """The roles with their costs, and the owner of each that takes most."""
+    """The roles with their costs, and the owner with the most time of each."""
     roles = sorted({own.role for own in index.owners if own.role})
     number = np.array([roles.index(own.role) if own.role else NO_PARENT for own in index.owners], np.int64)
     found, single = role_costs(context, number, len(roles)), context.once(owner_costs)

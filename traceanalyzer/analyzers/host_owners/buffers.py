@@ -1,8 +1,8 @@
 """When does DistributedDataParallel broadcast the buffers of a model?
 
 At the start of each forward pass of a training, unless it was made with `broadcast_buffers=False`: it flattens the
-buffers, broadcasts them and copies them back. Without stacks nothing says so but the operators with which
-`DistributedDataParallel.forward` begins.
+buffers, broadcasts them and copies them back. Without stacks only the first operators of
+`DistributedDataParallel.forward` show it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_part(name: str) -> bool:
 
 
 def is_broadcast(name: str) -> bool:
-    """Whether it is a broadcast, by c10d's operator or by the mark of the collective."""
+    """Whether an event is a broadcast, by c10d's operator or by the mark of the collective."""
     return _TELLING.search(name) is not None
 
 
@@ -46,7 +46,7 @@ class Broadcasts(msgspec.Struct, frozen=True):
 
 
 def broadcasts(context: Context) -> Broadcasts:
-    """Each from the start of a forward pass to the end of the last operator before the first that is no part of it."""
+    """Each interval is from the start of a forward pass to the end of the last operator of its broadcast."""
     host, names = context.trace.host, context.trace.names
     marks = np.flatnonzero(host.name == names.code(FORWARD))
     is_part_of = names.where(is_part)

@@ -1,4 +1,4 @@
-"""What owners call themselves: the longest single call of each and what it waits for, and where most time goes."""
+"""Direct calls of owners: the longest call of each, the event that it waits for, and the calls with most time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 PARTS = 3
-"""Operators and calls that are told of each owner, those that take most (own choice)."""
+"""Number of operators and calls listed for each owner, those with most time (own choice)."""
 
 
 class OwnerCall(msgspec.Struct, frozen=True):
     """One call of an owner."""
 
     name: str
-    """Name of the outermost operator of the owner's own, or of the runtime call."""
+    """Name of the outermost operator that the owner calls, or of the runtime call."""
     start_ns: int
     """Start in ns since the first event."""
     duration_ns: int
@@ -38,14 +38,14 @@ class OwnerCall(msgspec.Struct, frozen=True):
     waiting_ns: int
     """Time in ns for which runtime calls in it wait for the device."""
     waits_for: str | None
-    """What the longest of them waits for: `copy`, `work` (that was launched before), `unrecorded-work` (nothing that
-    was recorded), or `nothing` (the device is done already); null if none waits."""
+    """What the longest of these runtime calls waits for: `copy`, `work` (launched before), `unrecorded-work` (no
+    recorded event), or `nothing` (the device is already done); null if none waits."""
     event: str | None
-    """Name of the copy, or of the last event that ended before the call returned; null where there is none."""
+    """Name of the copy, or of the last event that ended before the call returned; null without one."""
 
 
 class OwnerPart(msgspec.Struct, frozen=True):
-    """Operators or runtime calls of one name that an owner calls itself."""
+    """Operators or runtime calls of one name that an owner calls directly."""
 
     name: str
     """Name of the operator or runtime call."""
@@ -56,7 +56,7 @@ class OwnerPart(msgspec.Struct, frozen=True):
 
 
 class OwnCalls(msgspec.Struct, frozen=True):
-    """Operators and runtime calls that owners on the critical threads call themselves, in no order."""
+    """Operators and runtime calls that owners on the critical threads call directly, in no particular order."""
 
     owner: I64
     start_ns: I64
@@ -69,7 +69,7 @@ class OwnCalls(msgspec.Struct, frozen=True):
 
 
 def longest_calls(context: Context) -> dict[int, OwnerCall]:
-    """The longest call of each owner by its number; owners that call no operator and no runtime have none."""
+    """The longest call of each owner, by its number; owners without direct calls have none."""
     own = context.once(own_calls)
     order = np.argsort(own.owner, kind="stable")
     first = np.flatnonzero(np.append(True, np.diff(own.owner[order]) != 0)[: len(order)])
@@ -83,7 +83,7 @@ def longest_calls(context: Context) -> dict[int, OwnerCall]:
 
 
 def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
-    """What each owner calls itself, by its number: the operators and runtime calls that take most of its time."""
+    """For each owner by its number, the direct operators and runtime calls that take most of its time."""
     own, names = context.once(own_calls), context.trace.names
     first, groups = group(own.owner, own.name)
     kept = context.once(owner_index).critical.kept
@@ -102,7 +102,7 @@ def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
 
 
 def release(context: Context) -> None:
-    """Forget the calls, once nobody asks any more."""
+    """Free the calls when they are no longer needed."""
     context.release(own_calls, _ends, _by_launch)
 
 
@@ -149,12 +149,12 @@ def _call(context: Context, waits: host_activity.HostWaits, own: OwnCalls, row: 
 
 
 def _told(name: str) -> str:
-    """The name of what autograd evaluates, without what surrounds each evaluation."""
+    """The name of the function that autograd evaluates, without the prefix of evaluations."""
     return name.removeprefix(EVALUATION)
 
 
 def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, str | None]:
-    """What a call waits for, and the name of the event."""
+    """The kind of event for which a call waits, and its name."""
     device, names = context.trace.device, context.trace.names
     own = _launched_by(context, call)
     copies = own[device.category[own] == Category.MEMCPY]
@@ -162,7 +162,7 @@ def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, st
     if any(2 * times.clip(start, end).length > end - start for times in earlier):
         return "unrecorded-work", None
     if len(copies):
-        # a copy that lasts most of the wait is what it waits for; else it is the work before the copy
+        # the call waits for a copy if the copy lasts most of the wait; else for the work before the copy
         first = int(copies[0])
         before = int(device.start_ns[first]) - start
         if 2 * before <= end - start:
@@ -176,7 +176,7 @@ def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, st
 
 
 def _launched_by(context: Context, call: int) -> I64:
-    """Device events that a call put on a device."""
+    """Device events that a call started."""
     order, launch = context.once(_by_launch)
     low, high = np.searchsorted(launch, (call, call + 1))
     return order[low:high]

@@ -21,7 +21,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 
 class OwnerKind(IntEnum):
-    """What a slice that may own time is."""
+    """Kinds of slices that may own time."""
 
     MARK = 0
     MODULE = 1
@@ -30,13 +30,13 @@ class OwnerKind(IntEnum):
     LIBRARY = 3
     """A Python function of an installed library."""
     BACKWARD = 4
-    """What autograd evaluates for the forward pass of a module."""
+    """Autograd's evaluations for the forward pass of a module."""
     AUTOGRAD = 5
-    """Autograd's thread in no function that was recorded."""
+    """Autograd's thread outside of recorded functions."""
     OPERATOR = 6
-    """An operator in no owner of another kind."""
+    """An operator outside of owners of other kinds."""
     CALL = 7
-    """A runtime call in no owner of another kind."""
+    """A runtime call outside of owners of other kinds."""
     BUILT_IN = 8
     """A built-in function with a role; its caller is the owner."""
     BROADCAST = 9
@@ -83,7 +83,7 @@ def candidates(context: Context, found: Critical) -> Slices:
 
 
 def _marks(context: Context) -> Slices:
-    """Marks but those of collectives, which are leaves like operators."""
+    """Marks except those of collectives, which are leaves like operators."""
     rows = mark_rows(context)
     rows = rows[~context.trace.names.where(host_activity.is_communicating)[context.trace.host.name[rows]]]
     return Slices.of(OwnerKind.MARK, context.trace.host, rows)
@@ -121,7 +121,7 @@ def _backward(context: Context) -> Slices:
 
 
 def _broadcasts(context: Context) -> Slices:
-    """Broadcasts of buffers that no Python function tells."""
+    """Broadcasts of buffers that no Python function shows."""
     host, frames = context.trace.host, context.trace.frames
     found = context.once(broadcasts)
     told = frames.thread[context.trace.names.where(_broadcasts_buffers)[frames.name]]

@@ -1,4 +1,4 @@
-"""What owners take: time of the critical thread, idle time of the device, device time of what they launch."""
+"""The costs of owners: time of the critical thread, idle time of the device, device time of launched work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Measure = Callable[[I64, I64], I64]
 
 
 class OwnerCosts(msgspec.Struct, frozen=True):
-    """Costs by number, the last entry of each array of what has none; times in ns, 0 where they are unknown."""
+    """Costs by owner number, with a last entry for time without an owner. Times are in ns, 0 if unknown."""
 
     calls: I64
     host: I64
@@ -64,14 +64,14 @@ class OwnerCosts(msgspec.Struct, frozen=True):
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """What everything is measured with."""
+    """Data with which costs are measured."""
 
     index: OwnerIndex
     idle: Intervals | None
     launch_start: tuple[I64, I64]
     """Starts of the launches of the program's thread and of autograd's in the steps that count."""
     launch_device: tuple[I64, I64]
-    """Device time in ns of what they launched."""
+    """Device time in ns of the work of each launch."""
     segment_idle: I64
     segment_waiting: I64
     launch_owner: tuple[I64, I64]
@@ -114,7 +114,7 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
 
 
 def release(context: Context) -> None:
-    """Forget what everything is measured with, once nobody asks any more."""
+    """Free the data for measuring when it is no longer needed."""
     context.release(_parts)
 
 
@@ -150,7 +150,7 @@ def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> OwnerC
 
 
 def _with_rest(inclusive: I64, exclusive: I64) -> I64:
-    """What has no owner holds nothing inside."""
+    """Time without an owner has no owners inside."""
     return np.append(inclusive, exclusive[-1])
 
 
@@ -181,11 +181,11 @@ class _Spans(msgspec.Struct, frozen=True):
         return cls(count, np.append(calls, 0), spans(main), spans(main | engine))
 
     def total(self, every: Measure, handed: Measure) -> I64:
-        """For each owner what its spans have, those of autograd's thread only while that is the critical one."""
+        """For each owner the measure of its spans; those on autograd's thread count only while it is critical."""
         return self._sum(self.main, every) + self._sum(self.both, handed) - self._sum(self.main, handed)
 
     def launched(self, parts: _Parts) -> I64:
-        """For each owner the device time of what was launched in its spans."""
+        """For each owner the device time of the work launched in its spans."""
         measures = [_in_points(*pair) for pair in zip(parts.launch_start, parts.launch_device, strict=True)]
         return self._sum(self.main, measures[0]) + self._sum(self.both, measures[1])
 
@@ -234,10 +234,10 @@ def _parts(context: Context) -> _Parts:
 
 
 def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
-    """What each owner takes of one thread in the steps that count.
+    """The costs of each owner on one thread in the steps that count.
 
     Returns:
-        Time in ns without owners inside, shape (owners,), and device time in ns of what was launched, shape
+        Time in ns without owners inside, shape (owners,), and device time in ns of the work launched, shape
         (owners + 1,), of which the last entry is that of launches without an owner.
     """
     index, launches = context.once(owner_index), context.trace.launches

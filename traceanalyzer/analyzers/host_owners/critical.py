@@ -1,7 +1,7 @@
-"""The critical thread: the one that launches most, and autograd's in its place while it waits for a backward pass.
+"""The critical thread: the one that launches most, or autograd's thread while that one waits for a backward pass.
 
-At each moment of the steps that count, exactly one thread is critical. The program's own thread calls for a backward
-pass and waits; what autograd does meanwhile on a thread of its own is what the device waits for.
+At each moment of the steps that count, exactly one thread is critical. The program's own thread calls a backward pass
+and waits; meanwhile the device waits for autograd, which works on another thread.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
 _HELPERS = 16
-"""Further threads that launch work of a device whose owners are reported (own choice: programs launch from a few)."""
+"""Number of further launching threads whose owners are reported (own choice: programs launch from a few threads)."""
 
 
 class Critical(msgspec.Struct, frozen=True):
-    """Which thread counts when."""
+    """Which thread is critical at which time."""
 
     main: int
     """The thread of the program; -1 if there is none."""
     engine: int | None
     """Autograd's thread that the program's thread waits for; None without one."""
     others: tuple[int, ...]
-    """Further threads that launch work of a device or load data."""
+    """Further threads that launch device work or load data."""
     kept: Intervals
     """The time of the steps that count."""
     steps: int
     """Number of these steps."""
     handed: Intervals
-    """When autograd's thread is the critical one, within the steps that count or not."""
+    """When autograd's thread is the critical one, inside and outside of the steps that count."""
     episodes: Intervals
     """When autograd's thread works, its pauses between two functions included."""
 
@@ -78,7 +78,7 @@ def critical(context: Context) -> Critical:
 
 
 def critical_in(context: Context, kept: Intervals, steps: int) -> Critical:
-    """The critical threads in some time, which counts as so many steps."""
+    """The critical threads in a given time, which counts as a given number of steps."""
     threads = critical_threads(context) or _busiest_pair(context)
     if not threads or not kept:
         return Critical(NO_PARENT, None, (), Intervals.none(), 0, Intervals.none(), Intervals.none())
@@ -91,7 +91,7 @@ def critical_in(context: Context, kept: Intervals, steps: int) -> Critical:
 def device_idle(context: Context) -> Intervals | None:
     """When, in the steps that count, the busiest device had nothing to do because the host had launched nothing.
 
-    That is its idle time of all causes but unrecorded work, pending work and pauses between what was launched in time;
+    That is its idle time of all causes except unrecorded work, pending work and pauses between events launched in time;
     None without device events.
     """
     steps = program_steps(context).typical
@@ -99,7 +99,7 @@ def device_idle(context: Context) -> Intervals | None:
 
 
 def idle_in(context: Context, start_ns: I64, end_ns: I64) -> Intervals | None:
-    """When, in some times that ascend, the busiest device idled as `device_idle` says; None without device events."""
+    """When, within ascending intervals, the busiest device idled as in `device_idle`; None without device events."""
     number, _ = busiest(context, Intervals.union(start_ns, end_ns))
     if number is None or not len(start_ns):
         return None
@@ -110,7 +110,7 @@ def idle_in(context: Context, start_ns: I64, end_ns: I64) -> Intervals | None:
 
 
 def _busiest_pair(context: Context) -> tuple[int, ...]:
-    """Where nothing was launched: the thread with steps, else with most operators, else with most frames."""
+    """If nothing was launched: the thread with steps, else with most operators, else with most frames."""
     host, frames = context.trace.host, context.trace.frames
     marked = host.thread[context.kind == NodeKind.STEP]
     operators = host.thread[host_activity.operator_rows(context)]
@@ -124,7 +124,7 @@ def _busiest_pair(context: Context) -> tuple[int, ...]:
 
 
 def _most_frequent(context: Context, column: Array) -> int:
-    """The thread that occurs most often; of several the first by its ids, whatever the order of the file."""
+    """The thread that occurs most often; of several the first by its ids, independent of the order in the file."""
     numbers, counts = np.unique(column, return_counts=True)
     threads = context.trace.threads
     most: list[int] = numbers[counts == counts.max()].tolist()

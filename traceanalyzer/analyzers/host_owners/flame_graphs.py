@@ -25,13 +25,13 @@ class FlameGraph(msgspec.Struct, frozen=True):
     """One quantity by stack."""
 
     quantity: str
-    """`host` (time of the thread), `device` (what it launched, each in full) or `idle` (time in which the busiest
-    device had nothing to do because the host had launched nothing)."""
+    """`host` (time of the thread), `device` (work that it launched, each event in full) or `idle` (time in which the
+    busiest device had nothing to do because the host had launched nothing)."""
     thread: str | None
     """Name of a further thread; None for the critical one."""
     stacks: tuple[tuple[Owner, ...], ...]
     """Frames, the outermost first: owners, operators and runtime calls or, of device time, operators and the kernel.
-    Depth first; what happens first comes first."""
+    Depth first; siblings are in the order of their first occurrence."""
     weights: tuple[int, ...]
     """Time of each stack in ns, greater than 0."""
     owners: tuple[int, ...]
@@ -49,7 +49,7 @@ class FlameGraphs(msgspec.Struct, frozen=True):
     steps: int | None
     """Number of the steps that count; None for the whole recording."""
     graphs: tuple[FlameGraph, ...]
-    """Those that have any time: of the critical thread, then of further threads."""
+    """The graphs with any time: of the critical thread, then of further threads."""
 
     def of(self, quantity: str) -> FlameGraph | None:
         """The flame graph of the critical thread of a quantity; None without any time."""
@@ -111,7 +111,7 @@ def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) ->
 def _of_device(
     context: Context, stacks: HostStacks, found: Critical, threads: tuple[int, ...], name: str | None
 ) -> FlameGraph:
-    """Device time of what some threads launched in the steps that count, each event below what launched it."""
+    """Device time of the work that some threads launched in the steps that count, each event below its launch."""
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     rows = np.flatnonzero(launch != NO_PARENT)
     start, thread = launches.start_ns[launch[rows]], launches.thread[launch[rows]].astype(np.int64)

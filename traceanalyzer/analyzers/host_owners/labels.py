@@ -1,4 +1,4 @@
-"""What owners are called: one label for all slices of a kind and name with the same role."""
+"""The labels of owners: one label for all slices of a kind and name with the same role."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def place(own: Owner) -> str | None:
 
 def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]:
     """The owners, and the number of the owner of each slice."""
-    role = entries(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of what is around it
+    role = entries(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of the owner around
     name, kind = _callers(nested)
     first, of_slice = group(kind, name, role)
     keys = np.column_stack((kind, name, role))[first].tolist()
@@ -73,7 +73,7 @@ def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]
 
 
 def _callers(nested: OwnerTree) -> tuple[I64, I64]:
-    """Name and kind of each slice; those of its caller for built-in functions."""
+    """Name and kind of each slice; for built-in functions, those of the caller."""
     built_in = nested.kind == OwnerKind.BUILT_IN
     name, kind = nested.name, nested.kind.astype(np.int64)
     if not built_in.any():

@@ -1,4 +1,4 @@
-"""Who owns each moment of the host: the owners of a trace, by number.
+"""Which owner does each moment of a host thread belong to? The owners of a trace, by number.
 
 For other analyses and exports:
 
@@ -36,7 +36,7 @@ class OwnerTimeline(msgspec.Struct, frozen=True):
     thread: I64
     """The critical thread."""
     owner: I64
-    """Number of the owner; -1 where none is known."""
+    """Number of the owner; -1 if none is known."""
 
 
 class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
@@ -49,13 +49,13 @@ class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
     """Number of the owner of each slice of the tree."""
 
     def at(self, thread: Array, times: I64) -> I64:
-        """For each moment of a thread, the number of its owner; -1 where none is known."""
+        """For each moment of a thread, the number of its owner; -1 if none is known."""
         return entries(self.owner, self.slice_at(thread, times), NO_PARENT)
 
     def slice_at(self, thread: Array, times: I64) -> I64:
         """For each moment of a thread, the innermost slice that owns it, as a position in the tree; -1 for none.
 
-        What autograd's thread does before or after it is critical belongs to its own slices, if there are any.
+        Work of autograd's thread outside of its critical time belongs to its own slices, if there are any.
         """
         return self.nested.tree.innermost(thread.astype(np.int32), times)
 

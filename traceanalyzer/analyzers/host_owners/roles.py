@@ -1,4 +1,4 @@
-"""What slices of host threads are for, as far as their names show."""
+"""Roles of slices of host threads, as far as their names show them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The stack of each moment of a host thread: its owners, then the operators and runtime calls that the last one calls.
 
-While autograd's thread is the critical one, its stack stands on that of the program's thread, which waits for it. So
-times of stacks add up to the times of owners: over all stacks that end in an owner, and over all that contain it.
+While autograd's thread is the critical one, its stack is put on top of that of the program's thread, which waits for
+it. So times of stacks add up to the times of owners: over all stacks that end in an owner, and over all that contain
+it.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 UNKNOWN_OWNER = Owner("unknown", "[unknown]", None)
-"""Stands where a thread has no owner; the name is what profilers of programs print for it."""
+"""Frame for time without an owner; other profilers use the same name."""
 
 
 class HostStack(msgspec.Struct, frozen=True):
     """A stack, the outermost frame first."""
 
     frames: tuple[Owner, ...]
-    """Owners, and what the last of them calls as owners of kind `operator` or `call`."""
+    """Owners, then the calls of the last owner, as owners of kind `operator` or `call`."""
     owners: int
-    """How many of the frames are owners; the first frames are."""
+    """Number of frames that are owners, which come first."""
 
 
 class _Chains(msgspec.Struct, frozen=True):
-    """Chains of slices from the outermost to an inner one; those with equal labels are one."""
+    """Chains of slices from the outermost to an inner one; chains with equal labels are one."""
 
     of_slice: I64
     """For each slice of a tree, the chain that ends in it."""
     around: I64
     """For each chain, the one without its last link; -1 for none."""
     label: I64
-    """Of the last link of each chain."""
+    """Label of the last link of each chain."""
 
     @classmethod
     def of(cls, tree: Tree, parent: Array, label: I64) -> _Chains:
@@ -86,7 +87,7 @@ class _Called(msgspec.Struct, frozen=True):
     is_call: Bool
 
     def at(self, thread: Array, times: I64, owner: I64, *, with_calls: bool) -> I64:
-        """For each moment, the chain of what its owner, given as a slice, calls; -1 for nothing."""
+        """For each moment, the chain of the calls of its owner, which is given as a slice; -1 for none."""
         found = self.tree.innermost(thread.astype(np.int32), times)
         if not with_calls:
             found = entries(self.tree.nearest(~self.is_call), found, NO_PARENT)
@@ -127,7 +128,7 @@ class HostStacks:
             with_calls: Whether runtime calls are part of the stacks.
 
         Returns:
-            For each moment the number of its stack, and what tells the stack of a moment, given by its position.
+            For each moment the number of its stack, and a function that gives the stack of a moment by its position.
             Moments with one number have one stack; those with different numbers may have the same.
         """
         main, engine = self._index.critical.main, self._index.critical.engine
@@ -159,7 +160,7 @@ class HostStacks:
 
 
 def _called(context: Context, index: OwnerIndex) -> _Called:
-    """What owners call on the threads whose owners are reported, near the time that counts."""
+    """The calls of owners on the threads whose owners are reported, near the time that counts."""
     host, launches, found = context.trace.host, context.trace.launches, index.critical
     is_operator = host_activity.operator_rows(context)
     is_operator[mark_rows(context)] = False

@@ -1,8 +1,8 @@
-"""The owners as trees, and whose time each moment of a thread is.
+"""The owners as trees, and the owner of each moment of a thread.
 
 A moment belongs to the innermost owner around it. Marks, modules and functions of the program are owners wherever they
-occur; a function of a library is one if it takes a fair share of the step and does not just pass on what one function
-that it calls does; operators and runtime calls are, where nothing else is around them.
+occur; a function of a library is an owner if it takes a fair share of the step and does not mostly consist of a single
+inner function; operators and runtime calls are owners if nothing else is around them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from traceanalyzer.trace.tree import NO_PARENT, Tree
 FAIR_SHARE = 0.05
 """Share of the steps that a function of a library must take to be an owner (own choice: less is not worth a fix)."""
 PASSED_ON = 0.9
-"""A function of which so much is one function that it calls only passes the call on (own choice)."""
+"""A function in which one inner function takes this share only passes the call on (own choice)."""
 
 
 class OwnerTree(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ def owner_tree(context: Context, found: Critical) -> OwnerTree:
     forward = _forward_passes(context, tree, slices)
     chosen = slices.take(_owns(found, tree, slices, own_roles(context, slices)) & ~forward)
     rest = _homeless(context, found, chosen)
-    all_slices = Slices.join(_engine(found), chosen, rest)  # of equal slices the first is around the others
+    all_slices = Slices.join(_engine(found), chosen, rest)  # of equal slices the first one contains the others
     tree, order, module = *_nest(all_slices), slices.name[tree.parent[forward]]
     places = dict(zip(module[::-1].tolist(), slices.name[forward][::-1].tolist(), strict=True))
     nested = all_slices.take(order)
@@ -63,7 +63,7 @@ def _nest(slices: Slices) -> tuple[Tree, I64]:
 
 
 def _forward_passes(context: Context, tree: Tree, slices: Slices) -> Bool:
-    """Functions that are the forward pass of the module that calls them: their time is the module's."""
+    """Functions that are the forward pass of the module that calls them; their time belongs to the module."""
     function = np.isin(slices.kind, (OwnerKind.FUNCTION, OwnerKind.LIBRARY))
     forward = function & context.trace.names.where(_is_forward)[slices.name]
     of_module = entries(slices.kind, tree.parent, OwnerKind.MARK) == OwnerKind.MODULE
@@ -99,7 +99,7 @@ def _owns(found: Critical, tree: Tree, slices: Slices, role: I64) -> Bool:
 
 
 def outermost(tree: Tree, label: I64) -> Bool:
-    """Which slices lie in no other of the same label, so that recursion counts once."""
+    """Which slices are not inside another of the same label, so that recursion counts once."""
     size = len(tree)
     order = np.argsort(label, kind="stable")
     # Subtrees are ranges of positions: a slice is inside if an earlier one of its label reaches beyond it.
@@ -112,7 +112,7 @@ def outermost(tree: Tree, label: I64) -> Bool:
 
 
 def _is_passed_on(tree: Tree, label: I64, time: I64, total: I64) -> Bool:
-    """Which slices, together with others of their label, make up nearly all of the label around them."""
+    """Which slices, together with others of their label, take nearly all of the time of the label around them."""
     nested = np.flatnonzero(tree.parent != NO_PARENT)
     around = label[tree.parent[nested]]
     pair = np.unique(around * (int(label.max()) + 1) + label[nested], return_inverse=True)[1]
@@ -123,7 +123,7 @@ def _is_passed_on(tree: Tree, label: I64, time: I64, total: I64) -> Bool:
 
 
 def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
-    """The outermost operators and runtime calls that start in no owner; on autograd's thread what it evaluates."""
+    """The outermost operators and runtime calls that start outside of owners; on autograd's thread its evaluations."""
     host, launches = context.trace.host, context.trace.launches
     is_mark = np.zeros(len(host), np.bool_)
     is_mark[mark_rows(context)] = True
@@ -148,7 +148,7 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
 
 
 def _is_told_by_autograd(name: str) -> bool:
-    """Whether an operator on autograd's thread is an owner: a function that it evaluates, or work of a library."""
+    """Whether an operator on autograd's thread is an owner: an evaluated function, or work of a library."""
     return not name.startswith("aten::")
 
 

@@ -27,7 +27,7 @@ _NO_WINDOW = Text("skip-idle-no-window", "all steps have a length of 0, so there
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """How long a device did nothing for one cause."""
+    """Idle time of a device by one cause."""
 
     cause: str
     """Id of the cause, as listed in the documentation of idle time."""
@@ -70,7 +70,7 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 def missing(context: Context) -> Message | None:
-    """Why idle time cannot be analyzed; None if it can."""
+    """The reason why idle time cannot be analyzed; None if it can."""
     if not _devices(context):
         return _NO_KERNELS()
     window = context.steps.window
@@ -116,7 +116,7 @@ def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, in
 
 
 def _steps(context: Context, window: tuple[int, int]) -> Steps:
-    """The steps, at which other analyses cut as well, or the window where steps overlap."""
+    """The steps, at whose bounds other analyses cut gaps as well, or the window if steps overlap."""
     if are_disjoint(context.steps):
         return context.steps
     return Steps(("0",), np.array([window[0]]), np.array([window[1]]), None)

@@ -31,7 +31,7 @@ class DividedGaps(msgspec.Struct, frozen=True):
     """Time of each part in ns in which the host did something else than wait, also where a wait had emptied the queue;
     to launch counts as well."""
     python: I64
-    """Part of it in ns outside of operators and calls."""
+    """Part of the time in ns outside of operators and calls."""
     part: I64
     """For each entry the position of its part, ascending; times that follow a wait count as part of the wait."""
     cause: U8

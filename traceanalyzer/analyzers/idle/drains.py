@@ -17,7 +17,7 @@ def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
     """The wait that was open when each gap began and therefore emptied the queue.
 
     Returns:
-        The row of its call in the launch table (-1 where there is none), and whether it frees memory.
+        The row of its call in the launch table (-1 if there is none), and whether it frees memory.
     """
     drains = context.once(_drains)
     before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1

@@ -86,7 +86,7 @@ def _of_devices(_: Context) -> dict[int, Gaps]:
 
 
 def _between(context: Context, rows: I64) -> Gaps:
-    """The gaps between some device events, before, between and behind them; the last one has no length yet."""
+    """The gaps before, between and after some device events; the last one has no length yet."""
     device = context.trace.device
     if not (lasting := device.dur_ns[rows] > 0).all():  # events without duration do not end a gap
         rows = rows[lasting]

@@ -47,7 +47,7 @@ def starvation(context: Context) -> Starvation:
 
 
 def ended_earlier(context: Context, start_ns: I64, end_ns: I64, less_ns: I64) -> I64:
-    """How much idle time of each cause goes away if host ranges take less time.
+    """How much idle time of each cause disappears if host ranges take less time.
 
     Only gaps of `starvation` count that end with a launch after the start of the range and before the host next waits
     for the device, because a host that reaches this wait earlier only waits longer. Until then, each launch comes

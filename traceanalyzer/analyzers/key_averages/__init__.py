@@ -1,4 +1,4 @@
-"""What would `key_averages()` of torch.profiler say of this trace?
+"""What would `key_averages()` of torch.profiler return for this trace?
 
 The rows are torch's, from the same events by the same rules: which events count, what nests in what, which
 launches and kernels belong to which operator, where memory goes. docs/key_averages.md lists them, and where

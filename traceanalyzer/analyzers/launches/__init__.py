@@ -52,7 +52,7 @@ class ShortKernels(msgspec.Struct, frozen=True):
     time_ns: int
     """Sum of the durations of these kernels in ns."""
     calls_share: float | None
-    """Share of such kernels among those that are launched one by one (0 to 1); null where there are none."""
+    """Share of such kernels among those that are launched one by one (0 to 1); null if there are none."""
     time_share: float | None
     """Share of such kernels in the time of those that are launched one by one (0 to 1); null without such time."""
 
@@ -91,7 +91,7 @@ class Graphs(msgspec.Struct, frozen=True):
     kernel_ns: int
     """Time of these kernels in ns."""
     kernel_share: float | None
-    """Share of the time of all kernels that graphs started (0 to 1); null where there is none."""
+    """Share of the time of all kernels that graphs started (0 to 1); null if there is none."""
     calls: tuple[GraphCall, ...]
     """Launches of graphs by function of the runtime, in the order of the names."""
 
@@ -125,9 +125,9 @@ class LaunchFigures(msgspec.Struct, frozen=True):
     unlinked_kernels: int
     """Number of kernels whose launch is not in the trace."""
     median_call_ns: float | None
-    """Median duration in ns of the calls that launch one kernel each; null where there are none."""
+    """Median duration in ns of the calls that launch one kernel each; null if there are none."""
     delay: Delay | None
-    """Launch delays of all kernels that were launched by themselves; null where there are none."""
+    """Launch delays of all kernels that were launched by themselves; null if there are none."""
     by_kernel: tuple[KernelDelay, ...]
     """Launch delays by kernel name, the greatest sum first."""
     short_kernels: ShortKernels

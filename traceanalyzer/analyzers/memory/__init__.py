@@ -78,7 +78,7 @@ class MemoryUse(msgspec.Struct, frozen=True):
     operators: tuple[OperatorMemory, ...]
     """Memory by device and operator, the operator that took most by itself first."""
     steps_from: str | None
-    """How the steps were found; see `steps_from` of the trace. Null where there are none."""
+    """How the steps were found; see `steps_from` of the trace. Null if there are none."""
     records_without_device: int
     """Number of records that name no device; they are counted nowhere else."""
 

@@ -106,7 +106,7 @@ def _lifetimes(context: Context, ledger: Ledger) -> tuple[I64, I64]:
 
 
 def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
-    """Codes of the names of the operator and the line behind each allocation, -1 for none."""
+    """Codes of the names of the operator and the line that made each allocation, -1 for none."""
     memory, rows = context.trace.memory, ledger.rows[begin]
     where = (memory.thread[rows], memory.start_ns[rows])
     own, any_ = (context.once(tree).names_at(*where) for tree in (own_line_tree, line_tree))

@@ -146,7 +146,8 @@ class Modules(msgspec.Struct, frozen=True):
     device_ns: int
     """Sum of the durations of everything on devices, in ns."""
     outside_device_ns: int
-    """Part of it in ns that was launched outside of modules and of autograd, or whose launch is not in the trace."""
+    """Part of the device time in ns that was launched outside of modules and of autograd, or whose launch is not in the
+    trace."""
     backward_outside: Unattributed
     """Evaluations of autograd for operators that lie in no module, such as a loss function."""
     backward_unlinked: Unattributed

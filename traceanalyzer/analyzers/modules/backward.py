@@ -22,7 +22,7 @@ def forward_nodes(context: Context) -> tuple[I64, I64]:
 
     Returns:
         Positions of the evaluations in the host tree, ascending, and the positions of the operators of the
-        forward pass, -1 where none is known.
+        forward pass, -1 if none is known.
     """
     return context.once(_forward_nodes)
 
@@ -57,7 +57,7 @@ def _by_flow(context: Context, evaluation: I64, source: I64) -> None:
 def _by_sequence(context: Context, evaluations: I64, source: I64) -> None:
     """Fill in the last operator with the number of an evaluation that started before it.
 
-    Numbers count per thread. Where operators of several threads have one, it tells nothing.
+    Numbers count per thread. A number that operators of several threads have is not used.
     """
     host, table = context.host, context.trace.host
     nodes = np.flatnonzero(host.kind != NodeKind.MODULE)

@@ -41,7 +41,7 @@ class Paths(msgspec.Struct, frozen=True):
         return total[self._after()] - total[:-1]
 
     def _after(self) -> I64:
-        """For each place, the one after the last below it: the next that is no deeper."""
+        """For each place, the position after its last descendant."""
         after = np.full(len(self), len(self), np.int64)
         open_: list[int] = []
         for place, depth in enumerate(self.depth.tolist()):

@@ -49,19 +49,19 @@ class Passes(msgspec.Struct, frozen=True):
     graph_host_ns: int
     """Host time in ns of the operators that added them."""
     graph_start_ns: int | None
-    """Start of the first of these operators in ns since the first event; null where there is none."""
+    """Start of the first of these operators in ns since the first event; null if there is none."""
     discarded: Discarded | None
-    """Passes whose gradients `zero_grad` threw away; null where there are none, or if it is unknown."""
+    """Passes whose gradients `zero_grad` discarded; null if there are none, or if it is unknown."""
     unused: tuple[UnusedForward, ...]
     """Modules with forward passes that no backward pass belongs to, beside others that have one."""
     accumulation: Accumulation | None
-    """Updates from several backward passes; null where there are none."""
+    """Updates from several backward passes; null if there are none."""
     added_ns: int = 0
     """Host time in ns in which autograd added gradients to existing gradients of parameters."""
     repeated: RepeatedForward | None = None
-    """Forward passes that run once more without autograd; null where there are none."""
+    """Forward passes that run once more without autograd; null if there are none."""
     pipeline: Pipeline | None = None
-    """Waiting of a stage of a pipeline; null where the program is none, or it is unknown."""
+    """Waiting of a stage of a pipeline; null if the program has no pipeline, or it is unknown."""
 
 
 def missing(context: Context) -> Message | None:

@@ -57,7 +57,7 @@ class Accumulation(msgspec.Struct, frozen=True):
 
 
 def find(context: Context) -> Accumulation | None:
-    """Updates with several passes before them; None where there are none."""
+    """Updates with several passes before them; None if there are none."""
     passes, steps = context.once(backward), context.once(optimizer_starts)[0]
     update = np.searchsorted(steps, passes.start_ns)
     inside = (update < len(steps)) & context.in_scope(passes.start_ns)
@@ -120,7 +120,7 @@ class _Reduces(msgspec.Struct, frozen=True):
 
 
 def _reduces(context: Context) -> _Reduces:
-    """Kernels that reduce; where there are none, host ranges."""
+    """Kernels that reduce; if there are none, host ranges."""
     trace = context.trace
     reduces = trace.names.where(lambda name: _ALL_REDUCE.search(name) is not None)
     device, launch = trace.device, context.links.launch

@@ -50,7 +50,7 @@ class Discarded(msgspec.Struct, frozen=True):
 
 
 def find(context: Context) -> Discarded | None:
-    """Find passes that end in `zero_grad` instead of an update; None if there are none or it cannot be told."""
+    """Find passes that end in `zero_grad` instead of an update; None if there are none or it is unknown."""
     passes, (steps, zeroed) = context.once(backward), context.once(optimizer_starts)
     if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
         return None

@@ -63,11 +63,11 @@ class HiddenPhases(msgspec.Struct, frozen=True):
     host_self_ns: int
     """Their host time in ns without the marks inside."""
     device_self_ns: int | None
-    """Device time in ns of what was launched in them; null where no launch is known."""
+    """Device time in ns of the work launched in them; null if no launch is known."""
 
 
 class Phases(msgspec.Struct, frozen=True):
-    """The marks of the program, and where there are none, the phases of training that autograd shows."""
+    """The marks of the program, and if there are none, the phases of training that autograd shows."""
 
     rows: tuple[Phase, ...]
     """One row per name, the most host time first, at most 200; then what is inferred."""

@@ -62,7 +62,7 @@ def costs(context: Context) -> MarkCosts:
 def launch_marks(context: Context) -> I64:
     """For each launch the innermost mark around it, -1 for none.
 
-    What autograd's threads launch outside of marks of their own belongs to the mark that waits for them.
+    Launches of autograd's threads outside of their own marks belong to the mark that waits for these threads.
     """
     found, launches = context.once(forest), context.trace.launches
     mark = np.full(len(launches), NO_PARENT, np.int64)

@@ -37,11 +37,11 @@ class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     host_self_ns_per_step: float | None
     """The same divided by the number of steps; null if steps are unknown."""
     device_ns: int | None
-    """Device time in ns of what was launched inside, each in full, whenever it ran; null where no launch is known."""
+    """Device time in ns of the work launched inside, each in full, whenever it ran; null if no launch is known."""
     device_ns_per_step: float | None
     """The part that was launched within steps, divided by their number; null if steps are unknown."""
     device_self_ns: int | None
-    """Device time in ns of what was launched inside, but in no mark inside; null where no launch is known."""
+    """Device time in ns of the work launched inside, but in no mark inside; null if no launch is known."""
     device_self_ns_per_step: float | None
     """The part that was launched within steps, divided by their number; null if steps are unknown."""
     idle_ns: int | None

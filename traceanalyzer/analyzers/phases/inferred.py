@@ -1,9 +1,9 @@
-"""The forward and the backward pass of a training that has no marks for them, by what autograd did.
+"""The forward and the backward pass of a training without marks for them, by autograd's events.
 
-A forward pass lasts from the first operator that extends the graph of autograd to the last one before a backward
-pass, an optimizer, a wait for a batch or a step begins. A backward pass lasts while autograd evaluates. In traces
-of 2021 operators have no numbers that tell who extends the graph: then it is the longest run of operators before a
-backward pass that nothing of this interrupts.
+A forward pass lasts from the first operator that extends the graph of autograd to the last one before a backward pass,
+an optimizer, a wait for a batch or a step begins. A backward pass lasts while autograd evaluates. In traces of 2021
+operators have no numbers that show which ones extend the graph: then it is the longest run of operators before a
+backward pass that none of these interrupts.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ class StepKind(msgspec.Struct, frozen=True):
     median_host_ns: float
     """Median duration of a mark in ns."""
     device_ns: int | None
-    """Device time in ns of what was launched in the marks, each in full; null where no launch is known."""
+    """Device time in ns of the work launched in the marks, each in full; null if no launch is known."""
     median_device_ns: float | None
-    """Median of it over the marks in ns; null where no launch is known."""
+    """Median of it over the marks in ns; null if no launch is known."""
     idle_ns: int | None
     """Time in ns in which no device works while the program is in the marks; null where unknown."""
 

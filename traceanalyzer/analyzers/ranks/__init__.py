@@ -11,7 +11,7 @@
 | `stragglers` | how much longer a step is than without slow ranks |
 | `meetings`, `joint_program`, `joint_replay` | where ranks meet, what each does, and a replay |
 | `joint_run` | all of that for a run, or why it cannot be replayed |
-| `totals` | what the same analyses of one trace would say of all ranks |
+| `totals` | results for all ranks in the form of the analyses of one trace |
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
 
     Args:
         members: By rank, in any order.
-        world_size: Number of ranks as the traces say; None: the largest process group tells.
+        world_size: Number of ranks by the traces; None: found from the largest process group.
     """
     numbers = tuple(sorted(members))
     ordered = [members[rank] for rank in numbers]

@@ -1,4 +1,4 @@
-"""What does each rank do by itself between its meetings with others, and how much of it is more than its peers do?"""
+"""Which work does each rank do between collectives, and how much longer does it take than its peers?"""
 
 from __future__ import annotations
 

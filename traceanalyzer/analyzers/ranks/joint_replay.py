@@ -1,8 +1,8 @@
 """Replays all ranks together: the work of each rank, and the collectives in which they meet.
 
 A rank works until a collective; the collective ends when the last rank has come and data are transferred. No clock is
-needed. While a collective runs, the rank's kernels go on, whether others have come or not; what it does after the
-collective follows its end. In a replay without changes each rank's work takes as long as recorded.
+needed. While a collective runs, the rank's kernels continue, whether others have come or not; work after the collective
+follows its end. In a replay without changes each rank's work takes as long as recorded.
 
 One pass replays many scenarios, which differ in the times of work and transfers; times are vectors over scenarios.
 """

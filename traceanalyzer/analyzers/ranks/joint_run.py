@@ -34,7 +34,7 @@ _FEW = Text("skip-stragglers-few-ranks", "fewer than half of the ranks of a proc
 _ORDER = Text("skip-stragglers-order", "the ranks reach their collectives in contradictory orders")
 _ERROR = Text(
     "skip-stragglers-error",
-    "the replay of the recorded run is off by {share:share}; at most {most:share} is allowed",
+    "the replay of the recorded run is off by {share:exact_share}; at most {most:exact_share} is allowed",
 )
 
 

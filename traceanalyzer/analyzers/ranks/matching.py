@@ -19,8 +19,8 @@ class Matched(msgspec.Struct, frozen=True):
     """Rows of collectives that several ranks have."""
 
     rows: I64
-    """Ordered by collective, then by duration, once `waits` has looked at it by waiting: the rank that came last is
-    the first of its collective."""
+    """Ordered by collective, then by duration (by waiting after `waits`): the rank that came last is the first of its
+    collective."""
     collective: I64
     """Number of the collective of each row, 0..count-1."""
     count: int

@@ -25,7 +25,7 @@ _MESSAGE = "message"
 
 
 class Meetings(msgspec.Struct, frozen=True):
-    """Rows of the table in which ranks meet; columns have one entry per row of the table, -1 where it meets nobody."""
+    """Rows of the table in which ranks meet; columns have one entry per row of the table, -1 where it meets no rank."""
 
     meeting: I64
     """Number of the meeting of each row, 0..count-1."""
@@ -104,7 +104,7 @@ def _positions(table: RankTable, matched: Matched) -> I64:
 
 
 def _transfer(table: RankTable, matched: Matched, start: I64) -> I64:
-    """The shortest duration; where parts may be unequal and clocks are known, what is left after the last start."""
+    """The shortest duration; if parts may be unequal and clocks are known, the time after the last start."""
     if not matched.count:
         return np.zeros(0, np.int64)
     dur, opens = table.dur_ns[matched.rows], matched.opens

@@ -95,7 +95,7 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
 
 
 def tells_exposed(run: RankRun) -> bool:
-    """Whether every rank tells what else ran during its collectives; reports of old versions do not on the host."""
+    """Whether it is known for every rank what else ran during its collectives; old reports lack it for the host."""
     return all(None not in member.facts.collectives.exposed_ns for member in run.members)
 
 

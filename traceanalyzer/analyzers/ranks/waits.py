@@ -6,8 +6,8 @@ the rest of its own duration. Durations need no common clock.
 Where parts may be unequal, a longer duration may be a longer transfer. There the rank that starts last, by a common
 clock, came last, and no other waits for longer than until that start.
 
-A rank may be late only because it waited for another one before, in a smaller group. So each rank carries along how
-much every other has delayed it, and what ranks wait for is passed on to whoever delayed the last one.
+A rank may be late only because it waited for another one before, in a smaller group. So each rank has an account of how
+much every other rank has delayed it, and waiting is charged to the ranks that delayed the last one.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Recording(msgspec.Struct, frozen=True):
     typical_step_ns: float | None
     """Mean duration in ns of the steps that count; null where no part of the recording is a step of the program."""
     typical: TypicalStep | None
-    """The typical step and what it takes of each resource; null without steps of any length."""
+    """The typical step with its time of each resource; null without steps of any length."""
     has_hardly_any_work: bool
     """Whether the device did too little work to decide what bounds the program."""
     device_busy_ns: int

@@ -1,9 +1,9 @@
 """Do all-reduces have the sizes of gradient buckets, as DistributedDataParallel makes them?
 
-It lays gradients one after another into flat buckets and reduces each when it is full. The first is full at 1 MiB, so
-that communication starts early; the others at 25 MiB, but for the last, which is what remains. Each step reduces the
-same buckets in the same order. Programs that set `bucket_cap_mb` or reduce by hand have other sizes and are not
-recognized.
+It puts gradients one after another into flat buckets and reduces each bucket when it is full. The first is full at 1
+MiB, so that communication starts early; the others at 25 MiB, except for the last one, which has the rest. Each step
+reduces the same buckets in the same order. Programs that set `bucket_cap_mb` or reduce by hand have other sizes and are
+not recognized.
 
 This helps with traces without the marks of DistributedDataParallel, because threads or events were left out.
 """

@@ -71,9 +71,9 @@ def is_dataloader(row: TableRow) -> bool:
 def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[RowKind]:
     """The kind of each row of one table.
 
-    A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has
-    a host row of the same name or a name that no kernel has. A name that does not tell is a kernel's if exactly as
-    many calls of one operator took exactly as long on the device.
+    A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has a host row
+    of the same name or a name that no kernel has. Other names are those of kernels if one operator has exactly as many
+    calls and exactly the same device time.
 
     Args:
         rows: All rows of the table.

@@ -33,7 +33,7 @@ class PrintedTable(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     """Ids of the known columns in the order in which they are printed."""
     device: str | None
-    """Device as printed, such as CUDA, XPU or NPU; null where none is printed."""
+    """Device as printed, such as CUDA, XPU or NPU; null if none is printed."""
     rows: tuple[dict[str, Any], ...]
     """Rows in the printed order: for each its kind, its line, and a value for each column; null is not printed or not
     readable."""

@@ -97,7 +97,7 @@ class PrintedRun(msgspec.Struct, frozen=True):
     (row_limit); null without a total."""
     annotations_in_total: bool | None
     """Whether device annotations are part of the printed total (torch before 2.5), which is then too high; those that
-    have a row of the host, too, are subtracted from `device_ns`. Null where it cannot be told."""
+    have a row of the host, too, are subtracted from `device_ns`. Null if unknown."""
     operators: tuple[Hot, ...]
     """Operators, the most device time first (host time where there is no device)."""
     kernels: tuple[Hot, ...]
@@ -110,7 +110,7 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Id of the first run before it that has mostly the same rows and about the same totals; null where none has."""
     batch_size: int | None = None
     """Length of the first axis that all tensors of three and more axes have in common, if they are not operands of
-    batched products only; null where there is none, or where no table has shapes."""
+    batched products only; null if there is none, or where no table has shapes."""
     totals_from_shares: bool = False
     """Whether a total is not printed, and was calculated from the time and the share of a row."""
     startup_ns: int | None = None

@@ -42,7 +42,7 @@ class PrintedShapeCost(msgspec.Struct, frozen=True):
     bytes_at_4_per_element: int | None
     """Bytes moved if all elements are float32, because tables print no types; null where the elements are unknown."""
     peer: Peer | None
-    """The cheapest call of the same operator and size; null where none is cheaper."""
+    """The cheapest call of the same operator and size; null if none is cheaper."""
 
 
 def analyze(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:

@@ -1,7 +1,7 @@
 """Which requests and tokens do the typical steps of a server work on, by its own marks?
 
-A mark belongs to the step in which the device does the last of what was launched under it: the host may be long done
-when the device begins.
+A mark belongs to the step in which the device does the last work launched in the mark, because the host may be far
+ahead of the device.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _marks(context: Context) -> tuple[I64, list[StepMark]]:
 
 
 def _worked_on(context: Context, rows: I64) -> I64:
-    """For each mark, when the device begins the last of what was launched under it; its own start without any."""
+    """For each mark, when the device begins the last work launched in it; the mark's own start without any."""
     host, launches, device = context.trace.host, context.trace.launches, context.trace.device
     launch = context.links.launch
     events = np.flatnonzero(launch != NO_PARENT)

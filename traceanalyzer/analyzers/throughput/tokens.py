@@ -71,7 +71,7 @@ def tokens(context: Context) -> Tokens:
 
 
 def _from_marks(steps: tuple[ServedStep, ...]) -> tuple[TokenRate, ...]:
-    """One rate for each phase whose steps all tell their tokens."""
+    """One rate for each phase whose steps all have their numbers of tokens."""
     kinds: dict[str, list[ServedStep]] = {}
     for step in steps:
         kinds.setdefault(step.phase, []).append(step)
@@ -85,7 +85,7 @@ def _rate(phase: str, steps: list[ServedStep]) -> TokenRate | None:
     seconds = sum(step.length_ns for step in steps) / 1e9
     if len(taken) < len(steps) or not seconds:
         return None
-    # A step that checks drafted tokens has more than one for each request, and does not tell which are accepted.
+    # A step that checks drafted tokens has several per request, and it is unknown which are accepted.
     is_plain = phase == "decode" and asked == taken
     return TokenRate(
         phase=phase,

@@ -47,7 +47,7 @@ class Utilization(msgspec.Struct, frozen=True):
     """Floating-point operations of modelled products in a typical step, without what is computed again; null where
     none is modelled."""
     hardware_flops_per_step: float | None
-    """The same with what the backward pass computes again; null where none is modelled."""
+    """The same with what the backward pass computes again; null if none is modelled."""
     coverage: float | None
     """Share (0 to 1) of the device time of kernels that hold products, or may hold some, whose operations are counted;
     null where there is no such kernel in a typical step."""

@@ -1,6 +1,6 @@
 """DDP: PyTorch's `DistributedDataParallel`, which reduces gradients in buckets.
 
-Frames of its file are no evidence: torch.compile checks there in every program whether the model is wrapped.
+Frames of its file are not evidence: torch.compile checks there in every program whether the model is wrapped.
 """
 
 from traceanalyzer.knowledge.frameworks.framework import Framework, matching, module, path

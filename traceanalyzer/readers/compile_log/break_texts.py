@@ -1,7 +1,7 @@
 """Reads torch's texts about graph breaks and recompilations.
 
-Torch writes them for people, so their layout differs by version: the reason of a break stands behind "Graph Break
-Reason:" (2.7 and later) or "Reason:" (before), its place behind "Graph break in user code at".
+Torch writes them for people, so their layout differs by version: the reason of a break follows "Graph Break Reason:"
+(2.7 and later) or "Reason:" (before), its place follows "Graph break in user code at".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cuts a structured compile log into entries.
 
-An entry is a line of torch's logger, a level, a date, a thread and a place, with a JSON object behind it; lines that
-begin with a tab are its payload (format: `torch/_logging/_internal.py`, `TorchLogsFormatter` and `trace_structured`).
+An entry is a line of torch's logger, a level, a date, a thread and a place, followed by a JSON object; lines that begin
+with a tab are its payload (format: `torch/_logging/_internal.py`, `TorchLogsFormatter` and `trace_structured`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Damage:
     """Number of the first such line, from 1."""
 
     def count(self, number: int) -> None:
-        """Note a line that is no part of a log."""
+        """Note a line that is not part of a log."""
         self.lines += 1
         self.first = number if self.first is None else self.first
 

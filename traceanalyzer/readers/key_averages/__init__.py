@@ -1,6 +1,7 @@
 """Reads the tables of `key_averages().table()` in any text: logs, notes, articles, notebooks.
 
-The format: `_build_table` in `torch/autograd/profiler_util.py`; tables of torch 1.4 and later are read.
+The format: `_build_table` in `torch/autograd/profiler_util.py`, and `build_table` in `torch/autograd/profiler.py` up to
+torch 1.0, whose tables have no times without what an operator calls.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from traceanalyzer.readers.key_averages.cleaning import decode
 from traceanalyzer.readers.key_averages.drawn import redraw
+from traceanalyzer.readers.key_averages.headless import first_row, restore
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.loops import read_loops
 from traceanalyzer.readers.key_averages.openings import next_opening
@@ -19,7 +21,9 @@ from traceanalyzer.readers.key_averages.wrapped import unwrap
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss
 
-__all__ = ["decode", "read", "sniff"]
+__all__ = ["decode", "read", "row_without_header", "sniff"]
+
+HEADER_MISSING = "read-table-header-missing"
 
 
 def sniff(text: str | bytes) -> bool:
@@ -27,11 +31,17 @@ def sniff(text: str | bytes) -> bool:
 
     Tables are often at the end of a long text, so pass all of it if possible; the search takes linear time.
     """
-    return next_opening(_lines(decode(text) if isinstance(text, bytes) else text), 0) is not None
+    lines, _ = _lines(decode(text) if isinstance(text, bytes) else text)
+    return next_opening(lines, 0) is not None
+
+
+def row_without_header(text: str) -> int | None:
+    """1-based number of the first line of a text that looks like a row of a table; None if there is none."""
+    return first_row(Lines.of(text))
 
 
 def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
-    """Read all profiler tables of a text. A text without tables is no error.
+    """Read all profiler tables of a text. A text without tables is not an error.
 
     Args:
         text: The document; `decode` makes it from bytes.
@@ -41,8 +51,9 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     Returns:
         The tables in the order of the text, and the losses.
     """
-    lines = _lines(text)
+    lines, restored = _lines(text)
     tables, losses, spans = read_tables(lines)
+    losses += [Loss(HEADER_MISSING, 1, {"line": number}) for number in restored]
     tables = [replace(table, loops=own) for table, own in zip(tables, read_loops(lines, spans), strict=True)]
     rates, beyond = read_rates(lines, spans)
     counts: Counter[str] = Counter()
@@ -61,10 +72,14 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     )
 
 
-def _lines(text: str) -> Lines:
-    """The lines of a text; drawn tables are those of the profiler only where no table stands as it was printed.
+def _lines(text: str) -> tuple[Lines, list[int]]:
+    """The lines of a text, and where rows stand to which a header was given.
 
-    Beside printed tables they are somebody's summary of them.
+    Drawn tables are those of the profiler only where no table stands as it was printed: beside printed tables they are
+    somebody's summary of them. Rows without a header count only where there is no other table.
     """
     lines = unwrap(Lines.of(text))
-    return lines if next_opening(lines, 0) is not None else redraw(lines)
+    if next_opening(lines, 0) is not None:
+        return lines, []
+    drawn = redraw(lines)
+    return (drawn, []) if next_opening(drawn, 0) is not None else restore(lines)

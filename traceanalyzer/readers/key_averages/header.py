@@ -44,6 +44,9 @@ _WORDS: tuple[tuple[str, str, ValueKind], ...] = (
 )
 _VOCABULARY = [(re.compile(rf"{pattern}(?!\S)"), column, kind) for pattern, column, kind in _WORDS]
 
+_OLDEST = ("name", "cpu_avg_ns", "device_avg_ns", "calls", "cpu_total_ns", "device_total_ns")
+"""Columns of torch up to 1.0."""
+
 _NAME = re.compile(r"(?<!\S)Name(?!\S)")
 _CELL = re.compile(r"\S+(?: \S+)*")
 """Words separated by one blank; torch puts two blanks between columns."""
@@ -88,7 +91,8 @@ def parse_header(line: str) -> Header | None:
     measured = sum(kind in {ValueKind.TIME, ValueKind.BYTES} for kind in kinds)
     # Lists of packages have Name and Version; Markdown tables have as many bars as names.
     is_profile = measured and len(kinds) >= 3 and 2 * len(kinds) > len(header.found)
-    return Header(tuple(header.found), header.device, "Self CPU total" in line) if is_profile else None
+    is_plain = "Self CPU total" in line or tuple(column.id for column in header.found) == _OLDEST
+    return Header(tuple(header.found), header.device, is_plain) if is_profile else None
 
 
 class _Columns:

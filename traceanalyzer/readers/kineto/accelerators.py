@@ -1,7 +1,7 @@
 """Events of devices that write no kernels: which they are, and where they ran.
 
-MTIA's have a category of their own. Gaudi writes calls of the host and events of the device as `hpu_op`; those of the
-device name the engine, or stand under process 0, which is the device. Ascend's have no category but a type of task.
+MTIA's have a separate category. Gaudi writes calls of the host and events of the device as `hpu_op`; those of the
+device name the engine, or are in process 0, which is the device. Ascend's have no category but a type of task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BY_CONTENT = frozenset({"", "hpu_op"})
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DEVICES = 1024
-"""Greater numbers of processes are no devices."""
+"""Greater numbers of processes are not devices."""
 
 _PACKED = 31
 """Ascend's writer packs the device into the lowest five bits of the process; small numbers are those of layers."""
@@ -63,7 +63,7 @@ def told_apart(events: Sequence[Event], groups: Array, unclear: Array) -> Array:
 
 
 def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, Array]:
-    """The columns that tell what and where, for events of devices.
+    """The columns with kind and place of events of devices.
 
     Args:
         events: The events.

@@ -80,7 +80,7 @@ class _Chunk:
     losses: int
     """Losses of the source up to here."""
     window: slice | None = None
-    """The list of events in the slot's text, brackets included; None: nobody is to decode it."""
+    """The list of events in the slot's text, including brackets; None: it is not to be decoded."""
     place: tuple[int, int] | None = None
     """The offsets of the brackets in the file."""
     is_given: bool = False
@@ -88,7 +88,7 @@ class _Chunk:
     is_done: bool = False
     part: Part | None = None
     is_over: bool = False
-    """Nobody needs it any more."""
+    """The slot is no longer needed."""
 
 
 class ReadAhead:
@@ -98,9 +98,9 @@ class ReadAhead:
         self._source, self._slots, self._workers, self._decoder = source, slots, list(started), decoder
         self._free = list(range(len(slots)))
         self._ahead: deque[_Chunk] = deque()
-        """What was read and not yet asked for."""
+        """Text that was read but not yet requested."""
         self._current: _Chunk | None = None
-        """What was asked for last."""
+        """The text that was requested last."""
         self._given: dict[int, _Chunk] = {}
         """By slot: what workers have."""
         self._rest: bytes | None = None
@@ -137,7 +137,7 @@ class ReadAhead:
         return chunk.size
 
     def part(self, start: int, cut: int) -> Part | None:
-        """What was made of a window; None if that is nothing, or was not even tried.
+        """The decoded part of a window; None if decoding failed or was not tried.
 
         Args:
             start: Offset in the file of the byte before the first event.
@@ -153,7 +153,7 @@ class ReadAhead:
         return chunk.part
 
     def forget_unused(self) -> None:
-        """Drop what the source has lost behind the last chunk that was asked for: one process would not get there."""
+        """Drop losses of the source after the last requested chunk, which a single process would not have read."""
         del self._source.losses[self._losses :]
 
     def _advance(self) -> None:
@@ -172,7 +172,7 @@ class ReadAhead:
         text = self._slots[slot].text
         try:
             size = self._source.readinto(text[_LONGEST_REST:])
-        except Exception as error:  # what was read before it comes first
+        except Exception as error:  # text that was read before comes first
             self._end, size = error, 0
         if not size:
             self._is_ended = True
@@ -200,7 +200,7 @@ class ReadAhead:
             chunk.place = (self._offset - len(rest), self._offset + cut - _LONGEST_REST)
 
     def _waiting(self) -> Iterator[tuple[_Chunk, slice]]:
-        """What nobody has begun to decode, and the window in it."""
+        """The text that no process has begun to decode, and the window in it."""
         for chunk in self._ahead:
             if chunk.window is not None and not (chunk.is_given or chunk.is_done):
                 yield chunk, chunk.window
@@ -214,7 +214,7 @@ class ReadAhead:
             self._lose(worker)
 
     def _hear(self, timeout: float | None) -> None:
-        """Take what workers have done; wait for one of them if there is no timeout."""
+        """Collect results of workers; wait for one of them if there is no timeout."""
         busy = [worker for worker in self._workers if worker.busy_with]
         ready = wait([worker.connection for worker in busy], timeout) if busy else []
         for worker in busy:

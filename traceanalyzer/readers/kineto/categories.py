@@ -14,7 +14,7 @@ class TableGroup(IntEnum):
     LAUNCH = 1
     DEVICE = 2
     ACCELERATOR = 3
-    """Events of devices that write no kernels (`accelerators.py`); some are told by their content alone."""
+    """Events of devices that write no kernels (`accelerators.py`); some are recognized only by their content."""
     GPU_ANNOTATION = 4
     FRAME = 5
     SYNC = 6

@@ -1,4 +1,4 @@
-"""Which categories occur, what they are, and how many events each has."""
+"""The categories in the file, the kind of each, and its number of events."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class CategoryCounts:
         self.groups: list[int] = []
         """By code: the table group of the category."""
         self.normalized: list[int] = []
-        """By code: the normalized category; 0 where there is none."""
+        """By code: the normalized category; 0 if there is none."""
         self.by_content: list[bool] = []
-        """By code: whether some of its events are those of devices, which only their content tells."""
+        """By code: whether some of its events are those of devices, which only their content shows."""
         self.counts: I64 = np.zeros(0, np.int64)
         """By code: the number of events."""
         self._pool: StringPool[str] = StringPool()

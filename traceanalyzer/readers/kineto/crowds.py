@@ -1,7 +1,8 @@
 """More devices and streams than any machine has.
 
 Analyses look at devices and streams one by one, so a file that names one on every event would cost the square of its
-size. Those with most events keep their numbers; the others count as unknown, and how many events that are is told.
+size. Those with most events keep their numbers; the others count as unknown, and a warning has the number of their
+events.
 """
 
 from __future__ import annotations

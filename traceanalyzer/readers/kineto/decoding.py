@@ -1,9 +1,8 @@
 """Decodes events, each into a type that has only the fields of its category.
 
 An `Event` with its `Args` has some fifty fields, of which a category uses ten. Most of the time of decoding goes into
-looking for the others and filling them in, so every category that occurs gets a type of its own, which msgspec finds by
-the event's `cat`. The fields have the names and the types that they have in `Event`: whoever reads them need not know
-which of the two it is.
+looking for the others and filling them in, so every category that occurs gets a separate type, which msgspec finds by
+the event's `cat`. The fields have the same names and types as in `Event`, so readers need not distinguish the two.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, NO_ARGS, Event
 
 _MOST_TYPES = 64
-"""Categories that get a type of their own; no writer makes half of that."""
+"""Greatest number of categories with a separate type; no writer uses half as many."""
 
 _PATIENCE = 8
 """Windows that may fail to decode by category, beyond as many as do not, until it is given up."""
@@ -103,7 +102,7 @@ class EventDecoder:
 def event_type(category: str) -> Any:
     """A type that events of a category are decoded to; its attribute `cat` is the category.
 
-    A slice of another phase than `X` does not decode to it, so nobody needs to look at the phase of slices again.
+    A slice of another phase than `X` does not decode to it, so the phase of slices need not be checked again.
     """
     group = classify(category)[0]
     is_general = category.lower() in BY_CONTENT or group not in _FIELDS

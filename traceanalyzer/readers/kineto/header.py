@@ -16,7 +16,7 @@ from traceanalyzer.trace.model import Device, ProfilerOptions
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KNOWN_NUMBER = re.compile(r'"(baseTimeNanoseconds|record_shapes|with_stack|profile_memory)"\s*:\s*(\d{1,19})(?!\d)')
 _KEYS_TRIED = 20
-"""Places where the array could start that are looked at; each costs a decoding of all before it."""
+"""Number of examined places where the array could start; each costs decoding everything before it."""
 
 _OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
 _BEYOND = 2**62
@@ -103,7 +103,7 @@ def _vendor(name: str | None, entry: Mapping[str, Any], meta: Mapping[str, Any])
 
 
 def options(meta: Mapping[str, Any], seen: Mapping[str, bool]) -> ProfilerOptions:
-    """What was recorded. Writers put a flag only when it is on, and older ones put none at all.
+    """Options of the profiler. Writers add a flag only if the option is on, and older ones add none.
 
     Args:
         meta: The metadata of the file.

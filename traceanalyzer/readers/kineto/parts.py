@@ -1,7 +1,7 @@
 """Parts of a trace whose windows were collected apart from the others, and how they are put together again.
 
-A part has codes of its own: its pools hold what occurs in it, in the order of first appearance. Parts that are joined
-in the order of their windows give the very tables and pools that one collector would have made of all windows.
+A part has its own codes: its pools contain its own strings, in the order of first appearance. Parts that are joined in
+the order of their windows give exactly the tables and pools that one collector would have made from all windows.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def part_from(decoder: EventDecoder, text: memoryview) -> Part | None:
 
 
 def join(collector: Collector, part: Part) -> None:
-    """Append a part to what has been collected of the windows before it."""
+    """Append a part to the columns of the windows before it."""
     collector.elements += part.elements
     collector.losses.update(part.losses)
     collector.categories.add(list(part.categories), np.array(list(part.categories.values()), np.int64))

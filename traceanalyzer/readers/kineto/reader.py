@@ -30,7 +30,7 @@ _FAR_NS = 24 * 3600 * 10**9
 """Distance or duration beyond which a time must be wrong, because no profile lasts a day."""
 
 CATEGORIES_NAMED = 50
-"""Categories that nothing here understands, each with a warning of its own; no writer makes a tenth of that."""
+"""Greatest number of unknown categories with a separate warning; no writer uses a tenth as many."""
 
 WORTHWHILE_BYTES = 32 << 20
 """Size from which on several processes decode a trace. To start them takes as long as to decode a few megabytes."""
@@ -47,11 +47,11 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
 
     Args:
         source: Decompressed bytes of a trace, an object or a bare array, whole or damaged.
-        jobs: Most processes that decode it; their number changes nothing in the trace.
+        jobs: Greatest number of processes that decode it; it does not change the trace.
         worthwhile: Bytes of text from which on more than one process is used.
 
     Returns:
-        The trace; what was lost on the way is in `Trace.losses`.
+        The trace; losses are in `Trace.losses`.
 
     Raises:
         UnusableInputError: The input is not a trace, or contains no event that can be analyzed.
@@ -70,7 +70,7 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
 
 
 def _text_bytes(source: Source) -> int:
-    """About how much text there is; 0 where nobody knows."""
+    """Approximate size of the text; 0 if unknown."""
     return (source.size_bytes or 0) * (_UNPACKED if source.is_gzip else 1)
 
 

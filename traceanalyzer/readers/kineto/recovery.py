@@ -52,7 +52,7 @@ _REPAIR_LIMIT = 1 << 20
 
 @dataclass
 class Recovered:
-    """Events that could be read from a damaged window, and what was lost."""
+    """Events that could be read from a damaged window, and the losses."""
 
     events: list[Any] = field(default_factory=list)
     consumed: int = 0
@@ -151,7 +151,7 @@ def _element(text: str, at: int) -> tuple[Any, int | None, bool]:
         value, used = _DECODER.raw_decode(repaired)
     except (ValueError, RecursionError):
         return None, None, False
-    # What is left over would be lost in silence.
+    # The rest would be lost without a warning.
     return (value, end, True) if not repaired[used:].strip() else (None, None, False)
 
 
@@ -224,7 +224,7 @@ def repair(chunk: str) -> str:
 
 
 def _quoted(chunk: str) -> Iterator[str]:
-    """The chunk in pieces, with a backslash before the quotes within names; each place is looked at once."""
+    """The chunk in pieces, with a backslash before the quotes within names; each place is examined once."""
     at = 0
     while (begin := _TEXT_BEGINS.search(chunk, at)) and (end := _TEXT_ENDS.search(chunk, begin.end())):
         yield chunk[at : begin.end()]
@@ -266,7 +266,7 @@ def _as_field(value: Any, kind: Any) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Replace bytes that are no UTF-8, and halves of characters, by the replacement character."""
+    """Replace bytes that are not UTF-8, and halves of characters, by the replacement character."""
     return _SURROGATES.sub("\ufffd", text)
 
 

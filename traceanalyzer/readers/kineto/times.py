@@ -21,7 +21,7 @@ _FORM = 64
 """Tokens of one size with the point in one place have one form: size * 64 + place of the point."""
 
 _MARGIN = b"0" * 16
-"""Text around the tokens, so that sixteen characters can be looked at before each point, and eight from it on."""
+"""Text around the tokens, so that sixteen characters before each point, and eight from it on, can be read."""
 
 _ZEROS = np.uint64(0x3030303030303030)
 _ABOVE_9 = np.uint64(0x7676767676767676)
@@ -30,10 +30,10 @@ _ABOVE_9 = np.uint64(0x7676767676767676)
 _HIGHEST_BITS = np.uint64(0x8080808080808080)
 _PAIRS = np.uint64(0x000000FF000000FF)
 _LAST = np.array([(2**64 - 1) ^ (2 ** (8 * (8 - count)) - 1) for count in range(9)], np.uint64)
-"""By count: the last so many of eight characters."""
+"""Masks of the last N of eight characters, by N."""
 
 _DECIMALS = np.array([0, 0xFF00, 0xFFFF00, 0xFFFFFF00], np.uint64)
-"""By count: the first so many characters behind the point."""
+"""Masks of the first N characters after the point, by N."""
 
 INVALID = np.iinfo(np.int64).min
 """Marks a time that is not a number or beyond 64 bits."""

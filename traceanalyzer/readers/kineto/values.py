@@ -23,7 +23,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def durations(events: Sequence[Event]) -> I64:
-    """Durations in nanoseconds; `INVALID` where there is none or it is not a number.
+    """Durations in nanoseconds; `INVALID` if there is none or it is not a number.
 
     Through float64, which is exact here: 2**-53 of a duration below 26 days is less than half a nanosecond.
     (Points in time are not: see `times`.)

@@ -91,7 +91,7 @@ class EventWindows:
         self._offset = 0  # of the buffer's first byte, in the uncompressed text
 
     def __iter__(self) -> Iterator[Any]:
-        """Lists of events in the order of the file. A list is valid until the next one is asked for."""
+        """Lists of events in the order of the file. A list is valid until the next one is requested."""
         at = self._find_array()
         if at is None:
             return
@@ -109,7 +109,7 @@ class EventWindows:
             self._note_cut()
 
     def _fill(self) -> bool:
-        """Read up to one window of text behind what is there; False at the end of the input."""
+        """Read up to one window of text after the existing text; False at the end of the input."""
         if self._filled + WINDOW > len(self._buffer):
             # A new buffer, because texts of the last events still look into the old one.
             grown = bytearray(max(2 * len(self._buffer), self._filled + WINDOW))
@@ -137,7 +137,7 @@ class EventWindows:
         """Read up to the event array; the offset of its opening bracket, or None."""
         enough = 1
         while self._fill_up_to(enough):
-            enough = 2 * self._filled  # what has no array in it is searched again at twice the size
+            enough = 2 * self._filled  # text without an array is searched again at twice the size
             text = bytes(memoryview(self._buffer)[: self._filled])
             start = len(text) - len(text.removeprefix(b"\xef\xbb\xbf").lstrip(_WHITE))
             first = text[start : start + 1]
@@ -180,7 +180,7 @@ class EventWindows:
         """Read what is in the buffer event by event; its first byte is a bracket or a comma."""
         result = recover(bytes(memoryview(self._buffer)[1 : self._filled]), final=final, make=self._make)
         if self._given_up and result.first_at.get("read-lost-event") == 0:
-            result.losses["read-lost-event"] -= 1  # the rest of what was given up and counted
+            result.losses["read-lost-event"] -= 1  # the rest of a part that was given up and counted
         self._given_up = self._given_up and not result.consumed
         for loss, count in result.losses.items():
             self.losses[loss] += count

@@ -92,10 +92,10 @@ class Advised:
             yield escape(self.language.text(_MORE_PLACES, hidden=len(proof.where) - len(shown)))
 
     def _place(self, spot: Spot) -> str:
-        name = span(clipped(spot.name, self.detail.name))
+        name = clipped(spot.name, self.detail.name)
         known = ", ".join(filter(None, (spot.shapes, spot.rest)))
         rest = escape(clipped(known, 2 * self.detail.name))
-        place = f"{escape(spot.kind)} {name}" if name else escape(spot.kind)
+        place = escape(name) if spot.is_label else f"{escape(spot.kind)} {span(name)}" if name else escape(spot.kind)
         return self.language.joined(place, rest) if rest else place
 
 

@@ -34,8 +34,8 @@ _OTHER_DEVICES = Text(
 )
 _ABSTAINS = Text(
     "path-replay-abstains",
-    "The replay is {error:share} off the recorded step, more than 5 %, so no saving is predicted from it. The path "
-    "itself is that of the recording.",
+    "The replay is {error:exact_share} off the recorded step, more than 5 %, so no saving is predicted from it. The "
+    "path itself is that of the recording.",
     "of the dependencies in a trace",
 )
 _RESOURCES = {

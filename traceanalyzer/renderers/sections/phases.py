@@ -31,6 +31,10 @@ _HIDDEN = Text(
     one="{count:count} name with the least time is not listed: {calls:count} marks, {host:ns} of host time in all.",
 )
 _INFERRED = Text("phases-inferred", "{phase} (inferred)", "a row of a table; phase is forward or backward")
+_PASSES = {
+    "forward": Text("phases-forward", "forward", "a pass of a training, in a row of a table"),
+    "backward": Text("phases-backward", "backward", "a pass of a training, in a row of a table"),
+}
 _GROUPED = Text("phases-grouped", "{name} ({names:count} names)", "name holds * for numbers: layer_*")
 
 _NAME = SectionColumn(
@@ -160,5 +164,5 @@ def _label(row: Phase | PhasePlace) -> str | Message:
     if isinstance(row, PhasePlace):
         return _INDENT * row.depth + row.name
     if row.is_inferred:
-        return _INFERRED(phase=row.name)
+        return _INFERRED(phase=_PASSES[row.name]() if row.name in _PASSES else row.name)
     return row.name if row.names == 1 else _GROUPED(name=row.name, names=row.names)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.attribution import Attribution
 from traceanalyzer.renderers.names import shorten
+from traceanalyzer.renderers.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
@@ -27,7 +28,14 @@ _FILE = Text("trace-file", "File")
 _SIZE = Text("trace-size", "Size")
 _EVENTS = Text("trace-events", "Events")
 _SPAN = Text("trace-span", "Time span")
-_STEPS_FROM = Text("trace-steps-from", "Steps found by")
+_STEPS_FROM = Text("trace-steps-from", "Steps", "a label; what follows says how steps were found")
+_STEPS_FOUND = {
+    "ProfilerStep": Text("trace-steps-marked", "by the profiler's marks", note="prof.step() sets them"),
+    "whole-trace": Text("trace-steps-whole", "none is marked: the whole trace counts as one"),
+    "device-events": Text("trace-steps-device", "none is marked: one, from the device's first to its last event"),
+    "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),
+}
+"""How steps were found, by the ids of a report."""
 _RANK = Text("trace-rank", "Rank")
 _WORLD = Text("trace-world-size", "World size")
 _OPTIONS = Text("trace-options", "Recorded")
@@ -82,7 +90,7 @@ def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:
     yield Fact(_SIZE, report.source.size_bytes, "bytes")
     yield Fact(_EVENTS, trace.events, "count")
     yield Fact(_SPAN, trace.span_ns, "ns")
-    yield Fact(_STEPS_FROM, trace.steps_from, "")
+    yield Fact(_STEPS_FROM, None if trace.steps_from is None else word(_STEPS_FOUND, trace.steps_from), "")
     yield Fact(_RANK, trace.rank, "count")
     yield Fact(_WORLD, trace.world_size, "count")
     options = [name for name in trace.options.__struct_fields__ if getattr(trace.options, name)]

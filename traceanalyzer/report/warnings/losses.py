@@ -101,6 +101,13 @@ LOSSES = (
         one="{count:count} table ends without its closing line (it begins in line {line:count}): rows may be missing.",
     ),
     Text(
+        "read-table-header-missing",
+        "{count:count} tables have no header, the first in line {line:count}: their columns are known by the units and "
+        "the order of their values.",
+        one="{count:count} table has no header, in line {line:count}: its columns are known by the units and the order "
+        "of their values.",
+    ),
+    Text(
         "read-table-empty",
         "{count:count} tables have no readable row, the first in line {line:count}.",
         one="{count:count} table has no readable row, in line {line:count}.",
