@@ -183,7 +183,8 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     advice = judge(facts_of_ranks.facts(summary, results), rules)
     shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found, "stragglers": told}
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
-    return pipeline.report_of(totals.source(name, own), summary, shown, skipped, joining.doubts(found), advice)
+    doubts = (*joining.damaged(members), *joining.doubts(found))
+    return pipeline.report_of(totals.source(name, own), summary, shown, skipped, doubts, advice)
 
 
 def _world_size(members: Iterable[Member]) -> int | None:
@@ -200,7 +201,7 @@ def named(names: Iterable[str]) -> str:
 def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
     """Every file that can be used, and of the others why not."""
     found = opening.files(inputs)
-    beside = [file for file in found if not file.is_named and _is_saved(file)]
+    beside = [file for file in found if not file.is_named and _is_no_trace(file)]
     measured, reasons = _all_of([file for file in found if file not in beside], reading)
     if not measured:
         measured, others = _all_of(beside, reading)
@@ -210,9 +211,10 @@ def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile],
     return measured, reasons
 
 
-def _is_saved(file: FoundFile) -> bool:
+def _is_no_trace(file: FoundFile) -> bool:
+    """Whether it is a saved report, or a text with tables such as a capture leaves beside each trace."""
     seen = sniffing.sniff(file)
-    return seen.is_a(FileKind.REPORT) or seen.is_a(FileKind.DIFFERENCE)
+    return any(map(seen.is_a, (FileKind.REPORT, FileKind.DIFFERENCE, FileKind.DOCUMENT)))
 
 
 def _all_of(files: list[FoundFile], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:

@@ -61,10 +61,14 @@ def writing(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
                 yield file
             return
         if not force and target.exists() and not _is_ours(target):
-            raise OutputError(f"{path}: exists and was not written by traceanalyzer; use --force to overwrite it")
+            raise OutputError(
+                f"{path}: exists, and nothing in it says that traceanalyzer wrote it; use --force to overwrite it"
+            )
         with _replacing(target) as file:
             yield file
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not path.parent.exists():
+            raise OutputError(f"{path}: cannot be written: there is no folder {path.parent}; create it") from None
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 

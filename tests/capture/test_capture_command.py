@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.capturing import CAPTURE
-from tests.cli.running import Run, assert_one_line, environment, spawn
+from tests.cli.running import TRAINING, Run, assert_one_line, environment, spawn
 
 SHOWS = "import sys; print(sys.argv[1:], sys.stdin.read()); print('err', file=sys.stderr); sys.exit(5)"
 ARGUMENTS = ("--steps", "9", "-o", "x", "--", "--help", "", "a b")
@@ -123,3 +124,39 @@ def test_wrong_settings_are_told_before_the_program_starts(settings: str, wrong:
     run = shell("touch started", "--report", cwd=tmp_path)
     assert f"traceanalyzer: traceanalyzer.toml: {wrong}" in assert_one_line(run)
     assert not (tmp_path / "started").exists()
+
+
+LEAVES = """
+import json, os, pathlib, shutil, sys
+settings = json.loads(os.environ["TRACEANALYZER_CAPTURE"])
+for number, source in enumerate(sys.argv[1:]):
+    trace = pathlib.Path(settings["folder"], f"trace_rank{number}.json.gz")
+    shutil.copy(source, trace)
+    pathlib.Path(settings["scratch"], f"{number}.note").write_text(json.dumps({"rank": number, "trace": str(trace)}))
+sys.exit(5)
+"""
+"""A program that leaves what the agent in it would: traces, and notes that name them."""
+
+
+def _reporting(folder: Path, *traces: Path, stdout: int = subprocess.PIPE) -> Run:
+    (folder / "program.py").write_text(LEAVES)
+    words = shlex.join([sys.executable, str(folder / "program.py"), *map(str, traces)])
+    return spawn("--report", "--", "sh", "-c", words, program=CAPTURE, cwd=folder, stdout=stdout)
+
+
+def test_a_trace_that_cannot_be_reported_on_changes_no_exit_code_and_hides_no_other(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json.gz"
+    broken.write_bytes(b"")
+    run = _reporting(tmp_path, broken, TRAINING)
+    assert run.code == 5
+    assert "trace_rank1.json.gz: 1,664 events" in run.out
+    assert run.err.splitlines()[-1] == "traceanalyzer: warning: trace_rank0.json.gz: is empty (0 bytes)"
+
+
+def test_a_reader_of_the_report_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = _reporting(tmp_path, TRAINING, stdout=writer)
+    os.close(writer)
+    assert run.code == 5
+    assert run.err == "Wrote traces/trace_rank0.json.gz\n"

@@ -43,6 +43,12 @@ def test_of_a_difference() -> None:
     assert english.stdout != asked.stdout
 
 
+def test_of_a_prediction() -> None:
+    asked = call("whatif", TRAINING, "--format", "markdown", "-o", "-", "--lang", "ru", "--top", 1)
+    assert call("whatif", TRAINING, "--format", "markdown", "-o", "-").stdout == asked.stdout
+    assert call("whatif", TRAINING, "--format", "markdown", "-o", "-", "--top", 9).stdout != asked.stdout
+
+
 def test_the_first_format_is_that_of_outputs_whose_name_says_nothing(project: Path) -> None:
     printed = call("report", TRAINING, "-o", "-")
     assert printed.out == call("report", TRAINING, "-o", "-", "--format", "markdown").out

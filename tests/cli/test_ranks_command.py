@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
-from tests.cli.running import TRAINING, assert_one_line, call
+from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 
 
 def write(folder: Path, names: str = "rank{}.json.gz", **how: object) -> list[Path]:
@@ -193,3 +193,29 @@ def test_a_saved_report_that_was_changed_is_one_line(traces: Path, tmp_path: Pat
     saved.write_text(json.dumps(report))
     line = assert_one_line(call("ranks", saved, "-q"))
     assert "changed.json: was changed after it was written: " in line
+
+
+def test_a_damaged_rank_is_named_wherever_it_is_joined(tmp_path: Path) -> None:
+    for path in write(tmp_path / "run", "rank{}.json")[2:3]:
+        path.write_bytes(path.read_bytes()[:-200])
+    says = "1 of 4 files is damaged or cut off (rank 2): events of this rank are missing"
+    direct = as_json(tmp_path / "run")
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    for rank in range(4):
+        assert call("report", tmp_path / "run" / f"rank{rank}.json", "-q", "-o", saved / f"r{rank}.json").code == 0
+    assert call("batch", tmp_path / "run", "-q", "-o", tmp_path / "out", "--format", "json").code == 0
+    (joined,) = (tmp_path / "out").glob("*.all-ranks.report.json")
+    for found in (direct, as_json(saved), json.loads(joined.read_bytes())):
+        assert found["warnings"][0]["message"]["text"].startswith(says)  # type: ignore[index]
+
+
+def test_tables_that_a_capture_leaves_beside_traces_are_no_ranks(tmp_path: Path) -> None:
+    for path in write(tmp_path):
+        tables = path.name.replace(".json.gz", ".key_averages.txt")
+        shutil.copy(FIXTURES / "key_averages" / "torch213_cpu.txt", tmp_path / tables)
+    assert call("ranks", tmp_path).err == ""
+    assert "left out" not in call("diff", tmp_path, tmp_path).out
+    for path in tmp_path.glob("*.gz"):
+        path.unlink()
+    assert "contains printed tables" in assert_one_line(call("ranks", tmp_path))

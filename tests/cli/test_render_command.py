@@ -37,12 +37,17 @@ def test_reads_standard_input(saved: Path) -> None:
     [
         (lambda report: b"[]", "is not a complete report of traceanalyzer"),
         (lambda report: b"{}", "is not a complete report of traceanalyzer"),
+        (lambda report: TRAINING.read_bytes(), "is a trace; traceanalyzer report reports on it"),
+        (
+            lambda report: json.dumps({"schema_version": 1, "predicted_ns": [1]}).encode(),
+            "a saved prediction of whatif",
+        ),
         (lambda report: json.dumps(report)[:-100].encode(), "is not a complete report of traceanalyzer"),
         (lambda report: json.dumps(report | {"schema_version": 99}).encode(), "schema 99"),
         (lambda report: json.dumps(report | {"findings": 3}).encode(), "is not a complete report of traceanalyzer"),
         (lambda report: json.dumps(report | {"analyses": {"kernels": {"rows": 3}}}).encode(), "was changed after"),
     ],
-    ids=["list", "empty", "cut", "schema", "type", "analysis"],
+    ids=["list", "empty", "trace", "prediction", "cut", "schema", "type", "analysis"],
 )
 def test_what_is_no_report_is_one_line(saved: Path, tmp_path: Path, change, wrong: str) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "x.json"

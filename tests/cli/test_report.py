@@ -121,6 +121,12 @@ def test_the_next_command_can_be_pasted(tmp_path: Path) -> None:
     assert f"'{trace}'" in hint
 
 
+def test_the_next_command_keeps_the_options() -> None:
+    typed = ("--steps", "5:6", "--lang", "en", "--", str(TRAINING))
+    hint = call("report", *typed).err.split("Next: ")[1]
+    assert hint.split() == ["traceanalyzer", "report", *typed[:4], "-o", "report.html", *typed[4:]]
+
+
 # Options
 
 

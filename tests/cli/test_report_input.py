@@ -179,3 +179,21 @@ def test_a_file_that_unpacks_to_a_thousand_times_its_size_is_refused(
         file.writelines([unit * 1_000_000] * 80)
     assert path.stat().st_size < 100_000
     assert "times as many" in assert_one_line(call("report", path))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (TRAINING.read_bytes()[:20], "its gzip data is cut or damaged after 0 bytes"),
+        (gzip.compress(b""), "is a gzip file with nothing in it"),
+        (b"<!-- traceanalyzer report 0.1.0 -->\n", "is a report that traceanalyzer wrote for people"),
+    ],
+    ids=["cut", "empty", "report"],
+)
+def test_what_holds_no_trace_is_named(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(content)
+    assert f"x.gz: {says}" in assert_one_line(call("report", tmp_path / "x.gz"))
+
+
+def test_an_empty_name_is_named() -> None:
+    assert "an input has an empty name" in assert_one_line(call("report", ""))

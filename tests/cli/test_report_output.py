@@ -122,8 +122,7 @@ def test_the_trace_itself_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     line = assert_one_line(call("report", TRAINING, "-o", tmp_path / "no" / "x.md"))
-    assert str(tmp_path / "no") in line
-    assert "No such file or directory" in line
+    assert f"x.md: cannot be written: there is no folder {tmp_path / 'no'}; create it" in line
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
@@ -186,6 +185,12 @@ def test_a_reader_that_stops_after_one_line_is_no_error() -> None:
     first_line = ("sh", "-c", '"$@" | head -n 1', "sh", *PROGRAM)
     run = spawn("report", TRAINING, "--format", "json", program=first_line)
     assert (run.code, run.out, run.err) == (0, "{\n", "")
+
+
+def test_a_closed_standard_error_changes_nothing_else() -> None:
+    without_errors = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)
+    assert spawn("report", SMALL, program=without_errors) == spawn("report", SMALL, "-q")
+    assert spawn("report", "no.json", program=without_errors) == Run(2, b"", b"")
 
 
 def test_files_are_written_although_standard_output_is_closed(tmp_path: Path) -> None:

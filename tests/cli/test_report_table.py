@@ -58,6 +58,11 @@ def test_a_column_that_does_not_exist_is_one_line() -> None:
     )
 
 
+@pytest.mark.parametrize("option", [("--sort-by", "count"), ("--row-limit", "100"), ("--group-by-input-shape",)])
+def test_options_of_a_table_without_a_table_are_refused(option: tuple[str, ...]) -> None:
+    assert "add -o table.txt" in assert_one_line(call("report", TRAINING, *option))
+
+
 def test_chosen_steps_are_respected_or_refused() -> None:
     run = call("report", TRAINING, "--format", "table", "--steps", "6", "--row-limit", "-1")
     if run.code:

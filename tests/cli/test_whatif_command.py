@@ -90,7 +90,10 @@ def test_a_saved_report_cannot_be_replayed(trace: str, tmp_path: Path) -> None:
     assert call("report", trace, "-o", saved, "-q").code == 0
     run = call("whatif", saved, "-q")
     assert run.code == 2
-    assert "saved report" in run.err
+    assert "is a saved report without events" in run.err
+    difference = str(tmp_path / "difference.json")
+    assert call("diff", trace, trace, "-o", difference, "-q").code == 0
+    assert "is a saved difference without events" in call("whatif", difference, "-q").err
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.html", "a.json"])

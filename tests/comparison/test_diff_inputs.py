@@ -129,11 +129,14 @@ def refused(tmp_path: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     notes = str(document(tmp_path / "notes.md", "40.000ms", "10.000ms", "11.000ms"))
     single = str(document(tmp_path / "one.md", "40.000ms"))
     (tmp_path / "empty").mkdir()
+    (tmp_path / "hollow").mkdir()
+    (tmp_path / "hollow" / "t.json").write_bytes(b"")
     (tmp_path / "cut.json").write_text(render(report(training()), "json")[:5000])
     (tmp_path / "later.json").write_text('{"schema_version": 999, "generator": {"name": "traceanalyzer"}}')
     return {
         "missing": ((str(tmp_path / "no.json"), trace), "no such file"),
         "folder without traces": ((str(tmp_path / "empty"), trace), "contains no trace"),
+        "folder with an empty file": ((str(tmp_path / "hollow"), trace), "t.json: is empty"),
         "several runs": ((notes, single), "notes.md#run-3"),
         "unknown run": ((f"{notes}#run-9", single), "no run run-9"),
         "three runs alone": ((notes,), "contains 3 runs"),
@@ -151,6 +154,7 @@ def refused(tmp_path: Path) -> dict[str, tuple[tuple[str, ...], str]]:
     [
         "missing",
         "folder without traces",
+        "folder with an empty file",
         "several runs",
         "unknown run",
         "three runs alone",

@@ -64,7 +64,7 @@ def test_files_know_their_name_and_size(tmp_path: Path) -> None:
     ("make", "reason"),
     [
         (lambda path: None, "no such file"),
-        (lambda path: path.mkdir(), "is a directory; give a trace file in it"),
+        (lambda path: path.mkdir(), "is a directory; give a file in it"),
         (lambda path: path.write_bytes(b""), r"is empty \(0 bytes\)"),
     ],
     ids=["missing", "folder", "empty"],

@@ -210,4 +210,6 @@ def test_unusable_inputs_and_targets_are_one_line(tmp_path: Path) -> None:
     for source, target in (("no.json", "x.json"), (str(tmp_path / "notes.md"), "x.json"), ("-", "x.json")):
         assert_one_line(call("trim", source, "-o", tmp_path / target, "--time", "0:1"))
     assert ".json" in assert_one_line(call("trim", TRAINING, "-o", tmp_path / "x.txt", "--steps", "3"))
+    both = assert_one_line(call("trim", TRAINING, "-o", tmp_path / "x.json", "--steps", "5", "--time", "0:1"))
+    assert "leave one of them out" in both
     assert [path.name for path in tmp_path.iterdir()] == ["notes.md"]

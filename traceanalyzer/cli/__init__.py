@@ -69,6 +69,8 @@ def one_line(message: str) -> str:
 
 def main() -> None:
     """Run the program; errors become one line and an exit code."""
+    if sys.stderr is None:  # closed: what would be said there is for nobody
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - pathlib would have to be imported; stays open
     for stream in (sys.stdout, sys.stderr):
         # Names of kernels may contain characters that the console cannot show.
         if hasattr(stream, "reconfigure"):
@@ -82,9 +84,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
     except OSError as error:
-        _forget_output()
+        forget_output()
         _fail(f"standard output: cannot be written: {error.strerror or error}")
 
 
@@ -123,7 +125,7 @@ def _warn_of_namesake() -> None:
         print(f"traceanalyzer: {one_line(message)}", file=sys.stderr)  # noqa: T201
 
 
-def _forget_output() -> None:
+def forget_output() -> None:
     """What Python flushes at exit goes nowhere: the reader of our output is gone, or the disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import click
 
 from traceanalyzer import config
 from traceanalyzer.capture.agent.settings import Settings
-from traceanalyzer.cli import one_line
+from traceanalyzer.cli import forget_output, one_line
 from traceanalyzer.cli.parameters import files, folders
 from traceanalyzer.config import Config
+from traceanalyzer.errors import TraceAnalyzerError
 
 _DEFAULTS = Settings(folder="traces")
 
@@ -88,8 +90,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
         if not quiet:
             _say(f"Wrote {_relative(trace)}")
     if report:
-        for trace in outcome.traces:
-            _report(trace, settings)
+        _report_on_each(outcome.traces, settings)
     sys.exit(outcome.code)
 
 
@@ -114,12 +115,26 @@ def _relative(trace: Path) -> Path:
     return trace.relative_to(here) if trace.is_relative_to(here) else trace
 
 
+def _report_on_each(traces: Iterable[Path], settings: Config) -> None:
+    """Print the reports; where that fails, the traces are there, and the exit code is still that of the program."""
+    try:
+        for trace in traces:
+            try:
+                _report(trace, settings)
+            except TraceAnalyzerError as error:
+                _say(f"traceanalyzer: warning: {error}")
+    except BrokenPipeError:
+        forget_output()
+
+
 def _report(trace: Path, settings: Config) -> None:
     """Print the report of a trace, as `traceanalyzer report` does."""
-    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.cli import delivery, standard_output  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.inputs.loading import load  # noqa: PLC0415
     from traceanalyzer.pipeline import analyze  # noqa: PLC0415
     from traceanalyzer.renderers import terminal  # noqa: PLC0415
 
     spoken = delivery.spoken(None, settings)
-    terminal.show(analyze(load(trace), config=settings), sys.stdout, top=settings.top, language=spoken)
+    report = analyze(load(trace), config=settings)
+    with standard_output.guarded():
+        terminal.show(report, sys.stdout, top=settings.top, language=spoken)

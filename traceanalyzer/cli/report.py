@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 import click
@@ -28,6 +27,9 @@ _NEXT = Text("report-next", "Next: {command}", note="command is what the user ma
 
 TABLE = "table"
 """Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
+
+_ROWS = 100
+"""Rows of a table where nobody says how many, as in torch."""
 
 FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
 
@@ -59,7 +61,7 @@ FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
     "break and recompilation. Repeatable.",
 )
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
-@click.option("--row-limit", type=int, default=100, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
+@click.option("--row-limit", type=int, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @flame.options
 @delivery.assets_options
@@ -82,7 +84,7 @@ def command(
     captures: tuple[str, ...],
     compile_logs: tuple[str, ...],
     sort_by: str | None,
-    row_limit: int,
+    row_limit: int | None,
     group_by_input_shape: bool,
     over: str | None,
     weight: str | None,
@@ -142,13 +144,16 @@ def command(
     forms = {target.form for target in targets}
     if TABLE in forms and (steps or skip_warmup):
         raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
+    if TABLE not in forms and (sort_by is not None or row_limit is not None or group_by_input_shape):
+        raise UsageError("--sort-by, --row-limit and --group-by-input-shape are about a table; add -o table.txt")
     flame.check(forms, over, weight, StepChoice(first, last, skip_warmup))
     asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures, jobs)
     made = _make(given, asked, quiet=quiet)
 
     def table() -> str:
         trace = _traced(made.measured, given, "a table (.txt)")
-        return _table(trace, sort_by, row_limit, by_shape=group_by_input_shape)
+        rows = _ROWS if row_limit is None else row_limit
+        return _table(trace, sort_by, rows, by_shape=group_by_input_shape)
 
     def speedscope() -> str:
         return flame.speedscope(_traced(made.measured, given, "a flame graph"), asked.steps, over, spoken)
@@ -163,7 +168,7 @@ def command(
     if show:
         page.show(targets)
     elif not outputs and form is None and not quiet:
-        command = f"traceanalyzer report {one_line(shlex.quote(given))} -o report.html"
+        command = suggestions.with_more("-o", "report.html")
         click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
     delivery.exit_if_found(made.report, fail_on or settings.fail_on)
 

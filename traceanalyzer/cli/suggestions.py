@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 
 from traceanalyzer.cli import COMMANDS, EXAMPLE, one_line
@@ -24,6 +25,13 @@ def typed(command: str, *arguments: str) -> str:
         words.pop()
         whole = one_line(shlex.join(words)) + " ..."
     return f"`{whole}`"
+
+
+def with_more(*words: str) -> str:
+    """The call as it was typed, with more words: all of its options hold for the next call, too."""
+    given = sys.argv[1:]
+    end = given.index("--") if "--" in given else len(given)
+    return one_line(shlex.join(["traceanalyzer", *given[:end], *words, *given[end:]]))
 
 
 def instead_of(name: str, arguments: Sequence[str]) -> str:

@@ -71,7 +71,9 @@ def command(
       2    unusable input or usage
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
-    if (steps is None) == (time_ns is None):
+    if steps is not None and time_ns is not None:
+        raise UsageError("--steps and --time both say what to keep; leave one of them out")
+    if steps is None and time_ns is None:
         raise UsageError("name what to keep: add --steps A:B or --time A:B")
     with reading(trace, quiet=quiet) as progress:
         done = trim(trace, Path(target), steps=steps, time_ns=time_ns, force=force, progress=progress)

@@ -16,10 +16,19 @@ from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.prediction import whatif
 from traceanalyzer.renderers import what_if as formats
+from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.model import Report
+from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
 _FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
 """Formats of a prediction, and their suffixes."""
+
+_WITHOUT_EVENTS = {
+    TableDocument: "contains printed tables",
+    Report: "is a saved report",
+    Difference: "is a saved difference",
+}
 
 
 class _Factor(ParamType[float]):
@@ -141,6 +150,7 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
+    top = top or settings.top
     targets = delivery.targets(outputs, form, formats=_FORMATS)
     spoken = delivery.spoken(lang, settings)
     first, last = steps or (None, None)
@@ -185,6 +195,5 @@ def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bo
     with reading(given[0], quiet=quiet) as advance:
         trace = opening.read(given[0], advance, jobs)
     if not isinstance(trace, Trace):
-        what = "contains printed tables" if hasattr(trace, "runs") else "is a saved report"
-        raise UsageError(f"{given[0]}: {what}, which have no events to replay; name the trace")
+        raise UsageError(f"{given[0]}: {_WITHOUT_EVENTS[type(trace)]} without events to replay; name the trace")
     return trace

@@ -10,6 +10,7 @@ from traceanalyzer.comparison import printed
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, sniffing
+from traceanalyzer.inputs.file_names import CAPTURED_TABLES
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import StepChoice, report_on
@@ -101,9 +102,18 @@ def _several(where: str, run: str | None, reading: Reading) -> Given:
         read = _all_of(counting, reading)
     if not read:
         failed = next((file for file in files if file.failure is not None), None)
-        raise UnusableInputError(f"{where}: {failed.failure}") if failed else opening.nothing_in([where])
-    ignored = tuple(file.found.name for file in files if file.found.name not in read)
+        raise (
+            UnusableInputError(f"{failed.found.location}: {failed.failure}") if failed else opening.nothing_in([where])
+        )
+    names = [file.found.name for file in files]
+    ignored = tuple(name for name in names if name not in read and _trace_of(name) not in read)
     return _of_reports(where, read, run, ignored)
+
+
+def _trace_of(name: str) -> str:
+    """The trace beside which a capture has written tables of this name; another name is returned as it is."""
+    stem = name.removesuffix(CAPTURED_TABLES)
+    return name if stem == name else f"{stem}.json.gz"
 
 
 def _all_of(files: list[SniffedFile], reading: Reading) -> dict[str, Report]:

@@ -7,6 +7,8 @@ import re
 
 TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
 TEXT_SUFFIXES = (".txt", ".md", ".log")
+CAPTURED_TABLES = ".key_averages.txt"
+"""Suffix of the tables that a capture writes beside each trace."""
 _COMPRESSED = ".gz"
 
 _TRACE_NAME = re.compile(r"(?<![a-z])trace(?![a-z])|(?<![a-z])rank[-_]?\d|kineto|\.json\.tmp$")

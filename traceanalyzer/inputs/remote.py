@@ -130,7 +130,8 @@ class RemoteFolder:
         with self._writing(name):
             if not self._force and not self._is_ours(path):
                 raise OutputError(
-                    f"{self.location}/{name}: exists and was not written by traceanalyzer; use --force to overwrite it"
+                    f"{self.location}/{name}: exists, and nothing in it says that traceanalyzer wrote it; use --force"
+                    " to overwrite it"
                 )
             self._put(path, lambda target: self._fs.pipe_file(target, text.encode("utf-8", "replace")))
 

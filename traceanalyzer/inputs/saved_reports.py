@@ -15,6 +15,8 @@ from traceanalyzer.report.model import Report
 _HEAD = 4096
 _LARGEST = 1 << 30
 """Largest accepted size of a report in bytes (own choice: about a thousand times a usual report)."""
+_TRACE = 1 << 18
+"""Bytes in which a trace has its list of events."""
 _MARK = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, which editors on Windows add."""
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
@@ -24,6 +26,7 @@ _DIFFERENCE = re.compile(rb'"generator"\s*:\s*\{[^{}]*\}\s*,\s*"base"\s*:')
 DIFFERENCE = "is a saved difference; name a report or a trace (render shows it)"
 """Error text for a difference where a report is needed."""
 
+_PREDICTION = "is a saved prediction of whatif, which no command reads; name the trace"
 _REMEDY = "create it again from the trace"
 _Saved = TypeVar("_Saved", Report, Difference)
 
@@ -38,11 +41,12 @@ class Peekable(Protocol):
 
 
 class _Kind(msgspec.Struct):
-    """The schema version of a file, and whether it is a difference."""
+    """The schema version of a file, and what it is."""
 
     schema_version: int
     verdict: Any = None
     source: Any = None
+    predicted_ns: Any = None
 
     @property
     def is_difference(self) -> bool:
@@ -118,9 +122,14 @@ def _bytes(source: Peekable, name: str | None) -> tuple[str, bytes]:
 
 def _kind(data: bytes, name: str) -> _Kind:
     try:
-        return msgspec.json.decode(data, type=_Kind)
+        kind = msgspec.json.decode(data, type=_Kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if _EVENTS.search(data[:_TRACE]):
+            raise UnusableInputError(f"{name}: is a trace; traceanalyzer report reports on it") from None
         raise _not_whole(name, "report", error) from None
+    if kind.predicted_ns is not None:
+        raise UnusableInputError(f"{name}: {_PREDICTION}")
+    return kind
 
 
 def _decode(data: bytes, name: str, kind: type[_Saved], version: int) -> _Saved:

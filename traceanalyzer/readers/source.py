@@ -230,11 +230,13 @@ def open_source(path: str | Path, progress: Callable[[int], None] = _no_progress
             raise UnusableInputError("stdin: is closed; give a file")
         yield _nonempty(Source(sys.stdin.buffer, "stdin", None, progress))
         return
+    if not str(path):
+        raise UnusableInputError("an input has an empty name; give a file")
     file = Path(path)
     name = os.fsencode(file.name).decode("utf-8", "replace")  # a name that is not valid text must not stop a report
     try:
         if file.is_dir():
-            raise UnusableInputError(f"{file}: is a directory; give a trace file in it")
+            raise UnusableInputError(f"{file}: is a directory; give a file in it")
         with file.open("rb", buffering=0) as raw:
             yield _nonempty(Source(raw, name, file.stat().st_size, progress))
     except FileNotFoundError:

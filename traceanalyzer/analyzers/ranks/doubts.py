@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import RankRange, Ranks
 from traceanalyzer.report import units
 from traceanalyzer.trace.model import Loss
@@ -37,6 +38,17 @@ def _doubts(found: Ranks) -> Iterator[Loss]:
         yield Loss("q-ranks-no-clock", 1)
     if found.left_out:
         yield Loss("q-ranks-left-out", found.left_out)
+
+
+def damaged(members: Mapping[int, Member]) -> tuple[Loss, ...]:
+    """Count the ranks of which events are missing because their file is damaged.
+
+    Args:
+        members: By rank.
+    """
+    ranks = [rank for rank, member in sorted(members.items()) if member.is_damaged]
+    shown = units.ranges(((rank, rank) for rank in ranks), _RANGES)
+    return (Loss("q-ranks-damaged", len(ranks), {"all": len(members), "ranks": shown}),) if ranks else ()
 
 
 def ranges(missing: Sequence[RankRange]) -> str:

@@ -19,6 +19,10 @@ ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle
 """Results of a saved report that `of_report` uses."""
 
 
+DAMAGE = frozenset(["read-truncated", "read-lost-event", "read-gzip-truncated", "read-gzip-damaged"])
+"""Losses by which events are missing that had been recorded."""
+
+
 class Member(msgspec.Struct, frozen=True):
     """The facts about one rank that the report of a run needs."""
 
@@ -32,6 +36,8 @@ class Member(msgspec.Struct, frozen=True):
     kernel_classes: KernelClasses | None = None
     idle: Idle | None = None
     recording: Recording | None = None
+    is_damaged: bool = False
+    """Whether events are missing because the file is damaged or cut off."""
 
 
 def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> Member | None:
@@ -48,6 +54,7 @@ def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> M
         kernel_classes.analyze(context) if kernel_classes.missing(context) is None else None,
         idle.analyze(context) if idle.missing(context) is None else None,
         recording.analyze(context) if len(context.steps) else None,
+        any(loss.id in DAMAGE for loss in context.trace.losses),
     )
 
 
@@ -66,4 +73,5 @@ def of_report(report: Report) -> Member | None:
         report.result("kernel_classes", KernelClasses),
         report.result("idle", Idle),
         report.result("recording", Recording),
+        any(warning.id in DAMAGE for warning in report.warnings),
     )

@@ -239,6 +239,14 @@ DOUBTS = (
     ),
     Text("q-ranks-one", "This is a single rank, so there is no other rank to compare it with."),
     Text(
+        "q-ranks-damaged",
+        "{count:count} of {all:count} files are damaged or cut off (ranks {ranks}): events of these ranks are missing, "
+        "and what is said of them and of those that wait for them may be wrong.",
+        note="ranks are numbers such as 2, 5",
+        one="{count:count} of {all:count} files is damaged or cut off (rank {ranks}): events of this rank are missing, "
+        "and what is said of it and of those that wait for it may be wrong.",
+    ),
+    Text(
         "q-ranks-missing",
         "{count:count} of {world:count} ranks have no trace here ({ranks}): actual waiting may be longer, and "
         "transfer shorter, than shown.",
