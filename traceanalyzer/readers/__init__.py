@@ -50,12 +50,6 @@ def _read_text(source: Source) -> TableDocument:
     if not document.tables:
         if known := other_tools.described(text, document):
             raise UnusableInputError(f"{source.name}: {known}")
-        row = key_averages.row_without_header(text)
-        if row is not None:
-            raise UnusableInputError(
-                f"{source.name}: from line {row} on, lines look like rows of key_averages().table(), but their header "
-                f"is missing: copy the line with Name, Self CPU %, ... as well"
-            )
         raise UnusableInputError(
             f"{source.name}: contains neither a profiler trace (JSON with a traceEvents list) nor a table of "
             f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
