@@ -166,6 +166,14 @@ ANALYZERS: tuple[Analyzer, ...] = (
 _BEFORE_ALL = 1
 """The first analyses, which compute data for nearly all others; they run before the others are shared."""
 
+_TOGETHER = (
+    ("host_owners", "idle", "step_idle", "synchronizations", "replay", "critical_path"),
+    ("operators", "convolution_norms", "conversions"),
+    ("memory", "python_lines"),
+)
+"""Analyses that need the same of the trace, so that the process that begins with one runs all of them; they are begun
+first, because they take longest."""
+
 _MOST_SHARING = 2
 """Processes that share the analyses. Each computes and keeps intermediate results of its own, so more processes gain
 little and take memory."""
@@ -214,10 +222,19 @@ def run(
 
     first, rest = analyses[:_BEFORE_ALL], analyses[_BEFORE_ALL:]
     done = [_run(first, context)]
-    done += sharing.shared(len(rest), lambda number: _run(rest[number : number + 1], context), min(jobs, _MOST_SHARING))
+    tasks = _tasks(rest)
+    done += sharing.shared(len(tasks), lambda number: _run(tasks[number], context), min(jobs, _MOST_SHARING))
     results = {key: result for part, _ in done for key, result in part.items()}
     skipped = {key: reason for _, part in done for key, reason in part.items()}
-    return results, skipped
+    keys = [analysis.key for analysis in analyses]
+    return {key: results[key] for key in keys if key in results}, {key: skipped[key] for key in keys if key in skipped}
+
+
+def _tasks(analyses: Sequence[Analyzer]) -> list[list[Analyzer]]:
+    """What one process runs without a break: analyses that belong together, and each of the others."""
+    together = [[analysis for analysis in analyses if analysis.key in keys] for keys in _TOGETHER]
+    alone = [[analysis] for analysis in analyses if not any(analysis.key in keys for keys in _TOGETHER)]
+    return [task for task in (*together, *alone) if task]
 
 
 def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:

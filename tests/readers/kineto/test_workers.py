@@ -46,11 +46,11 @@ def ends(pids: list[int]) -> bool:
 
 def test_a_worker_makes_the_part_that_this_process_makes() -> None:
     text = json.dumps(json.loads(TEXT)["traceEvents"]).encode()
-    own = part_from(EventDecoder(), memoryview(text))
+    own = part_from(EventDecoder(), memoryview(text), [0, len(text) - 1])
     slots = workers.slots(2, len(text), 1 << 20)
     with workers.started(1, slots) as (worker,):
         slots[1].text[:] = text
-        worker.give(1, slice(0, len(text)))
+        worker.give(1, [0, len(text) - 1])
         slot, sizes = worker.take()
     assert slot == 1
     assert sizes is not None
@@ -71,9 +71,9 @@ def test_a_worker_without_room_and_one_without_json_say_so() -> None:
     slots = workers.slots(1, len(text), 100)
     with workers.started(1, slots) as (worker,):
         slots[0].text[:] = text
-        worker.give(0, slice(0, len(text)))
+        worker.give(0, [0, len(text) - 1])
         assert worker.take() == (0, None)
-        worker.give(0, slice(1, 20))
+        worker.give(0, [1, 19])
         assert worker.take() == (0, None)
         assert worker.busy_with == []
 

@@ -1,9 +1,10 @@
 """Decodes the windows of one file in several processes.
 
 `EventWindows` decides alone what the windows are and what becomes of damaged ones. The stream that it reads from is
-read ahead here, and what is likely to be its next windows is decoded by workers meanwhile. Where it comes to such a
-window, the columns are there; where it comes to another one, because a damaged event has shifted the borders or a
-worker has failed, it decodes the text itself. So the result does not depend on the number of processes.
+read ahead here, and what is likely to be its next windows is decoded by workers meanwhile, some windows at a time.
+Where it comes to the first of these, the columns of all of them are there; where it comes to another one, because a
+damaged event has shifted the borders or a worker has failed, it decodes the text itself. So the result does not depend
+on the number of processes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -23,19 +25,21 @@ from traceanalyzer.readers.kineto.windows import EventWindows, last_border
 from traceanalyzer.readers.kineto.workers import DecodingWorker, Slot
 from traceanalyzer.readers.source import Source
 
+_READS = 4
+"""Windows that are read into a chunk, which makes one part: to hand over and join a part takes half a millisecond,
+however small it is."""
+
 _LONGEST_REST = 1 << 16
 """Bytes between the last border of a chunk and its end; no event of a profiler has more."""
 
-_COLUMN_BYTES = 4 << 20
-"""Room for the columns of a window, which take half a byte for each byte of text."""
+_COLUMN_BYTES = 8 << 20
+"""Room for the columns of a chunk, which take half a byte for each byte of text."""
 
 _DEPTH = 2
-"""Windows that a worker has at a time, so that it never waits for the next one."""
+"""Chunks that a worker has at a time, so that it never waits for the next one."""
 
 _SLOTS = 3
-"""Windows that are read ahead, for each process."""
-
-_OPEN, _CLOSE, _COMMA = b"[],"
+"""Chunks that are read ahead, for each process."""
 
 
 @contextmanager
@@ -47,7 +51,7 @@ def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
     slots: list[Slot] = []
     if processes.can_fork():
         with suppress(OSError):
-            slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + windows.WINDOW, _COLUMN_BYTES)
+            slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + _READS * windows.WINDOW, _COLUMN_BYTES)
     if not slots:
         yield EventWindows(source)
         return
@@ -70,23 +74,32 @@ class SharedWindows(EventWindows):
         return super()._decode(cut) if part is None else part
 
 
-@dataclass
-class _Chunk:
-    """What one read returned, and the window that probably ends in it."""
+@dataclass(frozen=True)
+class _Read:
+    """What one read of the source returned."""
 
-    slot: int
-    size: int
-    """Bytes of the text that was read."""
+    text: memoryview
     losses: int
     """Losses of the source up to here."""
-    window: slice | None = None
-    """The list of events in the slot's text, including brackets; None: it is not to be decoded."""
-    place: tuple[int, int] | None = None
-    """The offsets of the brackets in the file."""
+
+
+@dataclass
+class _Chunk:
+    """The text that some reads returned, and the windows that probably end in it."""
+
+    slot: int
+    reads: deque[_Read] = field(default_factory=deque)
+    """Reads that were not yet requested."""
+    borders: list[int] = field(default_factory=list)
+    """Of the windows in the slot's text, as of `part_from`; fewer than two: it is not to be decoded."""
+    origin: int = 0
+    """The offset in the file at which the slot's text would begin."""
     is_given: bool = False
     """A worker has it, or had it."""
     is_done: bool = False
     part: Part | None = None
+    is_taken: bool = False
+    """The part was handed out, for all windows."""
     is_over: bool = False
     """The slot is no longer needed."""
 
@@ -111,11 +124,23 @@ class ReadAhead:
         self._losses = len(source.losses)
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer with the next chunk, which is never larger than a window; 0 at the end of the input.
+        """Fill the buffer with what the next read returned, never more than a window; 0 at the end of the input.
 
         Raises:
             Exception: As from the source, when its turn has come.
         """
+        if self._current is None or not self._current.reads:
+            self._current = self._next_chunk()
+        if self._current is None:
+            self._losses = len(self._source.losses)
+            return 0
+        found = self._current.reads.popleft()
+        buffer[: len(found.text)] = found.text
+        self._losses = found.losses
+        return len(found.text)
+
+    def _next_chunk(self) -> _Chunk | None:
+        """The next chunk, instead of the one before it; None at the end of the input."""
         if self._current is not None:
             self._release(self._current)
             self._current = None
@@ -126,34 +151,35 @@ class ReadAhead:
         if not self._ahead:
             if self._end is not None:
                 raise self._end
-            self._losses = len(self._source.losses)
-            return 0
-        chunk = self._current = self._ahead.popleft()
-        text = self._slots[chunk.slot].text
-        buffer[: chunk.size] = text[_LONGEST_REST : _LONGEST_REST + chunk.size]
-        if chunk.window is not None:
-            buffer[chunk.window.stop - 1 - _LONGEST_REST] = _COMMA
-        self._losses = chunk.losses
-        return chunk.size
+            return None
+        return self._ahead.popleft()
 
-    def part(self, start: int, cut: int) -> Part | None:
-        """The decoded part of a window; None if decoding failed or was not tried.
+    def part(self, start: int, cut: int) -> Part | list[Any] | None:
+        """The decoded part of a window and of those that follow in its chunk, which then get an empty list.
+
+        None if decoding failed or was not tried.
 
         Args:
             start: Offset in the file of the byte before the first event.
             cut: Offset of the byte after the last one.
         """
         chunk = self._current
-        if chunk is None or chunk.place != (start, cut) or not (chunk.is_given or chunk.is_done):
+        if chunk is None or not (chunk.is_given or chunk.is_done):
+            return None
+        window = (start - chunk.origin, cut - chunk.origin)
+        if chunk.is_taken:  # each window but the first begins where the one before it ends
+            return [] if window in pairwise(chunk.borders) else None
+        if window != (chunk.borders[0], chunk.borders[1]):
             return None
         while not chunk.is_done:
             self._advance()
             if not chunk.is_done and not self._decode_one():
                 self._hear(None)
+        chunk.is_taken = chunk.part is not None
         return chunk.part
 
     def forget_unused(self) -> None:
-        """Drop losses of the source after the last requested chunk, which a single process would not have read."""
+        """Drop losses of the source after the last requested read, which a single process would not have reached."""
         del self._source.losses[self._losses :]
 
     def _advance(self) -> None:
@@ -161,55 +187,59 @@ class ReadAhead:
         self._hear(0)
         while self._free and not self._is_ended:
             self._read()
-        for chunk, window in self._waiting():
+        for chunk in self._waiting():
             worker = min(self._workers, key=lambda worker: len(worker.busy_with), default=None)
             if worker is None or len(worker.busy_with) >= _DEPTH:
                 break
-            self._give(chunk, window, worker)
+            self._give(chunk, worker)
 
     def _read(self) -> None:
-        slot = self._free.pop()
-        text = self._slots[slot].text
-        try:
-            size = self._source.readinto(text[_LONGEST_REST:])
-        except Exception as error:  # text that was read before comes first
-            self._end, size = error, 0
-        if not size:
-            self._is_ended = True
-            self._free.append(slot)
+        chunk = _Chunk(self._free.pop(), origin=self._offset - _LONGEST_REST)
+        text = self._slots[chunk.slot].text
+        end = _LONGEST_REST
+        while end < len(text) and not self._is_ended:
+            try:
+                size = self._source.readinto(text[end : end + windows.WINDOW])
+            except Exception as error:  # text that was read before comes first
+                self._end, size = error, 0
+            self._is_ended = not size
+            if size:
+                chunk.reads.append(_Read(text[end : end + size], len(self._source.losses)))
+                end += size
+        if not chunk.reads:
+            self._free.append(chunk.slot)
             return
-        chunk = _Chunk(slot, size, len(self._source.losses))
-        self._find_window(chunk, text)
-        self._offset += size
+        self._find_windows(chunk, text)
+        self._offset += end - _LONGEST_REST
         self._ahead.append(chunk)
 
-    def _find_window(self, chunk: _Chunk, text: memoryview) -> None:
+    def _find_windows(self, chunk: _Chunk, text: memoryview) -> None:
         """Cut the text as `EventWindows` will, if nothing happens before it gets there."""
-        end = _LONGEST_REST + chunk.size
-        cut = last_border(text, _LONGEST_REST, end)
         rest, self._rest = self._rest, None
-        if cut is None:
-            return
-        if end - cut <= _LONGEST_REST:
-            self._rest = bytes(text[cut:end])
         if rest is not None:
-            start = _LONGEST_REST - len(rest)
-            text[start:_LONGEST_REST] = rest
-            text[start], text[cut] = _OPEN, _CLOSE
-            chunk.window = slice(start, cut + 1)
-            chunk.place = (self._offset - len(rest), self._offset + cut - _LONGEST_REST)
+            chunk.borders.append(_LONGEST_REST - len(rest))
+            text[_LONGEST_REST - len(rest) : _LONGEST_REST] = rest
+        end = _LONGEST_REST
+        for found in chunk.reads:
+            start, end = end, end + len(found.text)
+            cut = last_border(text, start, end)
+            if cut is None:
+                return
+            chunk.borders.append(cut)
+        if end - chunk.borders[-1] <= _LONGEST_REST:
+            self._rest = bytes(text[chunk.borders[-1] : end])
 
-    def _waiting(self) -> Iterator[tuple[_Chunk, slice]]:
-        """The text that no process has begun to decode, and the window in it."""
+    def _waiting(self) -> Iterator[_Chunk]:
+        """The text that no process has begun to decode."""
         for chunk in self._ahead:
-            if chunk.window is not None and not (chunk.is_given or chunk.is_done):
-                yield chunk, chunk.window
+            if len(chunk.borders) > 1 and not (chunk.is_given or chunk.is_done):
+                yield chunk
 
-    def _give(self, chunk: _Chunk, window: slice, worker: DecodingWorker) -> None:
+    def _give(self, chunk: _Chunk, worker: DecodingWorker) -> None:
         chunk.is_given = True
         self._given[chunk.slot] = chunk
         try:
-            worker.give(chunk.slot, window)
+            worker.give(chunk.slot, chunk.borders)
         except OSError:
             self._lose(worker)
 
@@ -241,9 +271,9 @@ class ReadAhead:
             self._free.append(slot)
 
     def _decode_one(self) -> bool:
-        """Decode the next window that no worker has. Returns False if there is none."""
-        for chunk, window in self._waiting():
-            chunk.part = part_from(self._decoder, self._slots[chunk.slot].text[window])
+        """Decode the next chunk that no worker has. Returns False if there is none."""
+        for chunk in self._waiting():
+            chunk.part = part_from(self._decoder, self._slots[chunk.slot].text, chunk.borders)
             chunk.is_done = True
             return True
         return False

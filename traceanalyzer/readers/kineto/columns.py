@@ -114,9 +114,9 @@ class Collector:
         valid = start != INVALID
         self._settle(dur)
         normalized = np.array(self.categories.normalized, np.uint8)[categories]
+        counts = np.bincount(groups, minlength=len(TableGroup)).tolist()
         for group, fill in _FILL.items():
-            rows = (groups == group) & valid
-            if rows.any():
+            if counts[group] and (rows := (groups == group) & valid).any():
                 chosen = where(rows, events)
                 common = {
                     "start_ns": start[rows],
@@ -129,12 +129,14 @@ class Collector:
 
     def _times(self, events: Sequence[Event]) -> I64:
         start = nanoseconds([event.ts for event in events], len(events))
-        if lost := int((start == INVALID).sum()):
+        if lost := int(np.count_nonzero(start == INVALID)):
             self.losses["read-no-time"] += lost
         return start
 
     def _settle(self, dur: I64) -> None:
         """Set missing, unreadable and negative durations to 0, and count them."""
+        if not dur.size or dur.min() >= 0:
+            return
         for bad, loss in (
             (dur == INVALID, "read-no-duration"),
             ((dur < 0) & (dur != INVALID), "read-negative-duration"),

@@ -7,9 +7,9 @@ the order of their windows give exactly the tables and pools that one collector 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,22 @@ class Part:
     """The columns of the tables that have rows."""
 
 
-def part_from(decoder: EventDecoder, text: memoryview) -> Part | None:
-    """The part that the text of a list of events makes; None after any error.
+def part_from(decoder: EventDecoder, text: memoryview, borders: Sequence[int]) -> Part | None:
+    """The part that some windows make, which follow one another; None after any error.
 
-    Whoever needs the part then decodes the text again, finds the same error, and knows what to do about it.
+    Whoever needs the part then decodes the windows again, finds the same error, and knows what to do about it.
+
+    Args:
+        decoder: Decodes the windows.
+        text: Contains the windows, and is not changed.
+        borders: The offset of the byte before each window, and of the one after the last.
     """
     collector = Collector()
     try:
-        collector.add(decoder.decode(text))
+        for start, cut in pairwise(borders):
+            window = bytearray(text[start : cut + 1])
+            window[0], window[-1] = b"[]"
+            collector.add(decoder.decode(memoryview(window)))
     except Exception:
         return None
     return Part(

@@ -134,6 +134,8 @@ def _value(high: Array, low: Array, after: Array) -> I64 | None:
         low: The lower eight.
         after: Three digits behind the point.
     """
+    if (high == high[0]).all():  # those of one time: once is enough
+        high = high[:1]
     seen = high | low | after
     if ((seen | (high + _ABOVE_9) | (low + _ABOVE_9) | (after + _ABOVE_9)) & _HIGHEST_BITS).any():
         return None

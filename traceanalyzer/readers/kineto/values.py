@@ -29,6 +29,8 @@ def durations(events: Sequence[Event]) -> I64:
     (Points in time are not: see `times`.)
     """
     microseconds = _floats([e.dur for e in events])
+    if (np.abs(microseconds) <= _MAX_DURATION_US).all():  # nearly always
+        return np.rint(microseconds * 1000).astype(np.int64)
     known = np.isfinite(microseconds)
     clipped = np.clip(np.where(known, microseconds, 0), -_MAX_DURATION_US, _MAX_DURATION_US)
     return np.where(known, np.rint(clipped * 1000).astype(np.int64), INVALID)

@@ -21,7 +21,7 @@ from traceanalyzer.readers.kineto.parts import pack, part_from
 
 @dataclass(frozen=True)
 class Slot:
-    """Memory for one window, shared by all processes."""
+    """Memory for some windows, shared by all processes."""
 
     text: memoryview
     columns: memoryview
@@ -29,7 +29,7 @@ class Slot:
 
 
 def slots(count: int, text: int, columns: int) -> list[Slot]:
-    """Shared memory for windows. What is not written to takes no memory.
+    """Shared memory for windows and their columns. What is not written to takes no memory.
 
     Args:
         count: How many.
@@ -50,14 +50,14 @@ class DecodingWorker(Child):
         self.busy_with: list[int] = []
         """The slots that it was given and has not given back."""
 
-    def give(self, slot: int, where: slice) -> None:
-        """Let it decode the list of events in a part of the text of a slot.
+    def give(self, slot: int, borders: Sequence[int]) -> None:
+        """Let it decode windows in the text of a slot, with borders as of `part_from`.
 
         Raises:
             OSError: It has died.
         """
         self.busy_with.append(slot)
-        self.connection.send((slot, where.start, where.stop))
+        self.connection.send((slot, borders))
 
     def take(self) -> tuple[int, list[int] | None]:
         """The slot that it is done with, and the sizes of the pieces there; None if it could not decode the text.
@@ -85,10 +85,10 @@ def started(count: int, shared: Sequence[Slot]) -> Iterator[list[DecodingWorker]
 
 
 def _serve(connection: Connection[Any, Any], shared: Sequence[Slot]) -> None:
-    """The worker's loop: decode one window after another until the parent is gone."""
+    """The worker's loop: decode what it is given until the parent is gone."""
     decoder = EventDecoder()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            slot, start, end = connection.recv()
-            part = part_from(decoder, shared[slot].text[start:end])
+            slot, borders = connection.recv()
+            part = part_from(decoder, shared[slot].text, borders)
             connection.send((slot, None if part is None else pack(part, shared[slot].columns)))
