@@ -49,6 +49,7 @@ def _read_text(source: Source) -> TableDocument:
     text = key_averages.decode(data)
     document = key_averages.read(text, source.name, source.size_bytes)
     if not document.tables:
+<<<<<<< HEAD
         row = key_averages.row_without_header(text)
         if row is not None:
             raise UnusableInputError(
@@ -57,6 +58,15 @@ def _read_text(source: Source) -> TableDocument:
             )
         known = other_tools.described(text, document)
         raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
+=======
+        if known := other_tools.described(text, document):
+            raise UnusableInputError(f"{source.name}: {known}")
+        raise UnusableInputError(
+            f"{source.name}: contains neither a profiler trace (JSON with a traceEvents list) nor a table of "
+            f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
+            f"{len(data):,} bytes"
+        )
+>>>>>>> work/left
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()
     return replace(document, losses=(*document.losses, *source.losses, *cut))
 

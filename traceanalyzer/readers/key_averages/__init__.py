@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from traceanalyzer.readers.key_averages.cleaning import decode
 from traceanalyzer.readers.key_averages.drawn import redraw
-from traceanalyzer.readers.key_averages.headless import first_row, restore
+from traceanalyzer.readers.key_averages.headless import restore
 from traceanalyzer.readers.key_averages.lines import Lines
 from traceanalyzer.readers.key_averages.loops import read_loops
 from traceanalyzer.readers.key_averages.openings import next_opening
@@ -21,7 +21,7 @@ from traceanalyzer.readers.key_averages.wrapped import unwrap
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss
 
-__all__ = ["decode", "read", "row_without_header", "sniff"]
+__all__ = ["decode", "read", "sniff"]
 
 HEADER_MISSING = "read-table-header-missing"
 
@@ -33,11 +33,6 @@ def sniff(text: str | bytes) -> bool:
     """
     lines, _ = _lines(decode(text) if isinstance(text, bytes) else text)
     return next_opening(lines, 0) is not None
-
-
-def row_without_header(text: str) -> int | None:
-    """1-based number of the first line of a text that looks like a row of a table; None if there is none."""
-    return first_row(Lines.of(text))
 
 
 def read(text: str, name: str, size_bytes: int | None) -> TableDocument:

@@ -63,11 +63,6 @@ def restore(lines: Lines) -> tuple[Lines, list[int]]:
     return (lines.replaced(changed) if changed else lines), [lines.number(index) for index in changed]
 
 
-def first_row(lines: Lines) -> int | None:
-    """1-based number of the first line that looks like a row of a table; None if there are no such lines."""
-    return next((lines.number(rows[0]) for rows in _groups(lines)), None)
-
-
 def _groups(lines: Lines) -> Iterator[list[int]]:
     """Indices of lines that look like rows, near each other."""
     rows: list[int] = []
