@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers import kineto
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
@@ -48,12 +49,21 @@ def _read_text(source: Source) -> TableDocument:
     text = key_averages.decode(data)
     document = key_averages.read(text, source.name, source.size_bytes)
     if not document.tables:
-        if known := other_tools.described(text, document):
-            raise UnusableInputError(f"{source.name}: {known}")
-        raise UnusableInputError(
-            f"{source.name}: contains neither a profiler trace (JSON with a traceEvents list) nor a table of "
-            f"key_averages().table() (a header line with Name, Self CPU %, ... between lines of dashes) in its "
-            f"{len(data):,} bytes"
-        )
+        known = other_tools.described(text, document)
+        raise UnusableInputError(f"{source.name}: {known or _why_not(source, data)}")
     cut = (Loss("read-text-too-long", 1, {"limit": _LONGEST_TEXT}),) if rest else ()
     return replace(document, losses=(*document.losses, *source.losses, *cut))
+
+
+def _why_not(source: Source, data: bytes) -> str:
+    """Why a text without tables is no input."""
+    if output.is_ours(data):
+        return "is a report that traceanalyzer wrote for people; name the trace, or a report saved as .json"
+    if source.losses:
+        return f"its gzip data is cut or damaged after {len(data):,} bytes, which hold no event; copy the file again"
+    if not data:
+        return "is a gzip file with nothing in it"
+    return (
+        "contains neither a profiler trace (JSON with a traceEvents list) nor a table of key_averages().table() (a "
+        f"header line with Name, Self CPU %, ... between lines of dashes) in its {len(data):,} bytes"
+    )
