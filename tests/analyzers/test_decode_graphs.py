@@ -24,9 +24,9 @@ def sizes(trace: TraceBuilder) -> list[tuple[int, int | None, bool]]:
 def test_figures_of_steps_with_and_without_graphs() -> None:
     graph, eager = batches(served(*4 * [GRAPH], *4 * [EAGER]))
     assert (graph.requests, graph.in_graph, graph.steps) == (8, True, 4)
-    assert (graph.duration_ns, graph.idle_ns, graph.device_ns) == (1_000_000, 100_000, 900_000)
+    assert (graph.median_duration_ns, graph.median_idle_ns, graph.median_device_ns) == (1_000_000, 100_000, 900_000)
     assert (eager.requests, eager.in_graph, eager.steps) == (40, False, 4)
-    assert (eager.duration_ns, eager.idle_ns, eager.device_ns) == (2_000_000, 1_000_000, 1_000_000)
+    assert (eager.median_duration_ns, eager.median_idle_ns, eager.median_device_ns) == (2_000_000, 1_000_000, 1_000_000)
     assert (eager.longest, eager.start_ns) == ("step[DECODE bs=40]", 4_000_000)
 
 

@@ -55,11 +55,11 @@ class DecodeBatch(msgspec.Struct, frozen=True):
     larger still."""
     steps: int
     """Number of these steps."""
-    duration_ns: float
+    median_duration_ns: float
     """Median duration of these steps in ns."""
-    idle_ns: float
+    median_idle_ns: float
     """Median time in ns of these steps in which no device works."""
-    device_ns: float
+    median_device_ns: float
     """Median time in ns of what a step launched on devices."""
     longest: str
     """Mark of the longest of these steps."""
@@ -134,9 +134,9 @@ def analyze(context: Context) -> DecodeGraphs:
                 size=int(size[longest]) if size[longest] >= 0 else None,
                 is_exact=bool(exact[longest] >= 0),
                 steps=len(which),
-                duration_ns=float(np.median(duration[which])),
-                idle_ns=float(np.median(idle[which])),
-                device_ns=float(np.median(work.device_ns[which])),
+                median_duration_ns=float(np.median(duration[which])),
+                median_idle_ns=float(np.median(idle[which])),
+                median_device_ns=float(np.median(work.device_ns[which])),
                 longest=steps.names[longest],
                 start_ns=int(steps.start_ns[longest]),
             )

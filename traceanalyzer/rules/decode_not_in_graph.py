@@ -53,17 +53,17 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [batch for batch in eager if _excess(batch, graphs) >= limits["idle_share"]]
     if not rows:
         return
-    rows.sort(key=lambda batch: (-batch.steps * batch.idle_ns, batch.requests))
+    rows.sort(key=lambda batch: (-batch.steps * batch.median_idle_ns, batch.requests))
     first, other = rows[0], _nearest(rows[0], graphs)
     params = {
         "eager": sum(batch.steps for batch in rows),
         "steps": sum(batch.steps for batch in batches),
         "requests": first.requests,
-        "time": first.duration_ns,
-        "idle": first.idle_ns,
+        "time": first.median_duration_ns,
+        "idle": first.median_idle_ns,
         "other": other.requests,
-        "usual": other.duration_ns,
-        "rest": other.idle_ns,
+        "usual": other.median_duration_ns,
+        "rest": other.median_idle_ns,
     }
     largest = max(max(batch.requests, batch.size or 0) for batch in graphs)
     is_above = min(batch.requests for batch in rows) > largest
@@ -78,11 +78,11 @@ def _nearest(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> DecodeBatch:
 
 def _excess(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> float:
     """Idle time of the GPU beyond that of the nearest steps in graphs, over the duration of the step."""
-    return (batch.idle_ns - _nearest(batch, graphs).idle_ns) / batch.duration_ns if batch.duration_ns else 0.0
+    return (batch.median_idle_ns - _nearest(batch, graphs).median_idle_ns) / batch.median_duration_ns if batch.median_duration_ns else 0.0
 
 
 def _place(batch: DecodeBatch) -> CodePlace:
-    return CodePlace("step", batch.longest, value=batch.idle_ns, unit="ns", start_ns=batch.start_ns)
+    return CodePlace("step", batch.longest, value=batch.median_idle_ns, unit="ns", start_ns=batch.start_ns)
 
 
 _ADVICE_BETWEEN = Text(

@@ -54,7 +54,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         raise Missing(_NO_SIZE())
     padded = [batch for batch in batches if _padding_ns(batch)]
     rows = sorted(padded, key=lambda batch: (-_padding_ns(batch), batch.requests, batch.start_ns))
-    time, padding = sum(batch.steps * batch.device_ns for batch in batches), sum(map(_padding_ns, rows))
+    time, padding = sum(batch.steps * batch.median_device_ns for batch in batches), sum(map(_padding_ns, rows))
     share = padding / time if time else 0.0
     if share < limits["share"] or not rows:
         return
@@ -79,11 +79,11 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _padding_ns(batch: DecodeBatch) -> float:
     """Time of the GPU in all steps of a batch, times the padded share of the graph's batch."""
-    return batch.steps * batch.device_ns * (batch.size - batch.requests) / batch.size if batch.size else 0.0
+    return batch.steps * batch.median_device_ns * (batch.size - batch.requests) / batch.size if batch.size else 0.0
 
 
 def _place(batch: DecodeBatch) -> CodePlace:
-    return CodePlace("step", batch.longest, value=batch.device_ns, unit="ns", start_ns=batch.start_ns)
+    return CodePlace("step", batch.longest, value=batch.median_device_ns, unit="ns", start_ns=batch.start_ns)
 
 
 _SUMMARY_AT_LEAST = Text(

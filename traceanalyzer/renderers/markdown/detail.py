@@ -33,8 +33,8 @@ class DocumentDetail:
 
 _FULL = DocumentDetail(rows=20, findings=20, listed=60, places=5, messages=200, columns=20, name=100, prose=1500)
 _LESS = (
-    DocumentDetail(rows=12, findings=12, listed=40, places=3, messages=30, columns=16, name=100, prose=1000),
-    DocumentDetail(rows=7, findings=8, listed=20, places=2, messages=15, columns=14, name=80, prose=700),
+    DocumentDetail(rows=12, findings=12, listed=40, places=3, messages=60, columns=16, name=100, prose=1000),
+    DocumentDetail(rows=7, findings=8, listed=20, places=2, messages=30, columns=14, name=80, prose=700),
     DocumentDetail(rows=4, findings=5, listed=10, places=1, messages=8, columns=10, name=60, prose=400),
     DocumentDetail(rows=2, findings=3, listed=5, places=1, messages=4, columns=6, name=40, prose=250),
 )
