@@ -77,12 +77,12 @@ _PRINTED_FAR = Text(
     "itself.",
 )
 
-_PASSED = Text("diff-gate-passed", "No regression beyond {limit:exact_share}.")
+_PASSED = Text("diff-gate-passed-exactly", "No regression beyond {limit:exact_share}.")
 _REGRESSION = Text(
-    "diff-gate-regression", "A regression of {share:exact_share}, beyond the limit of {limit:exact_share}."
+    "diff-gate-regression-exactly", "A regression of {share:exact_share}, beyond the limit of {limit:exact_share}."
 )
 _UNDECIDED = Text(
-    "diff-gate-inconclusive",
+    "diff-gate-inconclusive-exactly",
     "Inconclusive: a regression beyond {limit:exact_share} can be neither confirmed nor ruled out.",
 )
 
