@@ -261,6 +261,6 @@ def test_a_folder_is_never_overwritten(force: bool, tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="there is no folder .*/no; create it"):
+    with pytest.raises(OutputError, match=r"there is no folder .*/no; create it"):
         output.write(tmp_path / "no" / "x.md", NEW)
     assert names(tmp_path) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -125,6 +126,12 @@ def found_in(text: str) -> list[ast.FunctionDef]:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
+
+
+def test_files_have_names_of_their_own() -> None:
+    """Two test modules of one name outside of packages cannot be collected in one run."""
+    names = [file.name for file in FILES if not (file.parent / "__init__.py").exists()]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(TESTS).as_posix())

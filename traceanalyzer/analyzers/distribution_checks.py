@@ -30,11 +30,12 @@ _NONE = Text(
 READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 """Operators that read a value of a tensor in Python."""
 _CHECK = re.compile(r"(?:^|[/\\])torch[/\\]distributions[/\\]distribution\.py\(\d+\): (?:__init__|_validate_sample)$")
-_PACKAGES = r"(?:^|[/\\])(?:gym|gymnasium|pettingzoo|ale_py|dm_env|dm_control|envpool|minigrid|stable_baselines3)[/\\]"
-_FOLDER = r"(?:^|[/\\])(?:\w+_)?env(?:s|ironments?)?[/\\][^/\\]+"
-_FILE = r"(?:^|[/\\])(?:\w+_)?env(?:s|ironments?)?(?:_\w+)?\.py"
-_ENVIRONMENT = re.compile(rf"(?:{_PACKAGES}[^:]+|{_FOLDER}|{_FILE})\(\d+\): _?step(?:_wait|_async)?$", re.ASCII)
-"""Functions that step an environment, by the folder or the file of the function, or by the package."""
+_PACKAGES = frozenset(
+    {"gym", "gymnasium", "pettingzoo", "ale_py", "dm_env", "dm_control", "envpool", "minigrid", "stable_baselines3"}
+)
+_WORDS = frozenset({"env", "envs", "environment", "environments"})
+"""Words in names of files, and at the end of names of folders, with environments."""
+_STEPS = frozenset({f"{start}step{end}" for start in ("", "_") for end in ("", "_wait", "_async")})
 _ALL_TRUE, _READ = "aten::_is_all_true", "aten::is_nonzero"
 _AT_ONCE_NS = 50_000
 """Time from the end of the one to the start of the other at most (own choice: Python does nothing between them)."""
@@ -156,7 +157,13 @@ def _is_check(name: str) -> bool:
 
 
 def _is_environment(name: str) -> bool:
-    return _ENVIRONMENT.search(name) is not None
+    """Whether a Python function steps an environment, by the package, the folder or the file of the function."""
+    place, _, rest = name.partition("(")
+    if rest.partition("): ")[2] not in _STEPS:
+        return False
+    *folders, file = place.replace("\\", "/").split("/")
+    in_folder = bool(folders) and folders[-1].rpartition("_")[2] in _WORDS
+    return in_folder or not _PACKAGES.isdisjoint(folders) or not _WORDS.isdisjoint(file.removesuffix(".py").split("_"))
 
 
 def _environments(context: Context) -> I64:

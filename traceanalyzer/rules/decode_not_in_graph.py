@@ -78,7 +78,9 @@ def _nearest(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> DecodeBatch:
 
 def _excess(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> float:
     """Idle time of the GPU beyond that of the nearest steps in graphs, over the duration of the step."""
-    return (batch.median_idle_ns - _nearest(batch, graphs).median_idle_ns) / batch.median_duration_ns if batch.median_duration_ns else 0.0
+    if not batch.median_duration_ns:
+        return 0.0
+    return (batch.median_idle_ns - _nearest(batch, graphs).median_idle_ns) / batch.median_duration_ns
 
 
 def _place(batch: DecodeBatch) -> CodePlace:
