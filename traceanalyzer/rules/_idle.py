@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
@@ -89,13 +91,13 @@ def waits_again_and_again(found: StepIdle, device: DeviceInSteps) -> bool:
     return waits_often(found, device) and found.waits >= _MANY * found.steps
 
 
-def is_after_waits(facts: Facts, cause: str) -> bool:
-    """Whether most idle time with this cause would not be there if the host did not wait for the device so often."""
+def is_after_waits(facts: Facts, causes: Collection[str]) -> bool:
+    """Whether most idle time with these causes would not be there if the host did not wait for the device so often."""
     found = facts.find("step_idle", StepIdle)
     device = busiest(facts, found) if found and found.steps else None
     if found is None or device is None or not waits_again_and_again(found, device):
         return False
-    rows = [row for row in device.causes if row.cause == cause]
+    rows = [row for row in device.causes if row.cause in causes]
     return 2 * sum(row.after_waits_ns for row in rows) > sum(row.time_ns for row in rows)
 
 
