@@ -98,20 +98,37 @@ def are_workers(loaders: Sequence[Loader], capture: CaptureFacts | None) -> bool
     return None if found is None or found.in_process is None else not found.in_process
 
 
-def saving(parts: Average, asleep: float, own: Room, share: float = 1.0) -> tuple[float, float]:
+def _late_ns(parts: Average, loaders: Sequence[Loader]) -> float:
+    """Time per step in ns that long waits still take with one worker, which prepares a batch while one step computes.
+
+    The other waits are alike, and a queue evens them out.
+    """
+    total, calls = sum(each.total_ns for each in loaders), sum(each.calls for each in loaders)
+    if not total or not parts.dataloader_full_ns:
+        return 0.0
+    batches = calls * parts.dataloader_full_ns / total
+    beside = (parts.duration_ns - parts.dataloader_ns) / max(1.0, batches)
+    late = sum(max(0.0, each.excess_ns + each.long_calls * (each.median_ns - beside)) for each in loaders)
+    return min(1.0, late / total) * parts.dataloader_full_ns
+
+
+def saving(
+    parts: Average, loaders: Sequence[Loader], asleep: float, own: Room, share: float = 1.0
+) -> tuple[float, float]:
     """Time in ns by which workers make a step shorter, at least and at most.
 
     A worker without a free core may cost as much as it saves; waiting (for a network, asleep) needs no core.
 
     Args:
         parts: Means over the steps.
+        loaders: The loaders.
         asleep: Share of the waiting that needs no core.
         own: Room for workers.
         share: Share of the waiting that is removed.
     """
     exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
     rest, waiting = parts.duration_ns - exposed, asleep * full
-    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, full)))
+    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, full))) - share * _late_ns(parts, loaders)
     lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
     if not own.is_free:
         saved = min(saved, waiting)

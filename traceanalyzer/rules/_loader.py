@@ -74,9 +74,9 @@ def with_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSave
         average: Means over the steps.
         share: Share of the waiting that is removed, if there are several loaders.
     """
-    own, capture = room(facts), facts.capture.facts if facts.capture else None
-    asleep = loading_in_workers.asleep_share(average, _loaders(facts), capture)
-    saved = loading_in_workers.saving(average, asleep, own, share)
+    own, loaders, capture = room(facts), _loaders(facts), facts.capture.facts if facts.capture else None
+    asleep = loading_in_workers.asleep_share(average, loaders, capture)
+    saved = loading_in_workers.saving(average, loaders, asleep, own, share)
     costs = {"slowdown": SLOWDOWN[1], "fetch": FETCH_NS}
     if own.is_free:
         basis = _FREE(**costs)
@@ -110,7 +110,7 @@ _UNKNOWN = Text(
 )
 _ASLEEP = Text(
     "loader-basis-needs-no-core",
-    "at most the waiting in which nothing else runs; at least the part that needs no core ({share:share} is waiting "
-    "for files, a network or a clock), less {slowdown:share} of the other part, because a worker shares memory and "
-    "cores with the program, and {fetch:ns} to fetch a batch from it",
+    "at most the waiting in which nothing else runs; at least what one worker saves of the part that needs no core "
+    "({share:share} is waiting for files, a network or a clock), less {slowdown:share} of the other part, because a "
+    "worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
 )

@@ -84,4 +84,4 @@ def _saved(context: Context, share: float) -> tuple[float, float] | None:
         return 0.0, typical.parts.dataloader_ns * share
     own = loading_in_workers.room(capture.host if capture else None, is_on_host=typical.resources.gpu_ns is None)
     asleep = loading_in_workers.asleep_share(typical.parts, loaders, capture)
-    return loading_in_workers.saving(typical.parts, asleep, own, share)
+    return loading_in_workers.saving(typical.parts, loaders, asleep, own, share)

@@ -13,7 +13,7 @@ _QUEUED = "/proc/thread-self/schedstat"
 
 
 class Fetching:
-    """Sums over batches."""
+    """What it took to prepare batches: sums over them."""
 
     def __init__(self, batches: int = 0, ns: int = 0, cpu_ns: int = 0, queued_ns: int | None = 0) -> None:
         self.batches, self.ns, self.cpu_ns, self.queued_ns = batches, ns, cpu_ns, queued_ns
