@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.builders import TraceBuilder
@@ -177,6 +179,30 @@ def test_a_capture_shows_what_needs_no_core(
     assert finding.saving.basis.id == f"loader-basis-{basis}"
     least, _, most = whatif(read_built(trace), loader=0).saving_ns
     assert (least, most) == pytest.approx(finding.saving.direct_ns_per_step, rel=0.02, abs=1e4)
+
+
+@pytest.mark.parametrize("frames", [True, False])
+def test_waiting_for_workers_is_no_sleep_of_the_loader(frames: bool) -> None:
+    """8 ms of sleep in the program and 8 ms of waiting for workers of another loader, which get no faster."""
+    trace = TraceBuilder(devices=(), options=("with_stack",) if frames else ())
+    slept = {"workers": 0, "epochs": 1, "fetching": fetched(24, 0)}
+    trace.metadata["traceanalyzer"] = {
+        "version": 1,
+        "host": {"cpus": 2, "threads": 1},
+        "loaders": [slept, {"workers": 2, "epochs": 1}],
+        "timing": {"profiled": {"steps": 3, "mean_ns": 28_000_000, "median_ns": 28_000_000}},
+    }
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for name in (LOADER, WORKERS):
+                with host.annotation(name), host.frame(SLEEP, before=8000) if frames else nullcontext():
+                    host.work(0 if frames else 8000)
+            with host.op("aten::mm", 5, 12_000):
+                pass
+    (finding,) = findings(finish(trace), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx(((8 - 1.5 - 0.31 * 8) * 1e6, 16e6), rel=0.02)
 
 
 def test_one_worker_hides_a_long_wait_only_as_far_as_a_step_computes() -> None:
