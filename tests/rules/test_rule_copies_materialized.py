@@ -34,11 +34,16 @@ def test_names_the_operator_around_what_asks() -> None:
 
 
 def test_of_clones_in_a_row_one_may_be_needed() -> None:
-    (finding,) = findings(fires_on_clones_in_a_row(), RULE)
+    (finding,) = findings(cloning(10, gpu=True, each=50), RULE)
     assert finding.confidence == "C"
     assert finding.saving is not None
     assert finding.saving.resource == "gpu"
-    assert finding.saving.direct_ns_per_step == pytest.approx((22_500, 45_000)), "9 of 10, 5 us each"
+    assert finding.saving.direct_ns_per_step == pytest.approx((225_000, 450_000)), "9 of 10, 50 us each"
+
+
+def test_of_clones_that_cost_less_than_steps_differ_no_saving_is_promised() -> None:
+    (finding,) = findings(fires_on_clones_in_a_row(), RULE)
+    assert finding.saving is None
 
 
 def test_clones_on_the_host_take_time_of_the_host() -> None:

@@ -36,10 +36,10 @@ def test_edge_early_exchanges() -> None:
 
 
 def test_on_the_cpu_threads_that_communicate_are_timed() -> None:
-    """Two of three all-reduces of 600 us, which nothing hides: at least half of them; at most 1.15 times
+    """Two of three all-reduces of 600 us, which nothing hides: at least half of them; at most 1.35 times
     them and starting them."""
     (finding,) = findings(fires_over_gloo(), RULE)
     assert finding.evidence[0].observed == 6
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((600_000, 1.15 * (1_200_000 + 2 / 3 * 15_000)))
+    assert finding.saving.direct_ns_per_step == pytest.approx((600_000, 1.35 * (1_200_000 + 2 / 3 * 15_000)))
     assert finding.saving.resource == "host"

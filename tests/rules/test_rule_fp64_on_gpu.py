@@ -47,7 +47,7 @@ def test_on_a_cpu_what_is_beyond_the_calls() -> None:
     assert finding.saving is not None
     assert finding.saving.resource == "host"
     work = 3_998_000 + 1_998_000
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.45 * work, 0.75 * work))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.55 * work, 0.85 * work))
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
 
 

@@ -22,8 +22,9 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_READINGS = Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps")
@@ -79,6 +80,9 @@ class ValueReads(msgspec.Struct, frozen=True):
     """Start of each run that prints nothing, the longest run first, at most five."""
     printing_lines: tuple[ReadLine, ...]
     """Start of each run that prints, the longest run first, at most five."""
+    beside_ns: int = 0
+    """Python time directly before and after the runs that print nothing, which may belong to them: iterating over what
+    is read, and storing the values."""
 
 
 def missing(context: Context) -> Message | None:
@@ -100,6 +104,7 @@ def analyze(context: Context) -> ValueReads:
         printing_operators=int(found.events[prints].sum()),
         lines=_lines(context, found, ~prints),
         printing_lines=_lines(context, found, prints),
+        beside_ns=_beside(context, found, ~prints),
     )
 
 
@@ -179,6 +184,23 @@ def _called(context: Context) -> I64:
     around = np.append(host.tree.nearest(closed), NO_PARENT)[host.tree.parent]
     found: I64 = np.flatnonzero(closed & (around == NO_PARENT))
     return found
+
+
+def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:
+    """Time in which no event of the thread was recorded, directly before and after runs, within their steps."""
+    tree, steps = context.host.tree, program_steps(context).typical
+    start, end, thread = found.start_ns[wanted], found.end_ns[wanted], tree.thread[found.first[wanted]]
+    step = steps.at(start)
+    before, after = steps.start_ns[step], steps.end_ns[step]
+    for each in distinct(thread).tolist():
+        own, runs = tree.thread == each, thread == each
+        ends, starts = np.sort(tree.end_ns[own]), np.sort(tree.start_ns[own])
+        last = entries(ends, np.searchsorted(ends, start[runs], side="right") - 1, np.iinfo(np.int64).min)
+        following = entries(starts, np.searchsorted(starts, end[runs]), np.iinfo(np.int64).max)
+        before[runs] = np.maximum(before[runs], last)
+        after[runs] = np.minimum(after[runs], following)
+    around = np.minimum(start - before, _PAUSE_NS) + np.minimum(after - end, _PAUSE_NS)
+    return int(around.sum())
 
 
 def _lines(context: Context, found: ValueRuns, wanted: Bool) -> tuple[ReadLine, ...]:

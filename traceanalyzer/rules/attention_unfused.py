@@ -18,9 +18,9 @@ How the saving is estimated:
     The time of all operators on the scores, minus the time that the products themselves need: at the best rate of any
     product in the run (upper end), or at a third of that rate, but no longer than they take now, and 5 us for each
     fused kernel (lower end). With a backward pass, which then computes the scores again, the lower end counts seven
-    products for six. In a program without a GPU, 70 to 90 % of the time of the operators that are not products is saved
-    (the arithmetic of the softmax remains), and products that stay in the cache take up to a third less. In the lab 25
-    to 60 % of the time of all operators on the scores was saved.
+    products for six. In a program without a GPU, 50 to 75 % of the time of the operators that are not products is saved
+    (the arithmetic of the softmax remains, and the backward pass computes it again), and products that stay in the
+    cache take up to a fifth less. In the lab 20 to 60 % of the time of all operators on the scores was saved.
 
 When it is wrong:
     If the attention weights are needed as an output, they have to be written. Some masks and head sizes have no fused
@@ -53,9 +53,9 @@ _FUSED_NS = 5_000
 _RECOMPUTED = 7 / 6
 """Products of fused attention, forward and backward, over those of the pieces: the backward pass computes the scores
 again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven in place of six."""
-_OF_OTHERS = 0.7, 0.9
+_OF_OTHERS = 0.5, 0.75
 """Share of the time outside of products that is saved on a CPU (measured in the lab, explained on the page)."""
-_OF_PRODUCTS = 0.33
+_OF_PRODUCTS = 0.2
 """Greatest share of the time of products that is saved on a CPU (as above)."""
 _SINCE = (2, 1)
 """torch with a fused operator for attention on a CPU."""

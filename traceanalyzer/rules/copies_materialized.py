@@ -44,6 +44,9 @@ from traceanalyzer.rules.change import TimeSaved
 from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
+_NOISE = 0.02
+"""Share of the step below which copies in a row are named, but no saving is promised: no measurement would show it (own
+choice)."""
 _LEAST = 0.5
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
 _ON_CPU = 0.5, 0.83
@@ -162,7 +165,9 @@ def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
     claims = {f"operator:{_COPY}|{row.input_shapes}": cost} if row.on_device else {}
     basis = _BASIS_RUN(run=row.longest_run, least=_LEAST)
     resource = "gpu" if row.on_device else "host"
-    change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True)
+    change: TimeSaved | None = None
+    if cost >= _NOISE * facts.step_ns:
+        change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True)
     where = [_place(facts, row, row.device_ns if row.on_device else row.host_ns)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_SUBJECT_RUN(), row.longest_run, limit, "count", tuple(where))

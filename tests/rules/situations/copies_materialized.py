@@ -45,8 +45,8 @@ def copy(host: Host, stream: Stream, dur: int, shape: Sequence[int], types: tupl
         host.launch(Work(COPY, dur), stream)
 
 
-def cloning(times: int, *, gpu: bool, between: bool = False) -> TraceBuilder:
-    """A batch that is cloned in a row, with something between the clones or not; `gpu`: on the device."""
+def cloning(times: int, *, gpu: bool, between: bool = False, each: int = 5) -> TraceBuilder:
+    """A batch that is cloned in a row, with something between the clones or not; `gpu`: on the device, `each` us."""
     loop = Training()
     for _ in range(3):
         with loop.iteration():
@@ -56,7 +56,7 @@ def cloning(times: int, *, gpu: bool, between: bool = False) -> TraceBuilder:
                     shapes = [[128, 3, 32, 32], [128, 3, 32, 32], []]
                     with loop.host.op("aten::copy_", 3 if gpu else 200, shapes=shapes, types=["float", "float", ""]):
                         if gpu:
-                            loop.host.copy("DtoD", 128 * 3 * 32 * 32 * 4, loop.stream, dur=5)
+                            loop.host.copy("DtoD", 128 * 3 * 32 * 32 * 4, loop.stream, dur=each)
                 if between:
                     loop.host.leaf("aten::add_", 3)
             loop.zero_grad()
