@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.builders import TraceBuilder
-from tests.rules.judging import report, said
+from tests.builders.training import Training
+from tests.rules.judging import findings, report, said
 from tests.rules.situations import host_waits_or_logs
 
 
@@ -47,3 +48,14 @@ def test_a_program_that_sleeps_is_not_called_slow() -> None:
     (untold,) = report(host_waits_or_logs.fires_where_it_only_prints()).headlines
     assert untold.bound == "host"
     assert "asleep" not in str(untold.message)
+
+
+def test_an_optimizer_with_a_closure_is_not_what_takes_most() -> None:
+    """The closure computes the loss: its arithmetic is named, and no rule calls the optimizer expensive."""
+    loop = Training(gpu=False)
+    for _ in range(3):
+        with loop.iteration(), loop.host.annotation("Optimizer.step#LBFGS.step"):
+            loop.backward(loop.forward(dur=1000))
+    trace = loop.finish()
+    assert "takes most of it: Optimizer" not in said(trace)
+    assert findings(trace, "optimizer-expensive") == []

@@ -52,7 +52,7 @@ def saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> 
     named = CLASS.search(row.name)
     if named is None or row.kind != "step" or row.list_operators or not row.in_place or is_sparse(row):
         return None
-    if not has_torch(facts, _SINCE):
+    if row.closures or not has_torch(facts, _SINCE):
         return None
     plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.optimizers import Optimizers
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
@@ -28,18 +29,24 @@ def with_operators(facts: Facts, message: Message) -> Message:
     Of a table these are its rows: in a range that somebody marked, what is outside of operators may take most.
     """
     path = facts.find("critical_path", CriticalPath)
-    times = _of_rows(facts, facts.view) if facts.view else _of_all_steps(facts) if path is None else _of_path(path)
+    times = _of_rows(facts, facts.view) if facts.view else _of_all_steps(facts) if path is None else _of_path(facts, path)
     times.sort(key=lambda entry: (-entry[1], entry[0]))
     told = tuple(_OPERATOR(name=name, time=time) for name, time in times[:_SHOWN] if time >= _WORTH * facts.step_ns)
     return _OPERATORS(headline=message, operators=told) if told else message
 
 
-def _of_path(path: CriticalPath) -> list[tuple[str, float]]:
-    """Operators of the typical step; an optimizer that takes most of the step is named instead of its arithmetic."""
+def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
+    """Operators of the typical step; an optimizer that takes most of the step is named instead of its arithmetic.
+
+    One that computes the loss in a closure is not: its arithmetic is the model's.
+    """
+    found = facts.find("optimizers", Optimizers)
+    closures = {row.name for row in found.rows if row.closures} if found else set()
     optimizers = [
         (owner.name, owner.ns_per_step)
         for owner in path.owners
         if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
+        if owner.name not in closures
     ]
     operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
     return optimizers or operators

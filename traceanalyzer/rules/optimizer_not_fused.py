@@ -114,7 +114,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def is_loop(row: Optimizer) -> bool:
     """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
-    return row.kind == "step" and not row.list_operators and arithmetic and not is_sparse(row)
+    own = row.kind == "step" and not row.closures
+    return own and not row.list_operators and arithmetic and not is_sparse(row)
 
 
 def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
