@@ -12,6 +12,8 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 _SHOWN = 3
 _WORTH = 0.1
 """Least share of the step of an operator that is named (own choice: a tenth)."""
+_WORTH_OUTSIDE = 0.2
+"""The same of code in no operator (own choice: the cost of recording events is a good part of it)."""
 _MOST = 0.5
 """Share of the step from which on an optimizer is named (own choice: half)."""
 
@@ -20,23 +22,32 @@ _OPERATORS = Text(
     "{headline} What takes most of it: {operators}.",
     note="headline is a sentence; operators is a list such as aten::mkldnn_convolution 15.73 ms",
 )
+_NO_OPERATOR = Text(
+    "headline-cpu-no-operator",
+    "code in no operator {time:ns}",
+    note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
+)
 _OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
 
 
 def with_operators(facts: Facts, message: Message) -> Message:
-    """The headline, with what takes a good part of a step by itself: operators, or the optimizer as a whole.
+    """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
 
     Of a table these are its rows: in a range that somebody marked, what is outside of operators may take most.
     """
     path = facts.find("critical_path", CriticalPath)
-    times = _of_rows(facts, facts.view) if facts.view else _of_all_steps(facts) if path is None else _of_path(facts, path)
-    times.sort(key=lambda entry: (-entry[1], entry[0]))
-    told = tuple(_OPERATOR(name=name, time=time) for name, time in times[:_SHOWN] if time >= _WORTH * facts.step_ns)
+    if facts.view:
+        times = _of_rows(facts, facts.view)
+    else:
+        times = _of_all_steps(facts) if path is None else _of_path(facts, path)
+    worth = {True: _WORTH_OUTSIDE * facts.step_ns, False: _WORTH * facts.step_ns}
+    times = sorted((entry for entry in times if entry[1] >= worth[not entry[0]]), key=lambda entry: (-entry[1], entry[0]))
+    told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])
     return _OPERATORS(headline=message, operators=told) if told else message
 
 
 def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
-    """Operators of the typical step; an optimizer that takes most of the step is named instead of its arithmetic.
+    """Operators of the typical step, "" for code in none of them; an optimizer that takes most of the step is named instead of its arithmetic.
 
     One that computes the loss in a closure is not: its arithmetic is the model's.
     """
@@ -48,12 +59,15 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
         if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
         if owner.name not in closures
     ]
-    operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
-    return optimizers or operators
+    return optimizers or [(row.operator or "", row.ns_per_step) for row in path.operators]
 
 
 def _of_rows(facts: Facts, view: RunView) -> list[tuple[str, float]]:
-    return [(row.name, facts.host_per_step(row.self_cpu_ns or 0)) for row, _ in view.by_name]
+    """Rows by their self time; what a step itself takes is in no operator."""
+    rows = [row for row, _ in view.by_name]
+    return [
+        ("" if marks.is_step(row.name) else row.name, facts.host_per_step(row.self_cpu_ns or 0)) for row in rows
+    ]
 
 
 def _of_all_steps(facts: Facts) -> list[tuple[str, float]]:
