@@ -70,7 +70,8 @@ def test_edge_only_share() -> None:
 def test_set_up_before_the_first_step_of_the_program_is_no_part_of_its_steps() -> None:
     """No marks of the profiler; 20 ms of compiling precede four steps of 1 ms, which begin with the optimizer."""
     trace = TraceBuilder(devices=())
-    trace.op("entire_frame_compile", 0, 20_000)
+    trace.op("aten::randn", 0, 10)
+    trace.annotation("_compile.compile_inner (dynamo_timed)", 20, 20_000)
     for number in range(4):
         trace.annotation("Optimizer.step#SGD.step", 21_000 + 1000 * number, 100)
         trace.op("aten::addmm", 21_200 + 1000 * number, 700)

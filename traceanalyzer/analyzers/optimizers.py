@@ -127,7 +127,9 @@ def analyze(context: Context) -> Optimizers:
         strict=True,
     )
     rows = [
-        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place, own)  # type: ignore[call-arg]
+        Optimizer(
+            trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place, own
+        )  # type: ignore[call-arg]
         for name, figures, (*found, in_place), row, own in zip(
             names.tolist(), columns, operators, longest, closures, strict=True
         )

@@ -41,7 +41,9 @@ def with_operators(facts: Facts, message: Message) -> Message:
     else:
         times = _of_all_steps(facts) if path is None else _of_path(facts, path)
     worth = {True: _WORTH_OUTSIDE * facts.step_ns, False: _WORTH * facts.step_ns}
-    times = sorted((entry for entry in times if entry[1] >= worth[not entry[0]]), key=lambda entry: (-entry[1], entry[0]))
+    times = sorted(
+        (entry for entry in times if entry[1] >= worth[not entry[0]]), key=lambda entry: (-entry[1], entry[0])
+    )
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])
     return _OPERATORS(headline=message, operators=told) if told else message
 
@@ -65,9 +67,7 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
 def _of_rows(facts: Facts, view: RunView) -> list[tuple[str, float]]:
     """Rows by their self time; what a step itself takes is in no operator."""
     rows = [row for row, _ in view.by_name]
-    return [
-        ("" if marks.is_step(row.name) else row.name, facts.host_per_step(row.self_cpu_ns or 0)) for row in rows
-    ]
+    return [("" if marks.is_step(row.name) else row.name, facts.host_per_step(row.self_cpu_ns or 0)) for row in rows]
 
 
 def _of_all_steps(facts: Facts) -> list[tuple[str, float]]:

@@ -99,7 +99,9 @@ def trap_closure_on_a_cpu() -> TraceBuilder:
     return loop.finish()
 
 
-def printed(operator: str, calls: int, *, name: str = STEP, total: str = "200.000ms", evaluated: str = "0.000us") -> str:
+def printed(
+    operator: str, calls: int, *, name: str = STEP, total: str = "200.000ms", evaluated: str = "0.000us"
+) -> str:
     """A table of ten steps, a fifth of their host time (or `total` of a second) in the optimizer."""
 
     def row(name: str, own: str, total: str, calls: int) -> dict[str, object]:
