@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
 from tests.builders.training import Training
 from tests.rules.judging import findings, report, said, table
 from tests.rules.situations import host_waits_or_logs
@@ -81,3 +82,15 @@ def test_in_a_table_the_step_itself_is_no_operator() -> None:
         {"Name": "aten::mm", "Self CPU": "400.000ms", "CPU total": "400.000ms", "# of Calls": 10},
     ]
     assert "takes most of it: code in no operator 60.00 ms, aten::mm 40.00 ms." in said(table(rows, cpu="1.000s"))
+
+
+def test_waiting_for_collectives_is_no_code() -> None:
+    """Of each step of 1.6 ms, gloo communicates for 0.5 ms while no operator runs."""
+    training = GlooTraining()
+    for number in range(3):
+        with training.host.annotation(f"ProfilerStep#{number}"):
+            training.forward(500)
+            training.backward([500], dur=500)
+    told = said(training.finish())
+    assert "Bound by the CPU" in told
+    assert "code in no operator" not in told

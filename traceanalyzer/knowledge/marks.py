@@ -50,11 +50,6 @@ def is_dataloader(name: str) -> bool:
     return loader or name.startswith("enumerate(DataPipe)#")
 
 
-def is_step(name: str) -> bool:
-    """Whether a name is that of a step: `ProfilerStep#3`, or `ProfilerStep*` in a printed table."""
-    return name.startswith("ProfilerStep")
-
-
 def is_optimizer_step(name: str) -> bool:
     """Whether a name is an optimizer step: `Optimizer.step#<class>.step`."""
     return name.startswith("Optimizer.step")

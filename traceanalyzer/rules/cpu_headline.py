@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers.optimizers import Optimizers
+from traceanalyzer.analyzers.recording.left_out import MARKED
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
@@ -16,6 +17,8 @@ _WORTH_OUTSIDE = 0.2
 """The same of code in no operator (own choice: the cost of recording events is a good part of it)."""
 _MOST = 0.5
 """Share of the step from which on an optimizer is named (own choice: half)."""
+_NO_CODE = frozenset({"communication", "asleep"})
+"""Resources whose time on the path may be in no operator, but is no code of the program."""
 
 _OPERATORS = Text(
     "headline-cpu-operators",
@@ -40,18 +43,16 @@ def with_operators(facts: Facts, message: Message) -> Message:
         times = _of_rows(facts, facts.view)
     else:
         times = _of_all_steps(facts) if path is None else _of_path(facts, path)
-    worth = {True: _WORTH_OUTSIDE * facts.step_ns, False: _WORTH * facts.step_ns}
-    times = sorted(
-        (entry for entry in times if entry[1] >= worth[not entry[0]]), key=lambda entry: (-entry[1], entry[0])
-    )
+    times = [entry for entry in times if entry[1] >= (_WORTH if entry[0] else _WORTH_OUTSIDE) * facts.step_ns]
+    times.sort(key=lambda entry: (-entry[1], entry[0]))
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])
     return _OPERATORS(headline=message, operators=told) if told else message
 
 
 def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
-    """Operators of the typical step, "" for code in none of them; an optimizer that takes most of the step is named instead of its arithmetic.
+    """Operators of the typical step, and "" for code in none of them, sleep and collectives excepted.
 
-    One that computes the loss in a closure is not: its arithmetic is the model's.
+    An optimizer that takes most of the step is named instead of its arithmetic. One that computes the loss in a closure is not: its arithmetic is the model's.
     """
     found = facts.find("optimizers", Optimizers)
     closures = {row.name for row in found.rows if row.closures} if found else set()
@@ -61,13 +62,16 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
         if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
         if owner.name not in closures
     ]
-    return optimizers or [(row.operator or "", row.ns_per_step) for row in path.operators]
+    elsewhere = sum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
+    operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
+    outside = sum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
+    return optimizers or [*operators, ("", outside)]
 
 
 def _of_rows(facts: Facts, view: RunView) -> list[tuple[str, float]]:
     """Rows by their self time; what a step itself takes is in no operator."""
-    rows = [row for row, _ in view.by_name]
-    return [("" if marks.is_step(row.name) else row.name, facts.host_per_step(row.self_cpu_ns or 0)) for row in rows]
+    named = [("" if row.name.startswith(MARKED) else row.name, row.self_cpu_ns or 0) for row, _ in view.by_name]
+    return [(name, facts.host_per_step(time)) for name, time in named]
 
 
 def _of_all_steps(facts: Facts) -> list[tuple[str, float]]:
