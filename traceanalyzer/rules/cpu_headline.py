@@ -52,7 +52,8 @@ def with_operators(facts: Facts, message: Message) -> Message:
 def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
     """Operators of the typical step, and "" for code in none of them, sleep and collectives excepted.
 
-    An optimizer that takes most of the step is named instead of its arithmetic. One that computes the loss in a closure is not: its arithmetic is the model's.
+    An optimizer that takes most of the step is named instead of its arithmetic, but not one that computes the loss in a
+    closure: its arithmetic is the model's.
     """
     found = facts.find("optimizers", Optimizers)
     closures = {row.name for row in found.rows if row.closures} if found else set()

@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording import left_out, repeated_graphs
 from traceanalyzer.analyzers.recording.frameworks import main_framework
 from traceanalyzer.analyzers.recording.left_out import FEWEST, MARKED
+from traceanalyzer.analyzers.recording.optimizers_in_turn import updates_of_a_step
 from traceanalyzer.analyzers.recording.step_marks import marks_within, outermost, step_marks
 from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
@@ -236,7 +237,8 @@ def _between_loads(context: Context) -> Steps | None:
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:
-    return _between(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER), left_out.OPTIMIZER)
+    rows = outermost(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER))
+    return _between(context, rows[:: updates_of_a_step(context, rows)], left_out.OPTIMIZER)
 
 
 def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
