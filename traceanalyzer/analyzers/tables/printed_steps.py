@@ -33,8 +33,8 @@ def count(rows: Sequence[tuple[TableRow, RowKind]], loops: Sequence[int]) -> tup
             if prefix == "ProfilerStep" and all("#" in row.name for row in named):
                 return len({row.name for row in named}), "ProfilerStep"  # one row a step before torch 1.9
             best = max(named, key=lambda row: (row.self_cpu_ns or 0, row.calls or 0))
-            calls = best.calls or 1
-            return calls - (prefix == "ProfilerStep" and _ends_early(rows, calls)), best.name
+            steps = best.calls or 1
+            return steps - (prefix == "ProfilerStep" and _ends_early(rows, steps)), best.name
     calls = [row.calls for row, kind in rows if kind is RowKind.OPERATOR and row.calls]
     loop = next((loop for loop in loops if loop > 1 and _repeats(calls, loop)), None)
     return (1, None) if loop is None else (loop, f"range({loop})")
