@@ -195,3 +195,16 @@ def test_after_the_last_optimizer_step_no_step_ends() -> None:
                 trace.op("aten::addmm", 100 * number + 20 + 25 * call, 20)
     assert reasons(trace) == [None, None, "recording-end"]
     assert recorded(trace).typical_step_ns == 100 * US
+
+
+@pytest.mark.parametrize(("more", "reason"), [(10, "other-phase"), (9, "unknown")])
+def test_a_step_with_more_operators_does_other_work(more: int, reason: str) -> None:
+    """Four steps of 100 us call ten operators; one takes three times as long, half of which twice as many explain."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(5):
+        length, calls = (300, 10 + more) if number == 2 else (100, 10)
+        trace.step(number, at, length)
+        for call in range(calls):
+            trace.op("aten::linear", at + 5 * call, 4)
+        at += length
+    assert reasons(trace) == [None, None, reason, None, None]

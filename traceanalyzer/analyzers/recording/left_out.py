@@ -59,8 +59,8 @@ def is_cut(context: Context, steps: Steps) -> bool:
     if len(steps) < 2 or steps.found_by not in {MARKED, OPTIMIZER} or duration[-1] >= _CUT * duration[:-1].min():
         return False
     start = trace.host.start_ns[trace.host.category == Category.OPERATOR]
-    updates = trace.host.start_ns[context.kind == NodeKind.OPTIMIZER]
-    operators, optimizers = (count_by(at[at >= 0], len(steps)) for at in map(steps.at, (start, updates)))
+    updates = steps.at(trace.host.start_ns[context.kind == NodeKind.OPTIMIZER])
+    operators, optimizers = _operators(context, steps), count_by(updates[updates >= 0], len(steps))
     fewest = operators[:-1].min()
     if start.max(initial=0) >= steps.end_ns[-1] or operators[-1] >= _CUT * fewest:
         return False
@@ -78,10 +78,12 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
     median = float(np.median(duration))
     outliers = np.flatnonzero(np.abs(duration - median) > _OUTLIER * median).tolist()
     if outliers:
-        one_off = _one_off(context, steps)
+        one_off, calls = _one_off(context, steps), _operators(context, steps)
         for step in outliers:
             excess = float(duration[step]) - median
             found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
+            if found[step] == UNKNOWN and _does_more(calls, excess / median, step):
+                found[step] = OTHER_PHASE
         if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
             found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
     if _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
@@ -118,6 +120,26 @@ def _explains(times: I64, excess_ns: float, step: int) -> bool:
     """Whether a step is longer than the median because it has more of the given time than the others."""
     more = float(times[step] - np.median(times))
     return excess_ns > 0 and more >= _EXPLAINS * excess_ns
+
+
+def _operators(context: Context, steps: Steps) -> I64:
+    """Number of operators that start in each step."""
+    host = context.trace.host
+    step = steps.at(host.start_ns[host.category == Category.OPERATOR])
+    return count_by(step[step >= 0], len(steps))
+
+
+def _does_more(calls: I64, excess: float, step: int) -> bool:
+    """Whether a step is longer because it calls more operators, such as an evaluation between two updates.
+
+    Args:
+        calls: Operators of each step.
+        excess: Time of the step beyond the median, as a share of it.
+        step: The step.
+    """
+    usual = float(np.median(calls))
+    more = (calls[step] - usual) / usual if usual else 0.0
+    return excess > 0 and bool(more >= max(_OUTLIER, _EXPLAINS * excess))
 
 
 def _earlier_work_ns(context: Context, steps: Steps) -> int:
