@@ -82,7 +82,7 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
         for step in outliers:
             excess = float(duration[step]) - median
             found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
-            if found[step] == UNKNOWN and _does_more(calls, excess / median, step):
+            if found[step] == UNKNOWN and _does_more(calls, excess, median, step):
                 found[step] = OTHER_PHASE
         if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
             found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
@@ -129,17 +129,20 @@ def _operators(context: Context, steps: Steps) -> I64:
     return count_by(step[step >= 0], len(steps))
 
 
-def _does_more(calls: I64, excess: float, step: int) -> bool:
-    """Whether a step is longer because it calls more operators, such as an evaluation between two updates.
+def _does_more(calls: I64, excess_ns: float, median_ns: float, step: int) -> bool:
+    """Whether a step is longer than the median because it calls more operators: an evaluation between two updates.
 
     Args:
         calls: Operators of each step.
-        excess: Time of the step beyond the median, as a share of it.
+        excess_ns: Time of the step beyond the median.
+        median_ns: Duration of the median step.
         step: The step.
     """
     usual = float(np.median(calls))
-    more = (calls[step] - usual) / usual if usual else 0.0
-    return excess > 0 and bool(more >= max(_OUTLIER, _EXPLAINS * excess))
+    more = float(calls[step]) - usual
+    return (
+        excess_ns > 0 and usual > 0 and more >= _OUTLIER * usual and more * median_ns >= _EXPLAINS * excess_ns * usual
+    )
 
 
 def _earlier_work_ns(context: Context, steps: Steps) -> int:
