@@ -208,14 +208,3 @@ def test_a_step_with_more_operators_does_other_work(more: int, reason: str) -> N
             trace.op("aten::linear", at + 5 * call, 4)
         at += length
     assert reasons(trace) == [None, None, reason, None, None]
-
-
-def test_steps_without_duration_have_no_share() -> None:
-    trace = TraceBuilder(devices=())
-    for number in range(3):
-        trace.step(number, 10 * number, 0)
-        trace.op("aten::linear", 10 * number, 0)
-    trace.step(3, 30, 100)
-    for call in range(2):
-        trace.op("aten::linear", 40 + 10 * call, 4)
-    assert reasons(trace)[3] == "unknown"
