@@ -17,6 +17,7 @@ from traceanalyzer.analyzers import optimizers
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.late_launches import ended_earlier
 from traceanalyzer.analyzers.optimizers import OperatorCount, Optimizer
+from traceanalyzer.analyzers.passes.marks import graph
 
 US = 1000
 
@@ -155,3 +156,18 @@ def test_no_call_exposes_more_than_it_takes(plan: Plan) -> None:
     times = ended_earlier(context, host.start_ns, end, host.dur_ns)
     assert (times >= 0).all()
     assert (times.sum(axis=1) <= host.dur_ns).all()
+
+
+def test_a_closure_is_the_program_not_the_optimizer() -> None:
+    """LBFGS and PyTorch Lightning compute the loss and its gradients within the range of the optimizer's step."""
+    loop = Training(gpu=False)
+    with loop.iteration(), loop.host.annotation("Optimizer.step#LBFGS.step"):
+        loop.backward(loop.forward())
+    with loop.iteration():
+        loop.backward(loop.forward())
+        loop.step(3)
+    trace = loop.finish()
+    found = {row.name: row.closures for row in optimizers.analyze(Context(read_built(trace))).rows}
+    assert found == {"Optimizer.step#LBFGS.step": 1, "Optimizer.step#SGD.step": 0}
+    context = Context(read_built(trace))
+    assert len(context.once(graph).start_ns) == 6, "the operators of the forward pass in the closure count too"

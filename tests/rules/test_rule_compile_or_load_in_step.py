@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders import TraceBuilder
 from tests.builders.timeline import Host
 from tests.rules.judging import findings, skipped, varied
 from tests.rules.situations.compile_or_load_in_step import COMPILE, compiling, fires, fires_on_a_recording_of_set_up
@@ -64,3 +65,14 @@ def test_edge_only_share() -> None:
     share = findings(fires_on_a_recording_of_set_up(), RULE)[0].evidence[0].observed
     assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share})
     assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share + 1e-9}) == []
+
+
+def test_set_up_before_the_first_step_of_the_program_is_no_part_of_its_steps() -> None:
+    """No marks of the profiler; 20 ms of compiling precede four steps of 1 ms, which begin with the optimizer."""
+    trace = TraceBuilder(devices=())
+    trace.op("aten::randn", 0, 10)
+    trace.annotation("_compile.compile_inner (dynamo_timed)", 20, 20_000)
+    for number in range(4):
+        trace.annotation("Optimizer.step#SGD.step", 21_000 + 1000 * number, 100)
+        trace.op("aten::addmm", 21_200 + 1000 * number, 700)
+    assert findings(trace, RULE) == []

@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.late_launches import IdleTime, ended_earlier, starvation, summed
+from traceanalyzer.analyzers.modules.owners import evaluations
 from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.generated_kernels import is_generated
@@ -74,6 +75,9 @@ class Optimizer(msgspec.Struct, frozen=True):
     """Number of calls of in-place arithmetic on one tensor, such as `aten::addcmul_`."""
     in_place_ns: int = 0
     """Sum of the durations of these calls in ns without the longest of them, which something may have disturbed."""
+    closures: int = 0
+    """Number of calls in which autograd runs: the program passed a closure that computes the loss and its gradients
+    (LBFGS, PyTorch Lightning), so the time of the calls is mostly the program's and not the optimizer's."""
 
     @property
     def exposed_ns(self) -> int:
@@ -110,6 +114,7 @@ def analyze(context: Context) -> Optimizers:
     earlier = ended_earlier(context, start, start + dur, dur)
     exposed = [summed(earlier[group == number]) for number in range(count)]
     longest = [int(members[host.dur_ns[members].argmax()]) for members in (calls[group == g] for g in range(count))]
+    closures = count_by(group[_has_closure(context, calls)], count).tolist()
     columns = zip(
         count_by(group, count).tolist(),
         sum_by(group, host.dur_ns[calls], count).tolist(),
@@ -122,8 +127,12 @@ def analyze(context: Context) -> Optimizers:
         strict=True,
     )
     rows = [
-        Optimizer(trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place)  # type: ignore[call-arg]
-        for name, figures, (*found, in_place), row in zip(names.tolist(), columns, operators, longest, strict=True)
+        Optimizer(
+            trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place, own
+        )  # type: ignore[call-arg]
+        for name, figures, (*found, in_place), row, own in zip(
+            names.tolist(), columns, operators, longest, closures, strict=True
+        )
     ]
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
@@ -134,6 +143,20 @@ def ranges(context: Context) -> I64:
     rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
     return ascending(rows[order[tree.parent == NO_PARENT]])
+
+
+def _has_closure(context: Context, calls: I64) -> Bool:
+    """Which calls contain the start of an evaluation by autograd, on any thread."""
+    host = context.trace.host
+    start = ascending(context.host.tree.start_ns[context.once(evaluations)])
+    found: Bool = np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
+    return found
+
+
+def updates(context: Context) -> I64:
+    """The `ranges` without those that contain a closure of the program."""
+    rows = context.once(ranges)
+    return rows[~_has_closure(context, rows)]
 
 
 def is_zero_grad(name: str) -> bool:

@@ -38,7 +38,12 @@ _MOMENTUM = "aten::mul_"
 
 def is_sparse(row: Optimizer) -> bool:
     """Whether its gradients are sparse; no fused form supports them."""
-    return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
+    return any(is_sparse_name(name) for name in (row.name, *(entry.name for entry in row.operators)))
+
+
+def is_sparse_name(name: str) -> bool:
+    """Whether the name of an optimizer or of an operator shows that gradients are sparse."""
+    return _SPARSE.search(name) is not None
 
 
 def saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
@@ -52,7 +57,7 @@ def saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> 
     named = CLASS.search(row.name)
     if named is None or row.kind != "step" or row.list_operators or not row.in_place or is_sparse(row):
         return None
-    if not has_torch(facts, _SINCE):
+    if row.closures or not has_torch(facts, _SINCE):
         return None
     plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))

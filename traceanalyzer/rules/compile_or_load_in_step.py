@@ -37,6 +37,7 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.compilation.compiling import Compiling
 from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
@@ -75,7 +76,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     time = facts.recorded_steps_ns
     if found.steps == 1:
-        yield from _only(found, rows, time, limits)
+        yield from _only(_code_of_steps(facts, found), rows, time, limits)
         return
     later = [row for row in rows if row.later_calls]
     share = found.later_code_ns / (time * (found.steps - 1) / found.steps)
@@ -125,14 +126,23 @@ def _again(facts: Facts) -> Compiling | None:
     return max(rows, key=lambda row: row.time_ns or 0, default=None)
 
 
-def _only(found: RuntimeCalls, rows: list[SetUp], time: float, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _code_of_steps(facts: Facts, found: RuntimeCalls) -> int:
+    """Compiling and loading within the steps of the program, in ns; what came before them is in no figure.
+
+    Where the profiler marked no steps, the program's may begin after most of the recording.
+    """
+    recording = facts.find("recording", Recording)
+    return found.code_ns if recording is None else min(found.code_ns, recording.startup_ns)
+
+
+def _only(code_ns: int, rows: list[SetUp], time: float, limits: Mapping[str, float]) -> Iterator[Draft]:
     """A recording that is mostly set-up."""
-    share = found.code_ns / time if time else 0.0
+    share = code_ns / time if time else 0.0
     if share < limits["only_share"]:
         return
     rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
     evidence = Evidence(_ONLY(), share, limits["only_share"], "share", tuple(map(_place, rows)))
-    params = {"time": found.code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name}
+    params = {"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name}
     confidence = _confidence(rows)
     yield Draft(
         (evidence,),

@@ -154,7 +154,7 @@ _ADVICE_LINES = Text(
 
 RULE = Rule(
     id="host-waits-or-logs",
-    title=Text("host-waits-or-logs-title", "The step sleeps, waits, prints or logs"),
+    title=Text("host-waits-or-logs-title", "The step sleeps, waits, logs or runs code outside of PyTorch"),
     summary=Text(
         "host-waits-or-logs-summary",
         "{time:ns} of a step of {step:ns} are spent beside the training or inference: {printing:ns} printing or "

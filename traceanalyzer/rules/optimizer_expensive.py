@@ -2,7 +2,8 @@
 
 What it detects:
     A range `Optimizer.step#...` that takes a sixth of the step or more on the host, unless it loops over single
-    parameters, which optimizer-not-fused reports. Time that overlaps the GPU's work does not count.
+    parameters, which optimizer-not-fused reports. Time that overlaps the GPU's work does not count, nor do calls in
+    which autograd runs: they contain the forward and the backward pass as a closure (LBFGS, PyTorch Lightning).
 
 Why it matters:
     Most optimizers take a few percent of a step. Those that compute preconditioners (Shampoo, SOAP, K-FAC), or gather
@@ -49,7 +50,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     for row in facts.need("optimizers", Optimizers).rows:
         host = facts.host_per_step(row.host_ns)
         share = host / facts.step_ns
-        if row.kind != "step" or share <= limits["host_share"] or _is_loop(facts, row) or _is_hidden(facts, row):
+        if row.kind != "step" or row.closures or share <= limits["host_share"]:
+            continue
+        if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
         place = CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
         advice = _ADVICE_SECOND_ORDER if _SECOND_ORDER.search(row.name) else None

@@ -41,13 +41,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from traceanalyzer.analyzers.host_owners.labels import EVALUATION
 from traceanalyzer.analyzers.optimizers import IN_PLACE, Optimizer, Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
-from traceanalyzer.rules._fused_optimizers import CLASS, FEWEST_CALLS, is_sparse, saved_on_cpu
+from traceanalyzer.rules._fused_optimizers import CLASS, FEWEST_CALLS, is_sparse, is_sparse_name, saved_on_cpu
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.change import TimeSaved
@@ -114,7 +115,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 def is_loop(row: Optimizer) -> bool:
     """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
-    return row.kind == "step" and not row.list_operators and arithmetic and not is_sparse(row)
+    own = row.kind == "step" and not row.closures
+    return own and not row.list_operators and arithmetic and not is_sparse(row)
 
 
 def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -143,9 +145,12 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     calls = max((row.calls or 0 for row in rows), default=0)
     if not calls or _has_lists(facts) or facts.table is None or not facts.table.cpu_ns:
         return
+    optimizer = sum(row.cpu_total_ns or 0 for row in rows)
+    if any(is_sparse_name(row.name) for row in rows) or _has_closure(facts, optimizer):
+        return
     updates = [row for row in facts.operators if row.name in IN_PLACE]
     each = sum(row.calls for row in updates) / calls
-    host = facts.host_per_step(sum(row.cpu_total_ns or 0 for row in rows))
+    host = facts.host_per_step(optimizer)
     share = host * facts.steps / facts.table.cpu_ns
     if each < limits["launches"] or share <= limits["host_share"]:
         return
@@ -159,6 +164,13 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
     code = fused_code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=_SUMMARY_TABLE, code=code)
+
+
+def _has_closure(facts: Facts, optimizer_ns: int) -> bool:
+    """Whether the optimizer's time contains what autograd evaluates: a closure, as with LBFGS or PyTorch Lightning."""
+    evaluated = sum(row.host_total_ns for row in facts.operators if row.name.startswith(EVALUATION))
+    whole = facts.table.cpu_ns if facts.table else None
+    return whole is not None and evaluated > 0 and optimizer_ns + evaluated > whole
 
 
 def _longest(updates: Sequence[OperatorFact]) -> list[CodePlace]:

@@ -141,3 +141,70 @@ def test_a_prefill_among_decode_steps_is_another_phase() -> None:
     phases = ["decode", "prefill", "decode", "prefill"]
     assert left_out.of_phases(reasons_before, phases) == (None, "other-phase", "unknown", "loading")
     assert left_out.of_phases(["unknown", None], [None, None]) == ("unknown", None)
+
+
+def trained(*, steps: int, after: int, operators: int = 1, optimizer: bool = False) -> TraceBuilder:
+    """Marked training steps of 100 us with three operators and an optimizer, then a mark of `after` us."""
+    trace = TraceBuilder(devices=())
+    for number in range(steps):
+        trace.step(number, 100 * number, 100)
+        for call in range(3):
+            trace.op("aten::addmm", 100 * number + 25 * call, 20)
+        trace.annotation("Optimizer.step#SGD.step", 100 * number + 80, 10)
+    trace.step(steps, 100 * steps, after)
+    for call in range(operators):
+        trace.op("aten::addmm", 100 * steps + 2 * call, 1)
+    if optimizer:
+        trace.annotation("Optimizer.step#SGD.step", 100 * steps + 8, 1)
+    return trace
+
+
+def test_a_recording_that_ends_in_a_step_does_not_make_it_one() -> None:
+    """Programs that end, or that leave the profiler, within a step: of few steps the last is no half of the mean."""
+    trace = trained(steps=1, after=20)
+    assert reasons(trace) == [None, "recording-end"]
+    assert recorded(trace).typical_step_ns == 100 * US
+    assert reasons(trained(steps=4, after=49)) == [None] * 4 + ["recording-end"]
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        trained(steps=3, after=50),  # a shorter step
+        trained(steps=3, after=20, operators=2),  # as much work, faster
+        trained(steps=3, after=20, optimizer=True),  # a complete step of a small batch
+    ],
+)
+def test_a_short_last_step_is_a_step(trace: TraceBuilder) -> None:
+    assert reasons(trace) == [None] * 3 + ["unknown"]
+
+
+def test_a_last_step_with_work_after_it_was_not_cut() -> None:
+    trace = trained(steps=3, after=20)
+    trace.op("aten::addmm", 400, 20)
+    assert reasons(trace) == [None] * 3 + ["unknown"]
+
+
+def test_after_the_last_optimizer_step_no_step_ends() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        trace.annotation("Optimizer.step#SGD.step", 100 * number, 10)
+        trace.op("aten::add_", 100 * number + 1, 5)
+        if number < 2:
+            for call in range(3):
+                trace.op("aten::addmm", 100 * number + 20 + 25 * call, 20)
+    assert reasons(trace) == [None, None, "recording-end"]
+    assert recorded(trace).typical_step_ns == 100 * US
+
+
+@pytest.mark.parametrize(("more", "reason"), [(10, "other-phase"), (9, "unknown")])
+def test_a_step_with_more_operators_does_other_work(more: int, reason: str) -> None:
+    """Four steps of 100 us call ten operators; one takes three times as long, half of which twice as many explain."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(5):
+        length, calls = (300, 10 + more) if number == 2 else (100, 10)
+        trace.step(number, at, length)
+        for call in range(calls):
+            trace.op("aten::linear", at + 5 * call, 4)
+        at += length
+    assert reasons(trace) == [None, None, reason, None, None]

@@ -39,3 +39,18 @@ def test_few_operators_are_multiples_by_chance() -> None:
 
 def test_rows_of_steps_count_before_loops() -> None:
     assert count([*OPERATORS, row("Optimizer.step#SGD.step", calls=20)], 100) == (20, "Optimizer.step#SGD.step")
+
+
+def trained(steps: int, marks: int, *, updates: int | None = None) -> list[TableRow]:
+    """Rows of a training with so many complete steps, marks and updates."""
+    names = [row(f"aten::op{number}", calls=steps * (number + 1)) for number in range(10)]
+    update = row("Optimizer.step#SGD.step", calls=steps if updates is None else updates)
+    return [row("ProfilerStep*", calls=marks), update, *names]
+
+
+def test_a_mark_after_the_last_complete_step_is_no_step() -> None:
+    """A loop that marks the end of each step leaves one more mark than steps if the profile goes on after it."""
+    assert count(trained(3, 4)) == (3, "ProfilerStep*")
+    assert count(trained(4, 4)) == (4, "ProfilerStep*")
+    assert count(trained(4, 4, updates=3)) == (4, "ProfilerStep*"), "one update was skipped, as with scaled gradients"
+    assert count(trained(1, 2)) == (2, "ProfilerStep*"), "too few to tell"

@@ -334,3 +334,21 @@ def test_device_time_of_printed_operators_is_not_hidden() -> None:
     assert run.device_hidden_share == pytest.approx(0.2)
     both = run_of(table(row("aten::mm", 10, 30), row("gemm_kernel", 0, 30), row("add_kernel", 0, 15), device=50))
     assert both.device_hidden_share == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden", "workload", "evidence"),
+    [
+        ("aten::mm", 0, "inference", "no-backward"),
+        ("aten::mm", 5, "inference", "no-backward-printed"),
+        ("aten::mm", 60, "fragment", "hidden-rows"),
+        ("aten::threshold_backward", 0, "micro-benchmark", "backward-without-optimizer"),
+        ("aten::threshold_backward", 5, "training", "backward-operators"),
+    ],
+)
+def test_what_row_limit_hides_is_not_called_absent(name: str, hidden: int, workload: str, evidence: str) -> None:
+    """Ranges of optimizers and of autograd have hardly any self time, so they are the first rows that are cut."""
+    report = report_on(document(table(row(name, 100 - hidden, calls=20))))
+    found = report.result("recording", Recording)
+    assert found
+    assert (found.workload, [reason.kind for reason in found.evidence]) == (workload, [evidence])

@@ -78,14 +78,38 @@ def trap_gpu_projection() -> TraceBuilder:
     return trace
 
 
-def printed(operator: str, calls: int) -> str:
-    """A table of ten steps, a fifth of their host time in the optimizer."""
+def trap_sparse_in_a_table() -> str:
+    """Sparse gradients have no fused form, and no form on lists."""
+    return printed("aten::add_", 3000, name="Optimizer.step#SparseAdam.step")
+
+
+def trap_closure_in_a_table() -> str:
+    """The optimizer computes the loss in a closure, so its time is that of the whole program."""
+    return printed("aten::add_", 3000, total="1.000s", evaluated="600.000ms")
+
+
+def trap_closure_on_a_cpu() -> TraceBuilder:
+    """The same in a trace: the range of the optimizer's step contains the forward and the backward pass."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration(), loop.host.annotation("Optimizer.step#AdamW.step"):
+            loop.backward(loop.forward())
+            for _ in range(200):
+                loop.host.leaf("aten::addcmul_", 8)
+    return loop.finish()
+
+
+def printed(
+    operator: str, calls: int, *, name: str = STEP, total: str = "200.000ms", evaluated: str = "0.000us"
+) -> str:
+    """A table of ten steps, a fifth of their host time (or `total` of a second) in the optimizer."""
 
     def row(name: str, own: str, total: str, calls: int) -> dict[str, object]:
         return {"Name": name, "Self CPU": own, "CPU total": total, "# of Calls": calls}
 
     rows = [
-        row(STEP, "50.000ms", "200.000ms", 10),
+        row(name, "50.000ms", total, 10),
+        row("autograd::engine::evaluate_function: AddmmBackward0", "0.000us", evaluated, 100),
         row(operator, "150.000ms", "150.000ms", calls),
         row("aten::mm", "800.000ms", "800.000ms", 100),
     ]

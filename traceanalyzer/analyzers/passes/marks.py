@@ -68,13 +68,13 @@ def _creates(sequence: I64, thread: I32) -> Bool:
 
 
 def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
-    """Leave out nodes inside evaluations, optimizers and loaders."""
+    """Leave out nodes inside evaluations, loaders, and optimizers (but for the closures that they call)."""
     host, table = context.host, context.trace.host
     loaders = host.kind == NodeKind.DATALOADER
     within = context.once(owners).evaluation
     within = host.tree.nearest(context.once(owners).is_evaluation | loaders) if loaders.any() else within
     row = host.row[nodes]
-    call = host_activity.innermost(table, context.once(optimizers.ranges), table.thread[row], table.start_ns[row])
+    call = host_activity.innermost(table, context.once(optimizers.updates), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)
     return nodes[kept], sequence[kept]
 

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from traceanalyzer.analyzers.rank_facts import RankCollectives, RankFacts, RankSteps
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.recording import CauseInStep, Recording, TypicalStep
-from traceanalyzer.analyzers.recording.left_out import FEWEST
-from traceanalyzer.analyzers.recording.program_steps import MARKED
+from traceanalyzer.analyzers.recording.left_out import FEWEST, MARKED
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average
 

@@ -17,7 +17,8 @@ from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.recording import left_out, repeated_graphs
 from traceanalyzer.analyzers.recording.frameworks import main_framework
-from traceanalyzer.analyzers.recording.left_out import FEWEST
+from traceanalyzer.analyzers.recording.left_out import FEWEST, MARKED
+from traceanalyzer.analyzers.recording.optimizers_in_turn import updates_of_a_step
 from traceanalyzer.analyzers.recording.step_marks import marks_within, outermost, step_marks
 from traceanalyzer.analyzers.steps import Steps, extend, launched_in
 from traceanalyzer.analyzers.sums import count_by
@@ -29,7 +30,6 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-MARKED = "ProfilerStep"
 WHOLE = "whole-trace"
 _REPEATS = 3
 """An annotation must repeat so often to be a step."""
@@ -58,14 +58,21 @@ class ProgramSteps(msgspec.Struct, frozen=True):
     mark_ns: tuple[I64, I64] | None = None
     """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
 
+    is_cut: bool = False
+    """Whether the recording ended soon after the last step began."""
+
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def is_typical(self) -> Bool:
-        """Which steps count; all do if fewer than three would be left."""
+        """Which steps count; all do if fewer than three would be left, but for a last one that was cut."""
         kept = np.array([reason is None for reason in self.reasons], np.bool_)
-        return kept if kept.sum() >= FEWEST else np.ones(len(kept), np.bool_)
+        if kept.sum() >= FEWEST:
+            return kept
+        kept[:] = True
+        kept[len(kept) - self.is_cut :] = False
+        return kept
 
     @property
     def typical(self) -> Steps:
@@ -128,7 +135,10 @@ def _is_foreign(context: Context) -> bool:
 
 
 def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...]) -> ProgramSteps:
-    return ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns)
+    is_cut = left_out.is_cut(context, steps)
+    return ProgramSteps(
+        steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns, is_cut=is_cut
+    )
 
 
 def _with_marks(context: Context, steps: Steps, marks: tuple[StepMark | None, ...]) -> ProgramSteps:
@@ -227,7 +237,8 @@ def _between_loads(context: Context) -> Steps | None:
 
 
 def _between_optimizer_steps(context: Context) -> Steps | None:
-    return _between(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER), "Optimizer.step")
+    rows = outermost(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER))
+    return _between(context, rows[:: updates_of_a_step(context, rows)], left_out.OPTIMIZER)
 
 
 def _between(context: Context, rows: I64, found_by: str) -> Steps | None:

@@ -101,7 +101,8 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
         raise UnusableInputError(
             f"{source.name}: contains no event of the PyTorch profiler: {collector.elements:,} elements in its event "
             f"list, {sum(collector.categories.unsupported.values()):,} of them of unknown categories; "
-            "record at least one step between prof.start() and prof.stop()"
+            "record at least one step between prof.start() and prof.stop(), and where other threads do the work, pass "
+            "experimental_config=torch._C._profiler._ExperimentalConfig(profile_all_threads=True) to the profiler"
         )
 
 

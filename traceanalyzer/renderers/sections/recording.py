@@ -81,6 +81,11 @@ _EVIDENCE = {
     "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
     "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
     "no-backward": Text("evidence-no-backward", "no backward pass"),
+    "no-backward-printed": Text(
+        "evidence-no-backward-printed",
+        "no printed row belongs to a backward pass, but not all rows are printed",
+        note="rows of a table",
+    ),
 }
 _START_UP = frozenset({"start-up", "micro-benchmark"})
 """Kinds of programs for which the start-up time matters."""

@@ -102,8 +102,8 @@ DOUBTS = (
     ),
     Text(
         "q-no-steps",
-        "The trace has no ProfilerStep marks, so it counts as one step, and figures per step are less certain. Call "
-        "prof.step() after each iteration.",
+        "The trace has no ProfilerStep marks, so it counts as one step, and figures per step are less certain. Pass a "
+        "schedule to the profiler, which marks no steps without one, and call prof.step() after each iteration.",
     ),
     Text(
         "q-one-step",
