@@ -36,6 +36,20 @@ def test_a_busy_gpu_with_products_computes() -> None:
     assert bound(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000)) == "gpu-compute"
 
 
+@pytest.mark.parametrize(("copying_us", "expected"), [(900, "gpu-compute"), (1100, "gpu-memory")])
+def test_copies_while_no_kernel_runs_are_no_products(copying_us: int, expected: str) -> None:
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            with thread.op("aten::copy_"):
+                thread.copy("HtoD", 1_000_000, stream, dur=copying_us, wait=True)
+            with thread.op("aten::mm"):
+                thread.launch(Work("ampere_sgemm_128x64_nn", 1000), stream)
+            thread.wait(stream)
+    assert bound(finish(trace)) == expected
+
+
 def test_a_typical_decode_step_has_the_usual_number_of_tokens() -> None:
     text = said(served(*5 * ["step[DECODE bs=8]"], "step[DECODE bs=40]"))
     assert "A decode step of 8 tokens reads all weights" in text

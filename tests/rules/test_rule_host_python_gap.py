@@ -36,6 +36,22 @@ def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
     assert not finding.code, "no garbage collection is recorded"
 
 
+@pytest.mark.parametrize(("recorded_us", "largest"), [(2400, "nothing recorded"), (3400, "`aten::tokenize`")])
+def test_an_owner_of_less_than_what_left_no_event_is_not_the_largest(recorded_us: int, largest: str) -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            compute(host, stream, 100)
+        with host.op("aten::tokenize"):
+            host.work(recorded_us)
+        host.work(4000 - recorded_us)
+        for _ in range(10):
+            compute(host, stream, 100)
+
+    # the queue hides 1.7 ms of the operator: 0.7 of 2.3 ms are its, or 1.7 ms
+    (finding,) = findings(looping(step, steps=6), RULE)
+    assert f"The largest part of that: {largest}." in finding.summary.text
+
+
 def test_stacks_name_python_code_in_short_gaps_too() -> None:
     def step(host: Host, stream: Stream, number: int) -> None:
         for _ in range(20):

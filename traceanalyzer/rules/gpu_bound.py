@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.kernel_classes import KernelClasses
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
@@ -36,12 +37,15 @@ def gpu_bound(facts: Facts) -> str:
 
 
 def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
-    """Kernel time by class, and of all kernels; collectives count in neither."""
-    found = facts.find("kernel_classes", KernelClasses)
+    """Device time by class, and in all: kernels, and copies and fills while no kernel runs; collectives in neither."""
+    found, copies = facts.find("kernel_classes", KernelClasses), facts.find("copies", Copies)
     if found is None:
         return {}, 0
-    times = {row.name: row.total_ns for row in found.rows}
-    return times, found.total_ns - times.pop("communication", 0)
+    times = Counter({row.name: row.total_ns for row in found.rows})
+    total = found.total_ns - times.pop("communication", 0)
+    alone = 0 if copies is None else copies.exposed_ns
+    times["copy"] += alone
+    return times, total + alone
 
 
 def printed_communication(facts: Facts) -> float:

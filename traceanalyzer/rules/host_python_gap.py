@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.analyzers.idle.repeated_steps import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners, _settings
@@ -93,7 +93,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     shown = _owners.total(where)
     subject = _SUBJECT_LISTED(shown=shown, time=time) if 0 < shown < time else _SUBJECT()
     evidence = Evidence(subject, share, limits["gap_share"], "share", where or tuple(map(_place, device.host_gaps[:5])))
-    first = owners[0] if owners else None
+    first = owners[0] if owners and _is_largest(owners[0], device, time) else None
     yield Draft(
         (evidence,),
         change,
@@ -108,6 +108,16 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         advice=_advice(first),
         code=_CODE_GC if first is not None and first.role == "garbage-collection" else "",
     )
+
+
+def _is_largest(owner: GapOwner, device: DeviceInSteps, time: float) -> bool:
+    """Whether an owner has no less of the gaps than the time in which nothing was recorded.
+
+    What ten owners leave may belong to further ones and is not known to be unrecorded.
+    """
+    listed = sum(row.time_ns for row in device.gap_owners if row.role not in OF_OTHER_RULES)
+    is_complete = len(device.gap_owners) < MOST_OWNERS
+    return not is_complete or owner.time_ns >= time * max(1, device.owner_steps) - listed
 
 
 def _advice(owner: GapOwner | None) -> Text | None:

@@ -46,6 +46,8 @@ _MOST = 0.5
 _GAPS = 200
 """How many of the longest gaps are examined one by one."""
 _SHOWN = 10
+MOST_OWNERS = 10
+"""Owners of gaps that are listed, at most."""
 
 
 class StepCause(msgspec.Struct, frozen=True):
@@ -249,7 +251,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
 
 def _owners(owned: gap_owners.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
     """The owners with most time of some gaps."""
-    rows = owned.largest(chosen, _SHOWN)
+    rows = owned.largest(chosen, MOST_OWNERS)
     return tuple(GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start) for own, time, start in rows)
 
 
