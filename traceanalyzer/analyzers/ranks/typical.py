@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.rank_facts import RankCollectives, RankFacts, RankS
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.recording import CauseInStep, Recording, TypicalStep
 from traceanalyzer.analyzers.recording.left_out import FEWEST
-from traceanalyzer.analyzers.recording.program_steps import MARKED
+from traceanalyzer.analyzers.recording.program_steps import WHOLE
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average
 
@@ -124,7 +124,7 @@ def only(facts: RankFacts, names: frozenset[str]) -> RankFacts:
 
 def _kept(recordings: Sequence[Recording | None]) -> frozenset[str] | None:
     """Names of the steps that count on every rank; None where all steps do."""
-    own = [one for one in recordings if one is not None and one.steps_from == MARKED]
+    own = [one for one in recordings if one is not None and one.steps_from != WHOLE]
     if not own or len(own) < len(recordings) or all(step.is_typical for one in own for step in one.steps):
         return None
     names = frozenset.intersection(*(frozenset(s.name for s in one.steps if s.is_typical) for one in own))
