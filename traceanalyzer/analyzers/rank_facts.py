@@ -200,7 +200,10 @@ def steps_of(context: Context) -> Steps:
 
 def _of_program(context: Context) -> Steps:
     program = program_steps(context)
-    return replace(program.every, mark_ns=program.mark_ns)
+    if len(set(program.names)) == len(program):
+        return replace(program.every, mark_ns=program.mark_ns)
+    steps = context.steps  # names that repeat do not tell the steps of other ranks apart
+    return replace(steps, end_ns=np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0)))
 
 
 def _clock(context: Context) -> int | None:

@@ -23,6 +23,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.ranks import clocks, matching, rows, waits
 from traceanalyzer.analyzers.ranks import table as tables
+from traceanalyzer.analyzers.ranks.counted_steps import with_common_steps
 from traceanalyzer.analyzers.ranks.doubts import damaged, doubts
 from traceanalyzer.analyzers.ranks.matching import Matched
 from traceanalyzer.analyzers.ranks.member import Member
@@ -31,7 +32,7 @@ from traceanalyzer.analyzers.ranks.rows import RankRun
 from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.analyzers.ranks.typical import of_typical_steps
 
-__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps"]
+__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps", "with_common_steps"]
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
 

@@ -99,9 +99,15 @@ def mean_resources(resources: Sequence[StepResources]) -> StepResources:
 def of_typical_steps(members: Mapping[int, Member]) -> Mapping[int, Member] | None:
     """The ranks with only the steps that all of them keep, and their typical resources; None if all steps count."""
     names = _kept([member.recording for member in members.values()])
-    if names is None:
+    if names is None or not all(_has_steps_of_program(member) for member in members.values()):
         return None
     return {rank: _typical_of(member, names) for rank, member in members.items()}
+
+
+def _has_steps_of_program(member: Member) -> bool:
+    """Whether the recording names the same steps as the facts; reports of old versions may not."""
+    own = member.recording.steps if member.recording is not None else ()
+    return {step.name for step in own} >= set(member.facts.steps.name) and len(own) >= len(member.facts.steps.name) > 1
 
 
 def _typical_of(member: Member, names: frozenset[str]) -> Member:
