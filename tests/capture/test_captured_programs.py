@@ -85,6 +85,26 @@ def test_steps_of_a_trainer_end_where_its_optimizer_has_stepped(tmp_path: Path) 
     assert len(found.loaders or ()) == 2
 
 
+def test_what_loading_took_is_recorded(tmp_path: Path) -> None:
+    """Six recorded steps in epochs of four: the ends of epochs are no batches, nor is the loader within a loader."""
+    run = capture(tmp_path, "loading.py", options=("--steps", "6"))
+    assert run.code == 0, run.err
+    loaders = facts(only(tmp_path)).loaders
+    assert loaders is not None
+    slept, worked, within, from_worker = [loader.fetching for loader in loaders if loader.epochs > 1]
+    assert from_worker is None
+    assert slept is not None
+    assert worked is not None
+    assert within is not None
+    assert [each.batches for each in (slept, worked, within)] == [6, 6, 6]
+    assert not any(loader.fetching for loader in loaders if loader.epochs == 1)
+    assert min(each.ns for each in (slept, worked, within)) >= 6 * 10_000_000
+    assert worked.cpu_ns >= 6 * 10_000_000
+    assert worked.asleep_ns is not None
+    assert worked.asleep_ns <= worked.ns - worked.cpu_ns
+    assert (slept.queued_ns is None) == (slept.asleep_ns is None)
+
+
 def test_every_rank_of_torchrun_writes_one(tmp_path: Path) -> None:
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     run = capture(tmp_path, "ranks.py", options=("--steps", "3"), via=launcher)

@@ -133,6 +133,11 @@ def test_time_that_the_profiler_took_is_taken_off_the_gaps(rule: str) -> None:
     assert not captured(rule, **timed(50.0)), "the step without the profiler is no longer than what the device works"
 
 
+def test_steps_that_others_disturbed_after_the_recording_make_no_saving_longer() -> None:
+    disturbed, cheap = (one("host-python-gap", **timed(overhead)).saving for overhead in (-0.2, 0.0))
+    assert disturbed == cheap
+
+
 def test_stacks_are_no_guess_where_steps_without_them_were_timed() -> None:
     """With stacks at most half of the gaps is promised, unless control steps show that they cost little."""
     guessed = one("launch-bound-small-kernels", "fires_with_stacks")

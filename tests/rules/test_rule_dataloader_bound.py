@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, finish
+from tests.reading import read_built
 from tests.rules.host_work import compute
 from tests.rules.judging import findings, report
 from tests.rules.situations.dataloader_bound import (
@@ -16,8 +19,10 @@ from tests.rules.situations.dataloader_bound import (
     on_the_host,
     training,
     trap_ready_batches,
+    with_capture,
     with_frames,
 )
+from traceanalyzer.prediction import whatif
 
 RULE = "dataloader-bound"
 
@@ -114,7 +119,7 @@ SLEEP, SUM = "<built-in function sleep>", "<built-in function sum>"
     [
         (SUM, 2, 0, "loader-basis-busy"),
         (SUM, 4, 8.0 - 1.5 - 0.31 * 8.0, "loader-basis-free"),
-        (SLEEP, 2, 8.0 - 1.5, "loader-basis-asleep"),
+        (SLEEP, 2, 8.0 - 1.5, "loader-basis-needs-no-core"),
     ],
     ids=["work-on-two", "work-on-four", "sleep-on-two"],
 )
@@ -124,6 +129,88 @@ def test_what_a_worker_costs_depends_on_the_cores(frame: str, cpus: int, low: fl
     assert finding.saving is not None
     assert finding.saving.wall_ns_per_step == pytest.approx((low * 1e6, 8e6), rel=0.01)
     assert finding.saving.basis.id.startswith(basis) or basis in str(finding.saving.basis.params)
+
+
+def fetched(ms: float, cpu_ms: float, queued_ms: float | None = 0) -> dict[str, int | None]:
+    """What a capture records of the batches of three steps."""
+    queued = None if queued_ms is None else int(queued_ms * 1e6)
+    return {"batches": 3, "ns": int(ms * 1e6), "cpu_ns": int(cpu_ms * 1e6), "queued_ns": queued}
+
+
+@pytest.mark.parametrize(
+    ("fetching", "low", "basis"),
+    [
+        ([fetched(24, 0)], 8 - 1.5, "needs-no-core"),
+        ([fetched(24, 6)], 6 - 1.5 - 0.31 * 2, "needs-no-core"),
+        ([fetched(24, 3, 3)], 6 - 1.5 - 0.31 * 2, "needs-no-core"),
+        ([fetched(24, 16.5)], 0, "busy"),  # of 2.5 ms that need no core, 1.5 and 0.31 * 5.5 are lost
+        ([fetched(24, 14)], 10 / 3 - 1.5 - 0.31 * 14 / 3, "needs-no-core"),  # hardly more than nothing
+        ([fetched(24, 48)], 0, "busy"),
+        ([fetched(24, 0, None)], 0, "busy"),
+        ([None], 0, "busy"),
+        ([], 0, "busy"),
+        ([fetched(18, 0), fetched(6, 12)], 6 - 1.5 - 0.31 * 2, "needs-no-core"),
+        ([fetched(240, 12)], 4 - 1.5 - 0.31 * 4, "needs-no-core"),  # other steps slept for long
+        ([fetched(24, 0), None], 8 - 1.5, "needs-no-core"),
+    ],
+    ids=[
+        "asleep",
+        "a quarter works",
+        "and waits for a core",
+        "too little sleep",
+        "part asleep",
+        "several threads",
+        "queue unknown",
+        "old capture",
+        "no loader",
+        "two loaders",
+        "not typical",
+        "one of two unread",
+    ],
+)
+def test_a_capture_shows_what_needs_no_core(
+    fetching: list[dict[str, int | None] | None], low: float, basis: str
+) -> None:
+    """Each step loads for 8 ms and computes for 12, on two hardware threads: a worker has no core of its own."""
+    trace = with_capture(*fetching)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((low * 1e6, 8e6), rel=0.02)
+    assert finding.saving.basis.id == f"loader-basis-{basis}"
+    least, _, most = whatif(read_built(trace), loader=0).saving_ns
+    assert (least, most) == pytest.approx(finding.saving.direct_ns_per_step, rel=0.02, abs=1e4)
+
+
+@pytest.mark.parametrize("frames", [True, False])
+def test_waiting_for_workers_is_no_sleep_of_the_loader(frames: bool) -> None:
+    """8 ms of sleep in the program and 8 ms of waiting for workers of another loader, which get no faster."""
+    trace = TraceBuilder(devices=(), options=("with_stack",) if frames else ())
+    slept = {"workers": 0, "epochs": 1, "fetching": fetched(24, 0)}
+    trace.metadata["traceanalyzer"] = {
+        "version": 1,
+        "host": {"cpus": 2, "threads": 1},
+        "loaders": [slept, {"workers": 2, "epochs": 1}],
+        "timing": {"profiled": {"steps": 3, "mean_ns": 28_000_000, "median_ns": 28_000_000}},
+    }
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for name in (LOADER, WORKERS):
+                with host.annotation(name), host.frame(SLEEP, before=8000) if frames else nullcontext():
+                    host.work(0 if frames else 8000)
+            with host.op("aten::mm", 5, 12_000):
+                pass
+    (finding,) = findings(finish(trace), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx(((8 - 1.5 - 0.31 * 8) * 1e6, 16e6), rel=0.02)
+
+
+def test_one_worker_hides_a_long_wait_only_as_far_as_a_step_computes() -> None:
+    """Every fourth of twelve batches sleeps for 32 ms, but a step computes for 12: 20 of 32 remain, 5 ms per step."""
+    trace = with_capture({"batches": 12, "ns": 96_000_000, "cpu_ns": 0, "queued_ns": 0}, loads=[1, 1, 1, 32_000] * 3)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx(((8 - 5 - 1.5) * 1e6, 8e6), rel=0.02)
 
 
 def test_a_program_on_the_cpu_is_taken_to_use_all_cores() -> None:

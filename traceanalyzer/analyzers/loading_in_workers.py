@@ -46,11 +46,41 @@ def room(host: Host | None, *, is_on_host: bool) -> Room:
     return Room(cores, min(busy, cores), 2 * (busy + 1) <= cores)
 
 
-def asleep_share(loaders: Sequence[Loader]) -> float:
-    """Share of the waits in which the process itself only waits, as far as stacks show it."""
-    known = [loader for loader in loaders if loader.asleep_ns is not None]
-    total = sum(loader.total_ns for loader in known)
-    return sum(loader.asleep_ns or 0 for loader in known) / total if total else 0.0
+def asleep_share(parts: Average, loaders: Sequence[Loader], capture: CaptureFacts | None) -> float:
+    """Share of the waiting that needs no core, as far as stacks or a capture show it; that for workers does not count.
+
+    Args:
+        parts: Means over the steps.
+        loaders: The loaders.
+        capture: What a capture recorded; None without one.
+    """
+    total = sum(loader.total_ns for loader in loaders)
+    if not total:
+        return 0.0
+    if any(loader.asleep_ns is not None for loader in loaders):
+        asleep = sum(loader.asleep_ns or 0 for loader in loaders if loader.in_process is not False)
+        return min(1.0, asleep / total)
+    own = sum(loader.total_ns for loader in loaders if loader.in_process) / total
+    return own * _asleep_in_capture(capture, own * parts.dataloader_full_ns)
+
+
+def _asleep_in_capture(capture: CaptureFacts | None, wait_ns: float) -> float:
+    """Share of the time to prepare batches that needs no core, by a capture; 0 if unknown.
+
+    Its sums are over all recorded steps. If the typical ones wait less, the time that needs a core is taken to remain.
+
+    Args:
+        capture: What a capture recorded; None without one.
+        wait_ns: Time in ns in which a typical step prepares batches.
+    """
+    found = [loader.fetching for loader in (capture.loaders if capture else None) or () if loader.fetching]
+    asleep = [each.asleep_ns for each in found]
+    total = sum(each.ns for each in found)
+    steps = capture.timing.profiled.steps if capture and capture.timing.profiled else 0
+    if None in asleep or not total or not steps or wait_ns <= 0:
+        return 0.0
+    known = sum(each or 0 for each in asleep)
+    return max(0.0, min(known / total, 1 - (total - known) / steps / wait_ns))
 
 
 def fewest_workers(capture: CaptureFacts | None) -> int | None:
@@ -68,7 +98,23 @@ def are_workers(loaders: Sequence[Loader], capture: CaptureFacts | None) -> bool
     return None if found is None or found.in_process is None else not found.in_process
 
 
-def saving(parts: Average, loaders: Sequence[Loader], own: Room, share: float = 1.0) -> tuple[float, float]:
+def _late_ns(parts: Average, loaders: Sequence[Loader]) -> float:
+    """Time per step in ns that long waits still take with one worker, which prepares a batch while one step computes.
+
+    The other waits are alike, and a queue evens them out.
+    """
+    total, calls = sum(each.total_ns for each in loaders), sum(each.calls for each in loaders)
+    if not total or not parts.dataloader_full_ns:
+        return 0.0
+    batches = calls * parts.dataloader_full_ns / total
+    beside = (parts.duration_ns - parts.dataloader_ns) / max(1.0, batches)
+    late = sum(max(0.0, each.excess_ns + each.long_calls * (each.median_ns - beside)) for each in loaders)
+    return min(1.0, late / total) * parts.dataloader_full_ns
+
+
+def saving(
+    parts: Average, loaders: Sequence[Loader], asleep: float, own: Room, share: float = 1.0
+) -> tuple[float, float]:
     """Time in ns by which workers make a step shorter, at least and at most.
 
     A worker without a free core may cost as much as it saves; waiting (for a network, asleep) needs no core.
@@ -76,12 +122,13 @@ def saving(parts: Average, loaders: Sequence[Loader], own: Room, share: float = 
     Args:
         parts: Means over the steps.
         loaders: The loaders.
+        asleep: Share of the waiting that needs no core.
         own: Room for workers.
         share: Share of the waiting that is removed.
     """
     exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
-    rest, waiting = parts.duration_ns - exposed, min(full, asleep_share(loaders) * full)
-    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, full)))
+    rest, waiting = parts.duration_ns - exposed, asleep * full
+    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, full))) - share * _late_ns(parts, loaders)
     lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
     if not own.is_free:
         saved = min(saved, waiting)

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.loading_in_workers import Room
 from traceanalyzer.analyzers.step_breakdown import Average
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules.change import TimeSaved
@@ -74,22 +74,22 @@ def with_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSave
         average: Means over the steps.
         share: Share of the waiting that is removed, if there are several loaders.
     """
-    own, loaders = room(facts), _loaders(facts)
-    saved = loading_in_workers.saving(average, loaders, own, share)
-    asleep = min(1.0, loading_in_workers.asleep_share(loaders))
-    basis = _FREE(slowdown=SLOWDOWN[1], fetch=FETCH_NS) if own.is_free else _basis_busy(own, asleep)
+    own, loaders, capture = room(facts), _loaders(facts), facts.capture.facts if facts.capture else None
+    asleep = loading_in_workers.asleep_share(average, loaders, capture)
+    saved = loading_in_workers.saving(average, loaders, asleep, own, share)
+    costs = {"slowdown": SLOWDOWN[1], "fetch": FETCH_NS}
+    if own.is_free:
+        basis = _FREE(**costs)
+    elif asleep >= _MOSTLY or saved[0] > 0:
+        basis = _ASLEEP(share=asleep, **costs)
+    else:
+        basis = _UNKNOWN() if own.cores is None else _BUSY(cores=own.cores, threads=own.busy)
     return TimeSaved("loader", saved, basis, saved, {"loader": saved[1]})
 
 
 def _loaders(facts: Facts) -> tuple[Loader, ...]:
     found = facts.find("dataloader", DataLoader)
     return found.loaders if found else ()
-
-
-def _basis_busy(own: Room, asleep: float) -> Message:
-    if asleep >= _MOSTLY:
-        return _ASLEEP(share=asleep, fetch=FETCH_NS)
-    return _UNKNOWN() if own.cores is None else _BUSY(cores=own.cores, threads=own.busy)
 
 
 _MOSTLY = 0.5
@@ -109,7 +109,8 @@ _UNKNOWN = Text(
     "keep all cores busy",
 )
 _ASLEEP = Text(
-    "loader-basis-asleep",
-    "at most the waiting in which nothing else runs; at least the part that needs no core ({share:share} is waiting "
-    "for files, a network or a clock), less {fetch:ns} to fetch a batch from a worker",
+    "loader-basis-needs-no-core",
+    "at most the waiting in which nothing else runs; at least what one worker saves of the part that needs no core "
+    "({share:share} is waiting for files, a network or a clock), less {slowdown:share} of the other part, because a "
+    "worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
 )

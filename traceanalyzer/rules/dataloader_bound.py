@@ -15,10 +15,11 @@ What to do:
 
 How the saving is estimated:
     At most the exposed waiting. With one worker, loading runs beside the rest of the step, so a step takes as long as
-    the slower of the two; the lower end is this saving less the cost of a worker: 1.5 ms to fetch a batch, and up to
-    0.31 of its loading time, by which the rest of the step was longer in two pairs of recordings (docs/whatif.md). The
-    lower end is 0 if there is no free core for a worker (a capture shows hardware threads and threads of the program; a
-    program on the CPU is assumed to use all cores), except for waiting that needs no core, which stacks show; if the
+    the slower of the two, and of a wait of more than five medians only as much is hidden as a step computes between two
+    batches; the lower end is this saving less the cost of a worker: 1.5 ms to fetch a batch, and up to 0.31 of its
+    loading time, by which the rest of the step was longer in two pairs of recordings (docs/whatif.md). The lower end is
+    0 if there is no free core for a worker (a capture shows hardware threads and threads of the program; a program on
+    the CPU is assumed to use all cores), except for waiting that needs no core, which stacks or a capture show; if the
     loader already has workers; and below a millisecond per step. If all cores are in use and a batch takes less than 3
     ms, no saving is given. In a table, the profiled time minus the larger of GPU time and remaining host time; the
     lower end is 0 if there are workers.

@@ -154,9 +154,12 @@ def _prices(facts: Facts) -> Prices | None:
 
 
 def _plain_ns(facts: Facts) -> float | None:
-    """Duration of the typical step without the profiler, if a capture timed steps with and without it."""
+    """Duration of the typical step without the profiler, if a capture timed steps with and without it.
+
+    A profiler makes no step shorter: where steps without it took longer, other programs disturbed them.
+    """
     overhead = facts.capture.overhead_share if facts.capture else None
-    return None if overhead is None else facts.step_ns / (1 + overhead)
+    return None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:

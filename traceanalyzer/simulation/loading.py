@@ -83,4 +83,5 @@ def _saved(context: Context, share: float) -> tuple[float, float] | None:
     if loading_in_workers.are_workers(loaders, capture):
         return 0.0, typical.parts.dataloader_ns * share
     own = loading_in_workers.room(capture.host if capture else None, is_on_host=typical.resources.gpu_ns is None)
-    return loading_in_workers.saving(typical.parts, loaders, own, share)
+    asleep = loading_in_workers.asleep_share(typical.parts, loaders, capture)
+    return loading_in_workers.saving(typical.parts, loaders, asleep, own, share)

@@ -133,6 +133,25 @@ class Distributed(msgspec.Struct, frozen=True):
     """Backend of the group as torch names it, such as `nccl`."""
 
 
+class CapturedFetching(msgspec.Struct, frozen=True):
+    """Preparing batches in the program's own process, over the recorded steps."""
+
+    batches: int
+    """Number of batches."""
+    ns: int
+    """Time in ns in which the program prepared these batches."""
+    cpu_ns: int
+    """CPU time in ns of all threads of the process meanwhile; more than `ns` if several threads worked."""
+    queued_ns: int | None = None
+    """Part of the time in ns in which the thread was ready to run but had no core; null if the system does not count
+    it."""
+
+    @property
+    def asleep_ns(self) -> int | None:
+        """Time in ns that needs no core: for files, a network or a clock. Null if unknown."""
+        return None if self.queued_ns is None else max(0, self.ns - self.cpu_ns - self.queued_ns)
+
+
 class CapturedLoader(msgspec.Struct, frozen=True):
     """Settings of a `DataLoader` whose batches the program read."""
 
@@ -150,6 +169,9 @@ class CapturedLoader(msgspec.Struct, frozen=True):
     """Whether a last batch that is not full is left out; null if unknown."""
     epochs: int = 0
     """How often the program began to read the loader from the start."""
+    fetching: CapturedFetching | None = None
+    """What it took to prepare the batches of the recorded steps; null with workers, if no batch was prepared in these
+    steps, or if unknown."""
 
 
 class Autocast(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.values import Time
@@ -53,6 +55,29 @@ def with_frames(frame: str, *, cpus: int = 2) -> TraceBuilder:
         with host.annotation(f"ProfilerStep#{number}"):
             with host.annotation(LOADER), host.frame(frame, before=8000):
                 pass
+            with host.op("aten::mm", 5, 12_000):
+                pass
+    return finish(trace)
+
+
+def with_capture(*fetching: dict[str, int | None] | None, loads: Sequence[Time] = (8000,) * 3) -> TraceBuilder:
+    """Steps on one of two cores that load without workers, and compute for 12 ms; what loading took by a capture.
+
+    Args:
+        fetching: Of each loader, what it took to prepare its batches; None if that is unknown.
+        loads: Time of each step to load, in us.
+    """
+    trace = TraceBuilder(devices=())
+    trace.metadata["traceanalyzer"] = {
+        "version": 1,
+        "host": {"cpus": 2, "threads": 1},
+        "loaders": [{"workers": 0, "epochs": 1, "fetching": each} for each in fetching],
+        "timing": {"profiled": {"steps": len(loads), "mean_ns": 20_000_000, "median_ns": 20_000_000}},
+    }
+    host = Host(trace, at=10)
+    for number, load in enumerate(loads):
+        with host.annotation(f"ProfilerStep#{number}"):
+            host.range(LOADER, load)
             with host.op("aten::mm", 5, 12_000):
                 pass
     return finish(trace)

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from . import facts
+from .fetching import FetchClock
 from .recorder import Recorder
 from .tools import Tools
 
@@ -30,6 +31,7 @@ class Hooks:
         torch = tools.torch
         self._torch, self._ranges = torch, tools.ranges
         self._depth = _Depth()
+        self._fetches = FetchClock()
         self._undo: list[Callable[[], None]] = []
         self._is_compiling = torch.compiler.is_compiling
         self._graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
@@ -143,7 +145,10 @@ class Hooks:
         def iterate(loader: Any) -> Any:
             if self.recorder is not None:
                 self.recorder.seen.loader(loader)
-            return original(loader)
+            iterator = original(loader)
+            if self.recorder is not None:
+                self.recorder.seen.iterator(iterator, loader)
+            return iterator
 
         return iterate
 
@@ -155,7 +160,9 @@ class Hooks:
                 recorder.seen.batches += 1
                 if recorder.finder.batch_wanted(id(getattr(iterator, "_dataset", iterator))):
                     recorder.step_ended()
-            return original(iterator)
+            if recorder is None or not recorder.is_recording or getattr(iterator, "_num_workers", None) != 0:
+                return original(iterator)
+            return self._fetches.measure(original, iterator, recorder.seen.fetched)
 
         return next_batch
 

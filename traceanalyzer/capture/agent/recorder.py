@@ -148,7 +148,7 @@ class Recorder:
 
     def _lap(self, phase: str | None) -> None:
         self._clock.lap(phase)
-        self.seen.step_ended(counts=phase is not None)
+        self.seen.step_ended(counts=phase is not None, is_recorded=phase == clock.PROFILED)
 
     def _end(self) -> None:
         self._tell_timings()

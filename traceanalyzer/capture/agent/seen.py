@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections import defaultdict
+from contextlib import suppress
 from typing import Any
+
+from .fetching import Fetching
 
 
 class Seen:
@@ -11,6 +15,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.loaders: dict[int, dict[str, Any]] = {}
+        self._iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.autocast: set[tuple[str, str]] = set()
         self.optimizers: dict[int, weakref.ref[Any]] = {}
         self.has_scaler = False
@@ -24,9 +29,14 @@ class Seen:
         """Start to count with the next step."""
         self.backwards = self.batches = 0
         self._backwards = self._batches = self._steps = 0
+        self._fetching: defaultdict[int, Fetching] = defaultdict(Fetching)
+        self._fetched: defaultdict[int, Fetching] = defaultdict(Fetching)
 
-    def step_ended(self, *, counts: bool) -> None:
-        """End a step, and add its counts if it is to be counted."""
+    def step_ended(self, *, counts: bool, is_recorded: bool) -> None:
+        """End a step, and add its counts if it is to be counted; what batches cost, if it was recorded."""
+        for loader, fetching in self._fetching.items() if is_recorded else ():
+            self._fetched[loader].add(fetching)
+        self._fetching.clear()
         if counts:
             self._steps += 1
             self._backwards += self.backwards
@@ -38,6 +48,17 @@ class Seen:
         facts = loader_facts(loader)
         facts["epochs"] = self.loaders.get(id(loader), {}).get("epochs", 0) + 1
         self.loaders[id(loader)] = facts
+
+    def iterator(self, iterator: Any, loader: Any) -> None:
+        """Record which loader an iterator belongs to."""
+        with suppress(TypeError):  # a loader may return something of its own
+            self._iterators[iterator] = id(loader)
+
+    def fetched(self, iterator: Any, fetching: Fetching) -> None:
+        """Record what the program measured while an iterator prepared a batch."""
+        loader = self._iterators.get(iterator)
+        if loader is not None:
+            self._fetching[loader].add(fetching)
 
     def optimizer(self, optimizer: Any) -> None:
         """Record that an optimizer has stepped."""
@@ -52,8 +73,10 @@ class Seen:
 
     def facts(self) -> dict[str, Any]:
         """The counts and settings in the form that the trace contains."""
+        fetched = {loader: sums.facts() for loader, sums in self._fetched.items()}
+        loaders = [facts | {"fetching": fetched.get(loader)} for loader, facts in self.loaders.items()]
         return {
-            "loaders": sorted(self.loaders.values(), key=lambda facts: -facts["epochs"]),
+            "loaders": sorted(loaders, key=lambda facts: -facts["epochs"]),
             "autocast": [{"device": device, "dtype": dtype} for device, dtype in sorted(self.autocast)],
             "has_grad_scaler": self.has_scaler,
             "backward_per_step": self._backwards / self._steps if self._steps else None,
