@@ -47,12 +47,17 @@ class Matched(msgspec.Struct, frozen=True):
         return Matched(self.rows[chosen], number[self.collective[chosen]], int(kept.sum()), self.by_sequence[chosen])
 
 
-def match(table: RankTable) -> Matched:
-    """All collectives that at least two ranks have."""
+def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
+    """All collectives that at least two ranks have.
+
+    Args:
+        table: The collectives of all ranks.
+        same_shapes: Whether those of unequal parts are only matched if their shapes are the same on all ranks.
+    """
     mutual = table.is_mutual
     numbered = np.flatnonzero(mutual & (table.sequence != UNKNOWN))
     ordered = np.flatnonzero(mutual & (table.sequence == UNKNOWN) & (table.step != UNKNOWN))
-    alike = _alike(table)
+    alike = table.kind if same_shapes else _alike(table)
     ordered = _equally_many(table, alike, ordered)
     parts = [
         (numbered, _occurrence(table, numbered, table.group, _operation(table), table.sequence)),
