@@ -56,8 +56,9 @@ class MeasuredRun:
         Raises:
             UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
         """
-        own = [self.members[rank] for rank in sorted(self.members)]
-        judged = joining.of_typical_steps(self.members) or self.members
+        members = joining.with_common_steps(self.members)
+        own = [members[rank] for rank in sorted(members)]
+        judged = joining.of_typical_steps(members) or members
         facts = {rank: member.facts for rank, member in judged.items()}
         return rank_what_if.ask(facts, totals.source(self.name, own), _world_size(own), ranks)
 
@@ -169,6 +170,7 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
         config: Settings of a project.
     """
     rules = facts_of_ranks.applicable(selection.choose(config or Config()))
+    members = joining.with_common_steps(members)
     own = [members[rank] for rank in sorted(members)]
     world = _world_size(own)
     found = joining.join(members, world)

@@ -191,16 +191,18 @@ def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSt
 
 
 def steps_of(context: Context) -> Steps:
-    """The steps of the step breakdown; a recording without any marks lasts as the program's (`program_steps`).
+    """The steps of the step breakdown; without any marks of the profiler those of the program (`program_steps`).
 
     What a program launches at its end may run long after its last operator, as graphs do.
     """
-    steps = context.steps
-    if steps.found_by != WHOLE or context.scope is not None:
-        return steps
-    program = program_steps(context).every
-    if program.found_by == WHOLE:
-        return program
+    return context.steps if context.steps.found_by != WHOLE or context.scope is not None else _of_program(context)
+
+
+def _of_program(context: Context) -> Steps:
+    program = program_steps(context)
+    if len(set(program.names)) == len(program):
+        return replace(program.every, mark_ns=program.mark_ns)
+    steps = context.steps  # names that repeat do not tell the steps of other ranks apart
     return replace(steps, end_ns=np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0)))
 
 
@@ -217,7 +219,8 @@ def _step_of(context: Context, called: I64) -> I64:
 
     By the marks themselves: how far the device's work moves a step differs from rank to rank.
     """
-    start, end = context.steps.mark_ns or (context.steps.start_ns, context.steps.end_ns)
+    steps = steps_of(context)
+    start, end = steps.mark_ns or (steps.start_ns, steps.end_ns)
     step = np.searchsorted(start, called, side="right") - 1
     inside = (step >= 0) & (called < entries(end, step, 0)) & (step < MOST)
     return np.where(inside, step, UNKNOWN)

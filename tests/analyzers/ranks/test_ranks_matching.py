@@ -180,6 +180,24 @@ def test_collectives_on_the_cpu() -> None:
     assert [row.last for row in found.ranks] == [0, 3]
 
 
+def test_parts_of_unequal_size_have_other_shapes_on_each_rank() -> None:
+    # Rank 1 has most of the work and comes 2000 us after rank 0, which waits for it.
+    traces = []
+    for rank in range(2):
+        trace = TraceBuilder(distributed={"backend": "gloo", "rank": rank, "world_size": 2}, devices=())
+        for step in range(3):
+            start = 10_000 * step
+            trace.step(step, start, 9_000)
+            begin = start + 3000 + 2000 * rank
+            trace.op("aten::mm", start + 5, begin - start - 10)
+            shapes = {"Input Dims": [[128 + 1024 * rank, 512]]}
+            trace.annotation("gloo:all_to_all", begin, start + 6000 - begin, args=shapes)
+        traces.append(trace)
+    found = joined(traces)
+    assert found.matching.matched == 6
+    assert [row.wait_ns for row in found.ranks] == [2_000_000, 0]
+
+
 def test_whole_steps_are_kept_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_facts, "MOST", 7)
     found = joined(run(2, [Meeting(even), Meeting(even)], steps=5))

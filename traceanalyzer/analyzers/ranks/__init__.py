@@ -23,6 +23,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.ranks import clocks, matching, rows, waits
 from traceanalyzer.analyzers.ranks import table as tables
+from traceanalyzer.analyzers.ranks.counted_steps import with_common_steps
 from traceanalyzer.analyzers.ranks.doubts import damaged, doubts
 from traceanalyzer.analyzers.ranks.matching import Matched
 from traceanalyzer.analyzers.ranks.member import Member
@@ -31,7 +32,7 @@ from traceanalyzer.analyzers.ranks.rows import RankRun
 from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.analyzers.ranks.typical import of_typical_steps
 
-__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps"]
+__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps", "with_common_steps"]
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
 
@@ -48,6 +49,9 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     table = tables.build([member.facts for member in ordered])
     candidates = matching.match(table)
     matched, offsets = clocks.check(table, candidates)
+    if _unequal(table, matched) < _unequal(table, candidates):  # a wrong order somewhere: their shapes must agree
+        candidates = matching.match(table, same_shapes=True)
+        matched, offsets = clocks.check(table, candidates)
     start, _ = clocks.aligned(table, matched, offsets)
     matched, measured = waits.measure(table, matched, start)
     _, end = clocks.aligned(table, matched, offsets)
@@ -79,6 +83,11 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         groups=rows.groups(run),
         stragglers=rows.stragglers(run, found),
     )
+
+
+def _unequal(table: RankTable, matched: Matched) -> int:
+    """Number of rows of unequal parts that were matched by their order."""
+    return int((~table.is_even[matched.rows] & ~matched.by_sequence).sum())
 
 
 def _matching(table: RankTable, candidates: Matched, matched: Matched) -> Matching:

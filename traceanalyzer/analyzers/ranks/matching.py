@@ -1,17 +1,21 @@
 """Which collectives of different ranks are one and the same?
 
 By their number within the process group, where it is recorded. Else by order: the i-th of its kind (operation, group,
-size) within the step that called it, where all ranks have equally many of the kind.
+size) within the step that called it, where all ranks have equally many of the kind. Sizes do not count where parts may
+be unequal: then each rank has its own.
 """
 
 from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from traceanalyzer.analyzers.rank_facts import CollectiveKind
 from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.analyzers.sums import count_by, group
 from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
 
@@ -43,15 +47,21 @@ class Matched(msgspec.Struct, frozen=True):
         return Matched(self.rows[chosen], number[self.collective[chosen]], int(kept.sum()), self.by_sequence[chosen])
 
 
-def match(table: RankTable) -> Matched:
-    """All collectives that at least two ranks have."""
+def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
+    """All collectives that at least two ranks have.
+
+    Args:
+        table: The collectives of all ranks.
+        same_shapes: Whether those of unequal parts are only matched if their shapes are the same on all ranks.
+    """
     mutual = table.is_mutual
     numbered = np.flatnonzero(mutual & (table.sequence != UNKNOWN))
     ordered = np.flatnonzero(mutual & (table.sequence == UNKNOWN) & (table.step != UNKNOWN))
-    ordered = _equally_many(table, ordered)
+    alike = table.kind if same_shapes else _alike(table)
+    ordered = _equally_many(table, alike, ordered)
     parts = [
         (numbered, _occurrence(table, numbered, table.group, _operation(table), table.sequence)),
-        (ordered, _occurrence(table, ordered, table.kind, table.step)),
+        (ordered, _occurrence(table, ordered, alike, table.step)),
     ]
     rows = np.concatenate([rows for rows, _ in parts])
     keys = np.concatenate([parts[0][1], parts[1][1] + (parts[0][1].max(initial=-1) + 1)])
@@ -70,13 +80,21 @@ def _operation(table: RankTable) -> I64:
     return found
 
 
-def _equally_many(table: RankTable, rows: I64) -> I64:
-    """Leave out kinds of which some rank has more than another within a step: it is unknown which is missing."""
+def _alike(table: RankTable) -> I64:
+    """A code for what the rows of one collective have in common on all ranks; of unequal parts not the shapes."""
+    pool: StringPool[CollectiveKind] = StringPool()
+    codes = [pool.encode(kind if kind.is_even else replace(kind, shapes=None)) for kind in table.kinds]
+    found: I64 = np.array(codes or [0], np.int64)[table.kind]
+    return found
+
+
+def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
+    """Leave out those of which some rank has more than another within a step: it is unknown which is missing."""
     if not len(rows):
         return rows
-    first, cell = group(table.kind[rows], table.step[rows], table.member[rows])
+    first, cell = group(alike[rows], table.step[rows], table.member[rows])
     counts = count_by(cell, len(first))
-    _, kind = group(table.kind[rows][first], table.step[rows][first])
+    _, kind = group(alike[rows][first], table.step[rows][first])
     least, most = np.full(kind.max() + 1, np.iinfo(np.int64).max), np.zeros(kind.max() + 1, np.int64)
     np.minimum.at(least, kind, counts)
     np.maximum.at(most, kind, counts)

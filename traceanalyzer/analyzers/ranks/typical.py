@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from traceanalyzer.analyzers.rank_facts import RankCollectives, RankFacts, RankSteps
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.recording import CauseInStep, Recording, TypicalStep
-from traceanalyzer.analyzers.recording.left_out import FEWEST, MARKED
+from traceanalyzer.analyzers.recording.left_out import FEWEST
+from traceanalyzer.analyzers.recording.program_steps import WHOLE
 from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.analyzers.step_breakdown import Average
 
@@ -98,9 +99,15 @@ def mean_resources(resources: Sequence[StepResources]) -> StepResources:
 def of_typical_steps(members: Mapping[int, Member]) -> Mapping[int, Member] | None:
     """The ranks with only the steps that all of them keep, and their typical resources; None if all steps count."""
     names = _kept([member.recording for member in members.values()])
-    if names is None:
+    if names is None or not all(_has_steps_of_program(member) for member in members.values()):
         return None
     return {rank: _typical_of(member, names) for rank, member in members.items()}
+
+
+def _has_steps_of_program(member: Member) -> bool:
+    """Whether the recording names the same steps as the facts; reports of old versions may not."""
+    own = member.recording.steps if member.recording is not None else ()
+    return {step.name for step in own} >= set(member.facts.steps.name) and len(own) >= len(member.facts.steps.name) > 1
 
 
 def _typical_of(member: Member, names: frozenset[str]) -> Member:
@@ -123,7 +130,7 @@ def only(facts: RankFacts, names: frozenset[str]) -> RankFacts:
 
 def _kept(recordings: Sequence[Recording | None]) -> frozenset[str] | None:
     """Names of the steps that count on every rank; None where all steps do."""
-    own = [one for one in recordings if one is not None and one.steps_from == MARKED]
+    own = [one for one in recordings if one is not None and one.steps_from != WHOLE]
     if not own or len(own) < len(recordings) or all(step.is_typical for one in own for step in one.steps):
         return None
     names = frozenset.intersection(*(frozenset(s.name for s in one.steps if s.is_typical) for one in own))

@@ -257,10 +257,12 @@ DOUBTS = (
     Text("q-ranks-world-unknown", "The traces do not record how many ranks there were, so some may be missing."),
     Text(
         "q-ranks-unmatched",
-        "{count:count} of {all:count} collectives were found on only one rank, or not equally often on all ranks: "
-        "the traces may be of different steps, or cut off.",
-        one="{count:count} of {all:count} collectives was found on only one rank, or not equally often on all ranks: "
-        "the traces may be of different steps, or cut off.",
+        "{count:count} of {all:count} collectives were found on only one rank, not equally often on all ranks, or at "
+        "times that do not overlap: the traces may be of different steps or cut off, or groups of ranks may meet whose "
+        "names are not recorded. Waiting in them is not known and counts as a rank's own time.",
+        one="{count:count} of {all:count} collectives was found on only one rank, not equally often on all ranks, or "
+        "at times that do not overlap: the traces may be of different steps or cut off, or groups of ranks may meet "
+        "whose names are not recorded. Waiting in them is not known and counts as a rank's own time.",
     ),
     Text(
         "q-ranks-no-clock",
