@@ -167,6 +167,9 @@ def test_a_part_and_its_whole_share_a_unit_in_which_the_whole_is_twenty_or_more(
     assert units.render((own, whole), "part") == text
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.676, "68 %"), (0.004, "0 %"), (1.0, "100 %"), (0.995, "100 %")])
-def test_shares_in_sentences_are_whole(share: float, text: str) -> None:
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.676, "68 %"), (0.004, "0.4 %"), (0.0, "0 %"), (1.0, "100 %"), (0.998, "99 %"), (0.99999, "100 %")],
+)
+def test_shares_in_sentences_are_whole_and_only_all_is_100(share: float, text: str) -> None:
     assert units.render(share, "percent") == text

@@ -45,7 +45,7 @@ def parse_size(text: str, available: int | None) -> int:
     elif match := _SIZE.fullmatch(text.strip()):
         size = int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
     else:
-        raise UsageError(f"{text}: not a size; write it as 8G, 512M or 50%")
+        raise UsageError(f"memory limit {text}: not a size; write it as 8G, 512M or 50%")
     if size <= 0:
-        raise UsageError(f"{text}: must be more than 0; write it as 8G, 512M or 50%")
+        raise UsageError(f"memory limit {text}: must be more than 0; write it as 8G, 512M or 50%")
     return size

@@ -15,7 +15,10 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
-_SAVED = "is a saved report or difference, not a trace; traceanalyzer.load_report reads reports"
+_SAVED = (
+    "is a saved report or difference, which contains no events; give the trace that it was made of "
+    "(in Python, traceanalyzer.load_report reads reports)"
+)
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
 
 

@@ -173,7 +173,7 @@ class Translated(Language):
         """Format a time as a part of another time; only the whole has a unit."""
         part, whole, symbol, share = units.part_amounts(value)
         amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
-        percent = share.removesuffix(f" {units.PERCENT}") + self._symbols.percent
+        percent = share.removesuffix(f" {units.PERCENT}").translate(self._digits) + self._symbols.percent
         return self.text(_PART, part=part.translate(self._digits), whole=amount, share=percent)
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:

@@ -47,8 +47,9 @@ def rounded_share(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share in whole percent, such as `68 %` for 0.6782, for sentences."""
-    return f"{round(100 * value)} %"
+    """A share in whole percent, such as `68 %` for 0.6782, for sentences; of nothing else `0 %`, of all `100 %`."""
+    whole = round(100 * value)
+    return rounded_share(value) if whole in (0, 100) else f"{whole} %"
 
 
 def part(value: Sequence[float]) -> str:

@@ -15,9 +15,9 @@ What to do:
 
 How the saving is estimated:
     At most the time of all operators on tensors of that size, minus the arithmetic, which remains. At least half of
-    that time, because some operators may be other work of the same size. In a program without a GPU 0.95 to 1.7 times
-    that time, because the system maps and releases tensors of that size outside of the operators (in the lab 1.0 to
-    1.65 times that time was saved, in two programs).
+    that time, because some operators may be other work of the same size. In a program without a GPU 0.95 to 1.4 times
+    that time, because the system maps and releases tensors of that size outside of the operators (in three runs of the
+    lab 1.0 to 1.3 times that time was saved, in two programs).
 
 When it is wrong:
     Adding a mask or bias to a tensor that exists anyway is not a blow-up, and an outer product that is needed as such
@@ -49,7 +49,7 @@ _OPERATIONS = 2
 """A multiplication and an addition per element remain."""
 _TFLOPS = 5.0
 """Own choice for an unknown GPU: a third of the fp32 peak of a V100, 10^12 operations per second."""
-_ON_CPU = 0.95, 1.7
+_ON_CPU = 0.95, 1.4
 """Least and greatest saving on a CPU (measured in the lab, explained on the rule's page)."""
 _CPU_RATE = 60.0
 """fp32 operations per ns of matrix products on one core (the lab measured 30 to 95 on one of an AMD EPYC)."""

@@ -17,9 +17,10 @@ How the saving is estimated:
     For each wait, the smaller of the wait and the GPU's idle time after it that has no other cause; waiting while the
     GPU works costs nothing. At least half of that, because the next wait may become longer instead. In a table, at most
     the time in these operators and at least nothing, because it has no timeline. On a CPU at most the time of the runs,
-    and of the Python code directly before and after them, up to 0.2 ms each time; if a capture timed steps without the
-    profiler and they are shorter, up to 20 % more, because the runs are then a larger part of the step. At least 90 %
-    of the runs without the cost of recording their operators, because one operator for all and one reading remain.
+    and half of the Python code directly before and after each, of which 0.2 ms count at most; if a capture timed steps
+    without the profiler and they are shorter, up to 20 % more, because the runs are then a larger part of the step. At
+    least 90 % of the runs without the cost of recording their operators, because one operator for all and one reading
+    remain.
 
 When it is wrong:
     Reading one value every few steps for a log is fine. The check of AMP's gradient scaler and conditions that the
@@ -45,6 +46,9 @@ from traceanalyzer.rules.facts import Facts, Missing
 from traceanalyzer.rules.rule import Draft, Rule, Threshold
 
 _READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
+_OWN_BESIDE = 0.5
+"""Part of the Python code directly before and after readings that belongs to them at most: iterating over what is read,
+and storing the values (measured in the lab)."""
 _SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 """What AMP's gradient scaler calls before it reads whether the gradients are finite."""
 
@@ -56,7 +60,7 @@ _RUNS = Text("sync-item-frequent-runs", "reading values of tensors one by one, s
 _BASIS_RUNS = Text(
     "sync-item-frequent-basis-runs-beside",
     "at least {least:share} of the time from the first to the last of these readings, without what recording the "
-    "operators in it cost; at most all of it with the Python code directly before and after them, and up to a fifth "
+    "operators in it cost; at most all of it and half of the Python code directly before and after, and up to a fifth "
     "more where a capture shows that the profiler made the rest of the step longer",
 )
 
@@ -100,7 +104,7 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["host_share"]:
         return
     least = _KEPT_ON_CPU * _host_work.without_recording(facts, time, found.operators / found.steps)
-    interval = (least, _host_work.most(facts, time + found.beside_ns / found.steps))
+    interval = (least, _host_work.most(facts, time + _OWN_BESIDE * found.beside_ns / found.steps))
     where = tuple(
         CodePlace(
             "python" if row.is_line else "operator", row.name, None, row.time_ns / found.steps, "ns", row.start_ns
