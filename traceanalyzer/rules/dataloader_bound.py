@@ -159,9 +159,9 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 _ADVICE_HOST = Text(
     "dataloader-bound-advice-host",
-    "Let worker processes prepare batches during the step. What they compute needs free cores: if all cores are in use, "
-    "give the training fewer threads (torch.set_num_threads). Waiting for files or a network needs none. Add workers "
-    "while the step gets shorter.",
+    "Let worker processes prepare batches during the step. What they compute needs free cores: if all cores are in "
+    "use, give the training fewer threads (torch.set_num_threads). Waiting for files or a network needs none. Add "
+    "workers while the step gets shorter.",
 )
 _ADVICE_SHORT = Text(
     "dataloader-bound-advice-short",
