@@ -15,6 +15,8 @@ from traceanalyzer.trace.table import I64
 
 _MOST = 4
 """Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
+_EXAMINED = 1000
+"""Number of calls that are examined (own choice), so that many updates and functions make no large table."""
 _REPEATS = 3
 """Number of whole turns that it takes to recognize them."""
 
@@ -28,6 +30,7 @@ def updates_of_a_step(context: Context, calls: I64) -> int:
     """
     if len(calls) < 2 * _REPEATS:
         return 1
+    calls = calls[:_EXAMINED]
     what = _between(context, calls)
     if (what[1:] == what[:-1]).all():
         return 1
