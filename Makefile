@@ -9,19 +9,20 @@ TORCH_VENV := .venv-torch
 # Tests and checks start hundreds of programs; none should compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-CATALOGS := $(patsubst %.po,%.json,$(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po))
+# What the build compiles, once more after a change; the time of it is that of this file.
+COMPILED := $(VENV)/.compiled
 
 .PHONY: help demo test test-torch lint types contracts docs check check-full advice benchmark mutate format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(READY) $(CATALOGS) ## Set up and write a report from a fixture into demo/
+demo: $(READY) $(COMPILED) ## Set up and write a report from a fixture into demo/
 	@mkdir -p demo
 	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz
 	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.html -o demo/report.md -o demo/report.json
 
-test: $(READY) $(CATALOGS) ## Set up and run the tests
+test: $(READY) $(COMPILED) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
@@ -29,7 +30,7 @@ test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests tha
 
 check: lint types contracts docs test ## Everything that CI checks
 
-check-full: $(READY) $(CATALOGS) ## The tests with the large counts, and what they reach (minutes to hours)
+check-full: $(READY) $(COMPILED) ## The tests with the large counts, and what they reach (minutes to hours)
 	TRACEANALYZER_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov=traceanalyzer --cov-report=term
 
 lint: $(READY) ## Style of the code
@@ -50,7 +51,7 @@ docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/goldens.py --check
 
-advice: $(READY) $(CATALOGS) ## Reports of the corpus into build/advice, and what experts say of them (needs TRACEANALYZER_CORPUS)
+advice: $(READY) $(COMPILED) ## Reports of the corpus into build/advice, and what experts say of them (needs TRACEANALYZER_CORPUS)
 	$(BIN)/python scripts/advise_corpus.py
 
 benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
@@ -75,11 +76,13 @@ $(TORCH_VENV)/.ready: pyproject.toml
 	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-$(CATALOGS) &: $(CATALOGS:.json=.po) hatch_build.py $(READY)
+$(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) traceanalyzer/readers/kineto/_scan.c hatch_build.py $(READY)
 	$(BIN)/python hatch_build.py
+	@touch $@
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f traceanalyzer/readers/kineto/_scan.*.so
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

@@ -1,40 +1,63 @@
-"""Compiles the catalogs when the package is built, so that reading a language needs neither gettext nor Babel.
+"""Compiles the catalogs and the scan of traces when the package is built.
 
 python hatch_build.py    compile them in this checkout (installing the package, editable or not, does the same)
 
-Each `.po` file becomes a `.json` beside it: the plural rule, how the language writes numbers and lists (Unicode CLDR,
-through Babel), and the translated texts by id.
+Each `.po` file becomes a `.json` beside it, so that reading a language needs neither gettext nor Babel: the plural
+rule, how the language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id.
+
+The scan makes reading faster and is left out where there is no C compiler.
 """
 
 from __future__ import annotations
 
 import json
+import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from babel import Locale
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
+from setuptools import Distribution, Extension
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 except ImportError:  # hatchling is installed only during a build
     BuildHookInterface = object
 
-LOCALES = Path(__file__).resolve().parent / "traceanalyzer" / "locales"
+ROOT = Path(__file__).resolve().parent
+LOCALES = ROOT / "traceanalyzer" / "locales"
+SCAN = "traceanalyzer.readers.kineto._scan"
 
 
-class CatalogHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
+class CompilingHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-ignore]
     """Runs before the wheel is put together, and before an editable installation."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile every catalog; `artifacts` in pyproject.toml lets them in although git ignores them."""
-        compile_all()
+        """Compile everything; `artifacts` in pyproject.toml lets the catalogs in although git ignores them."""
+        compile_catalogs()
+        if scan := compile_scan():
+            build_data |= {"pure_python": False, "infer_tag": True}
+            build_data["force_include"][str(scan)] = scan.relative_to(ROOT).as_posix()
 
 
-def compile_all() -> None:
+def compile_scan() -> Path | None:
+    """Compile the scan of this checkout for this Python; None where that fails."""
+    built = ROOT / (SCAN.replace(".", "/") + str(sysconfig.get_config_var("EXT_SUFFIX")))
+    built.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        source = str(ROOT / (SCAN.replace(".", "/") + ".c"))
+        command = Distribution({"ext_modules": [Extension(SCAN, [source], optional=True)]}).get_command_obj("build_ext")
+        command.build_lib, command.build_temp = str(ROOT), folder
+        command.ensure_finalized()
+        command.run()
+    return built if built.exists() else None
+
+
+def compile_catalogs() -> None:
     """Compile every catalog of this checkout."""
     for source in sorted(LOCALES.glob("*/LC_MESSAGES/*.po")):
         compile_one(source)
@@ -83,4 +106,5 @@ def _symbols(locale: Locale) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    compile_all()
+    compile_catalogs()
+    compile_scan()

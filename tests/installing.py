@@ -41,12 +41,12 @@ def checked(command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | N
     return done.stdout
 
 
-def build_wheel(project: Path, sources: Sequence[str], folder: Path) -> Path:
+def build_wheel(project: Path, sources: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Path:
     """The wheel of a project, built with the backend that is installed, else with one that pip fetches."""
     copy = _copied(project, sources, folder / "sources")
     has_backend = importlib.util.find_spec("hatchling") is not None
     isolation = ["--no-isolation"] if has_backend else []
-    done = run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, copy], folder)
+    done = run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, copy], folder, env)
     if done.returncode and not has_backend:
         pytest.skip("hatchling is not installed and cannot be fetched: pip install hatchling")
     assert done.returncode == 0, done.stdout + done.stderr

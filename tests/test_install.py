@@ -15,6 +15,7 @@ import pytest
 
 from tests.installing import ROOT, SOURCES, build_wheel, checked, run
 from traceanalyzer._version import __version__
+from traceanalyzer.readers.kineto import scanning
 
 TRAINING = ROOT / "fixtures" / "synthetic" / "gpu_training.json.gz"
 
@@ -29,8 +30,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of a fresh environment with the wheel in it; dependencies are lent from this one."""
-    folder = tmp_path_factory.mktemp("environment")
+    """The programs of a fresh environment with the wheel in it."""
+    return programs_with(wheel, tmp_path_factory.mktemp("environment"))
+
+
+def programs_with(wheel: Path, folder: Path) -> Path:
+    """The programs of a fresh environment with a wheel in it; dependencies are lent from this one."""
     venv.create(folder, with_pip=False, symlinks=os.name != "nt")
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
@@ -47,7 +52,6 @@ def test_the_wheel_holds_the_package_and_its_templates(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
-    assert wheel.name == f"torch_traceanalyzer-{__version__}-py3-none-any.whl"
     packaged = {path.relative_to(ROOT).as_posix() for path in (ROOT / "traceanalyzer").rglob("*.py")}
     templates = {f"traceanalyzer/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("report_templates/**/*.j2")}
     assert templates
@@ -55,6 +59,27 @@ def test_the_wheel_holds_the_package_and_its_templates(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"traceanalyzer", f"torch_traceanalyzer-{__version__}.dist-info"}
     assert f"\nVersion: {__version__}\n" in metadata
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
+
+
+def test_the_wheel_contains_the_scan_for_this_python(wheel: Path) -> None:
+    if scanning.scan is None:
+        pytest.skip("the scan was not compiled: python hatch_build.py, with a C compiler")
+    with zipfile.ZipFile(wheel) as archive:
+        scans = [name for name in archive.namelist() if "_scan." in name and not name.endswith(".pyi")]
+    assert scans == [f"traceanalyzer/readers/kineto/_scan{sysconfig.get_config_var('EXT_SUFFIX')}"]
+    assert "-none-any" not in wheel.name
+
+
+def test_without_a_compiler_the_wheel_is_for_all_machines_and_works(tmp_path: Path) -> None:
+    wheel = build_wheel(ROOT, SOURCES, tmp_path / "wheel", {"CC": "false"})
+    assert wheel.name == f"torch_traceanalyzer-{__version__}-py3-none-any.whl"
+    programs = programs_with(wheel, tmp_path / "environment")
+    code = "from traceanalyzer.readers.kineto import scanning; print(scanning.scan)"
+    assert checked([programs / "python", "-c", code], tmp_path) == "None\n"
+    arguments = ["report", TRAINING, "--format", "json"]
+    assert checked([programs / "traceanalyzer", *arguments], tmp_path) == checked(
+        [sys.executable, "-m", "traceanalyzer", *arguments], tmp_path
+    )
 
 
 def test_the_package_comes_from_the_wheel(installed: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 
 from traceanalyzer import processes
 from traceanalyzer.readers.kineto import windows, workers
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
+from traceanalyzer.readers.kineto.parts import Part, unpack
+from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows, last_border
 from traceanalyzer.readers.kineto.workers import DecodingWorker, Slot
 from traceanalyzer.readers.source import Source
@@ -53,10 +53,10 @@ def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
         with suppress(OSError):
             slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + _READS * windows.WINDOW, _COLUMN_BYTES)
     if not slots:
-        yield EventWindows(source)
+        yield EventWindows(source, ScanningDecoder())
         return
     with workers.started(jobs - 1, slots) as started:
-        decoder = EventDecoder()
+        decoder = ScanningDecoder()
         ahead = ReadAhead(source, slots, started, decoder)
         yield SharedWindows(ahead, decoder)
         ahead.forget_unused()
@@ -65,7 +65,7 @@ def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
 class SharedWindows(EventWindows):
     """Iterates over lists of events, or over the parts of the trace that were made of them already."""
 
-    def __init__(self, ahead: ReadAhead, decoder: EventDecoder) -> None:
+    def __init__(self, ahead: ReadAhead, decoder: ScanningDecoder) -> None:
         super().__init__(ahead, decoder)
         self._ahead = ahead
 
@@ -91,7 +91,7 @@ class _Chunk:
     reads: deque[_Read] = field(default_factory=deque)
     """Reads that were not yet requested."""
     borders: list[int] = field(default_factory=list)
-    """Of the windows in the slot's text, as of `part_from`; fewer than two: it is not to be decoded."""
+    """Of the windows in the slot's text, as of `ScanningDecoder.part`; fewer than two: it is not to be decoded."""
     origin: int = 0
     """The offset in the file at which the slot's text would begin."""
     is_given: bool = False
@@ -107,7 +107,9 @@ class _Chunk:
 class ReadAhead:
     """A stream that is read ahead, and the parts of the trace that have been made of what was read."""
 
-    def __init__(self, source: Source, slots: list[Slot], started: list[DecodingWorker], decoder: EventDecoder) -> None:
+    def __init__(
+        self, source: Source, slots: list[Slot], started: list[DecodingWorker], decoder: ScanningDecoder
+    ) -> None:
         self._source, self._slots, self._workers, self._decoder = source, slots, list(started), decoder
         self._free = list(range(len(slots)))
         self._ahead: deque[_Chunk] = deque()
@@ -273,7 +275,7 @@ class ReadAhead:
     def _decode_one(self) -> bool:
         """Decode the next chunk that no worker has. Returns False if there is none."""
         for chunk in self._waiting():
-            chunk.part = part_from(self._decoder, self._slots[chunk.slot].text, chunk.borders)
+            chunk.part = self._decoder.part(self._slots[chunk.slot].text, chunk.borders)
             chunk.is_done = True
             return True
         return False

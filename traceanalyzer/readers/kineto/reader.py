@@ -19,6 +19,7 @@ from traceanalyzer.readers.kineto import crowds, header
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.parts import Part, join
+from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.distinct import distinct
@@ -76,7 +77,7 @@ def _text_bytes(source: Source) -> int:
 
 def _windows(source: Source, jobs: int) -> AbstractContextManager[EventWindows]:
     if jobs < 2:
-        return nullcontext(EventWindows(source))
+        return nullcontext(EventWindows(source, ScanningDecoder()))
     from traceanalyzer.readers.kineto import ahead  # noqa: PLC0415 - what starts processes is for large files alone
 
     return ahead.windows_of(source, jobs)

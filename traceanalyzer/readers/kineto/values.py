@@ -71,7 +71,7 @@ def collectives(args: Sequence[Args], pool: StringPool[Collective]) -> I32:
     """Rows of the descriptions of collectives; row 0 for events that have none."""
     codes = np.zeros(len(args), np.int32)
     for row in _told([arg.collective for arg in args]):
-        codes[row] = pool.encode(_collective(args[row]))
+        codes[row] = pool.encode(collective_of(args[row]))
     return codes
 
 
@@ -79,8 +79,7 @@ def sources(args: Sequence[Args], pool: StringPool[KernelSource]) -> I32:
     """Rows of the sources of generated kernels; row 0 for events that have none."""
     codes = np.zeros(len(args), np.int32)
     for row in _told([arg.kernel_backend for arg in args]):
-        own = args[row]
-        codes[row] = pool.encode(KernelSource(str(own.kernel_backend), str(own.kernel_file), str(own.kernel_hash)))
+        codes[row] = pool.encode(source_of(args[row]))
     return codes
 
 
@@ -91,7 +90,13 @@ def _told(names: list[Any]) -> Iterator[int]:
     return compress(range(len(names)), map(ne, names, repeat("")))
 
 
-def _collective(args: Args) -> Collective:
+def source_of(args: Args) -> KernelSource:
+    """The source of the generated kernel that an operator launches."""
+    return KernelSource(str(args.kernel_backend), str(args.kernel_file), str(args.kernel_hash))
+
+
+def collective_of(args: Args) -> Collective:
+    """The collective that an event describes."""
     return Collective(
         name=str(args.collective),
         dtype=str(args.dtype),

@@ -38,10 +38,10 @@ class Stream(Protocol):
 
 
 class Decoder(Protocol):
-    """The part of `msgspec.json.Decoder` that events are decoded with."""
+    """What windows are decoded with, as by `msgspec.json.Decoder`."""
 
-    def decode(self, text: memoryview, /) -> list[Any]:
-        """The events of a list."""
+    def decode(self, text: memoryview, /) -> Any:
+        """The events of a list, or what stands for them."""
 
 
 def last_border(text: bytearray | memoryview, begin: int, end: int) -> int | None:
@@ -56,7 +56,7 @@ def last_border(text: bytearray | memoryview, begin: int, end: int) -> int | Non
 
 
 class EventWindows:
-    """Iterates over lists of events; what stands around them is known after the iteration."""
+    """Iterates over lists of events, decoded; what stands around them is known after the iteration."""
 
     def __init__(
         self, stream: Stream, decoder: Decoder | None = None, make: Callable[[dict[str, Any]], Any] | None = None
@@ -65,7 +65,7 @@ class EventWindows:
 
         Args:
             stream: The file.
-            decoder: Decodes the text of a list of events; None for an `EventDecoder`.
+            decoder: Decodes the text of a list of events, to what is iterated over; None for an `EventDecoder`.
             make: The same from the object of a damaged event; None for `Event`.
         """
         self.before = b""

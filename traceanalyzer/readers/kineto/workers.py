@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from traceanalyzer.processes import Child
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.parts import pack, part_from
+from traceanalyzer.readers.kineto.parts import pack
+from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class DecodingWorker(Child):
         """The slots that it was given and has not given back."""
 
     def give(self, slot: int, borders: Sequence[int]) -> None:
-        """Let it decode windows in the text of a slot, with borders as of `part_from`.
+        """Let it decode windows in the text of a slot, with borders as of `ScanningDecoder.part`.
 
         Raises:
             OSError: It has died.
@@ -86,9 +86,9 @@ def started(count: int, shared: Sequence[Slot]) -> Iterator[list[DecodingWorker]
 
 def _serve(connection: Connection[Any, Any], shared: Sequence[Slot]) -> None:
     """The worker's loop: decode what it is given until the parent is gone."""
-    decoder = EventDecoder()
+    decoder = ScanningDecoder()
     with contextlib.suppress(EOFError, OSError):
         while True:
             slot, borders = connection.recv()
-            part = part_from(decoder, shared[slot].text, borders)
+            part = decoder.part(shared[slot].text, borders)
             connection.send((slot, None if part is None else pack(part, shared[slot].columns)))

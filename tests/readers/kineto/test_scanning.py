@@ -1,0 +1,296 @@
+"""What is scanned is what msgspec would have decoded; everything that is not plain is left to msgspec."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.situations import SITUATIONS
+from tests.readers.kineto.many_windows import everything
+from tests.reading import read
+from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.readers.kineto import scanning, windows
+from traceanalyzer.readers.kineto.accelerators import BY_CONTENT
+from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup, classify
+from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS
+from traceanalyzer.readers.kineto.scan_tables import Kind
+from traceanalyzer.readers.kineto.scanning import ScanningDecoder
+
+Pairs = list[tuple[str, str]]
+"""Keys and values of an object, in JSON."""
+
+ODD = (
+    *("null", "true", "[]", "{}", '[1, {"a": "\\u0041"}]', '""', '"X"', '"s"', '"i"', '"[memory]"', '"kernel"', '"12"'),
+    *("-0", "-7", "1.0", "1.5", "12345678901234567890", "999999999999999999", "2147483648", "-2147483648"),
+    *("1e3", "1e999", "1E-7", "0.30000000000000004", "0.0005", "0.0015", "1712195499136763.3301", "4000000000000000"),
+    *("1712195499136763.33", "12345678901234567.5", "1000000000000000.5", "01", "1.", ".5", "+1", "NaN", "-", "nul"),
+    *('"a\\/b"', '"\\\\"', '"\\u0041"', '"\\ud800"', '"\\ud83d\\ude00"', '"\\x"', '"ü €😀"', '"\t"', '"', "'a'"),
+    "[" * 40 + "]" * 40,
+)
+"""Values, some of them no JSON."""
+
+PHASES = {TableGroup.FLOW: '"s"', TableGroup.INSTANT: '"i"', TableGroup.IGNORED: '"f"'}
+NAMES = {TableGroup.INSTANT: '"[memory]"', TableGroup.SPAN: '"PyTorch Profiler (0)"'}
+TOLD = [name for name in CATEGORIES if name not in BY_CONTENT and classify(name)[0] != TableGroup.ACCELERATOR]
+FIELDS = sorted({*EVENT_FIELDS, *ARGS_FIELDS, "unheard of"})
+
+
+def arguments(number: int) -> Pairs:
+    """Plausible values of all arguments; every third event describes a collective and a generated kernel."""
+    rare = {"Collective name", "kernel_backend"} if number % 3 else set()
+    rare |= {"Input dims", "external id"} if number % 2 else {"Input Dims", "External id"}  # written now, and once
+    texts = {"Collective name", "dtype", "Process Group Name", "Process Group Ranks", "kernel", "kernel_backend"}
+    texts |= {"kernel_file", "kernel_hash", "Task Type", "HW event name"}
+    lists = {"Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs", "grid", "block"}
+    found: Pairs = []
+    for place, key in enumerate(ARGS_FIELDS):
+        if key in rare or (number + place) % 5 == 0:
+            continue
+        value = f'"{key} {number % 2}"' if key in texts else f"[[{number % 3}, 2], []]" if key in lists else f"{number}"
+        found.append((key, value))
+    return found
+
+
+def events() -> list[tuple[Pairs, Pairs]]:
+    """Plain events of all categories, and the arguments of each."""
+    found = []
+    for number, category in enumerate([*TOLD, "mystery"] * 3):
+        group = classify(category)[0]
+        event = [
+            ("ph", PHASES.get(group, '"X"')),
+            ("cat", json.dumps(category)),
+            ("name", NAMES.get(group, f'"name {number % 7}"')),
+            ("pid", f"{number % 2}"),
+            ("tid", f"{number % 5}" if number % 4 else '"stream 7"'),
+            ("ts", f"171219549913{number:04}.{number:03}"),
+            ("dur", f"{number}.25"),
+            ("id", f"{number}"),
+        ]
+        found.append((event, arguments(number)))
+    return found
+
+
+def joined(pairs: Pairs) -> str:
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in pairs) + "}"
+
+
+def document(found: list[tuple[Pairs, Pairs]]) -> bytes:
+    texts = [joined(event if args is None else [*event, ("args", joined(args))]) for event, args in found]
+    return ('{"traceEvents": [\n' + ",\n".join(texts) + "\n]}").encode("utf-8", "surrogatepass")
+
+
+def both(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What is read with the scan, and without it."""
+    for scan in (scanning.scan, None):
+        with monkeypatch.context() as context:
+            context.setattr(scanning, "scan", scan)
+            try:
+                yield everything(read(data))
+            except UnusableInputError as error:
+                yield {"error": str(error)}
+
+
+@pytest.fixture
+def tries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For every scan whether it took the text for plain."""
+    if scanning.scan is None:
+        pytest.skip("only with the scan")
+    found: list[bool] = []
+    scan = scanning.scan
+
+    def counted(*given: Any) -> Any:
+        result = scan(*given)
+        found.append(result is not None)
+        return result
+
+    monkeypatch.setattr(scanning, "scan", counted)
+    monkeypatch.setattr(windows, "WINDOW", 8000)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def way_of_reading() -> None:
+    """These tests run both ways themselves."""
+    if scanning.scan is None:
+        pytest.skip("the scan was not compiled: python hatch_build.py, with a C compiler")
+
+
+# The same trace
+
+
+def test_plain_windows_of_all_categories_are_scanned(tries: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = document(events())
+    scanned, decoded = both(data, monkeypatch)
+    assert scanned == decoded
+    assert not decoded["losses"] or {loss.id for loss in decoded["losses"]} == {"read-unsupported"}
+    assert len(tries) > 10
+    # the first windows hold the first event of some category, and the last text has no border behind it
+    assert tries.count(False) < len(TOLD) / 4
+    assert all(tries[len(tries) // 3 :])
+
+
+@pytest.mark.usefixtures("tries")
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(events()) - 1),
+            st.sampled_from([*FIELDS, "args", "cat", "ph", "ts"]),
+            st.sampled_from(ODD),
+            st.booleans(),
+        ),
+        max_size=6,
+    )
+)
+def test_odd_values_are_read_the_same(changes: list[tuple[int, str, str, bool]]) -> None:
+    found = events()
+    for row, key, value, again in changes:
+        event, args = found[row]
+        place = args if key in ARGS_FIELDS else event
+        if not again:
+            place[:] = [(name, old) for name, old in place if name != key]
+        place.append((key, value))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        scanned, decoded = both(document(found), monkeypatch)
+    assert scanned == decoded
+
+
+@pytest.mark.usefixtures("tries")
+@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3)), max_size=4))
+def test_damage_is_read_the_same(changes: list[tuple[float, bytes]]) -> None:
+    damaged = bytearray(document(events()))
+    for at, change in changes:
+        start = int(at * len(damaged))
+        damaged[start : start + len(change)] = change
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        scanned, decoded = both(bytes(damaged), monkeypatch)
+    assert scanned == decoded
+
+
+@pytest.mark.usefixtures("tries")
+def test_situations_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for situation in SITUATIONS:
+        scanned, decoded = both(situation.build().to_bytes(situation.layout)[:200_000], monkeypatch)
+        assert scanned == decoded, situation.name
+
+
+def test_the_corpus_reads_the_same(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = sorted((corpus / "corpus").glob("*.json.gz"))
+    assert files
+    for file in files:
+        scanned, decoded = both(gzip.decompress(file.read_bytes()), monkeypatch)
+        assert scanned == decoded, file.name
+
+
+# What is left to msgspec
+
+EVENT = '{"ph": "X", "cat": "kernel", "name": "n", "pid": 0, "tid": 7, "ts": 5.125, "dur": 3%s}'
+
+
+def first_scan(event: str, *before: str) -> bool:
+    """Whether a list with one event is scanned after its category is known."""
+    decoder = ScanningDecoder()
+    for text in (EVENT % "", *before):
+        decoder.decode(memoryview(f"[{text}]".encode()))
+    return (
+        decoder._scanned(memoryview(f"[{event}]".encode("utf-8", "surrogatepass")), [0, len(event.encode()) + 1])
+        is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_plain"),
+    [
+        (', "args": {"stream": 7, "grid": [1, 2, 3], "est. achieved occupancy %": 12.5, "cbid": "x\\n"}', True),
+        (', "args": {"stream": "7"}', False),
+        (', "args": {"bytes": 1.0}', False),
+        (', "args": {"bytes": 9223372036854775807}', False),
+        (', "args": {"stream": 7, "stream": 7}', False),
+        (', "args": {}, "args": {}', False),
+        (', "args": []', False),
+        (', "args": {"grid": ["\\u0041"]}', False),
+        (', "\\u0061rgs": {}', False),
+        (', "other": "\\u0041"', False),
+        (', "other": "' + "ü€😀" + '"', True),
+        (', "other": 01', False),
+        (', "other": NaN', False),
+        (', "other": ' + "[" * 40 + "]" * 40, False),
+        (', "dur": 4', False),
+        (",", False),
+    ],
+)
+def test_what_is_plain(rest: str, is_plain: bool) -> None:
+    assert first_scan(EVENT % rest) is is_plain
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_plain"),
+    [
+        ('"n"', '"a \\"b\\" \\u00fc"', True),
+        ('"n"', "7", False),
+        ('"X"', '"B"', False),
+        ("5.125", "1712195499136763.33", True),
+        ("5.125", "5.1250", False),
+        ("5.125", "-5", False),
+        ("5.125", '"5"', False),
+        ('"ts": 5.125, ', "", False),
+        ('"dur": 3', '"dur": 3.0625', True),
+        ('"dur": 3', '"dur": -3', False),
+        ('"dur": 3', '"dur": 1e16', False),
+        ('"pid": 0', '"pid": [0]', True),  # a kernel's process is not read
+        ('"kernel"', '"Kernel"', False),
+        ('"cat": "kernel", ', "", False),
+        ("3}", '3, "args": {"External id": 1, "external id": 1}}', False),
+        ("3}", '3, "args": {"external id": 1}}', True),
+    ],
+)
+def test_values_of_plain_events(old: str, new: str, is_plain: bool) -> None:
+    assert first_scan((EVENT % "").replace(old, new)) is is_plain
+
+
+@pytest.mark.parametrize(
+    "damage", [b'\xff"', b'\xc0\x80"', b'\xed\xa0\x80"', b'\xf4\x90\x80\x80"', b'\xe2\x82"', b'\x1f"']
+)
+def test_strings_that_are_no_text_are_not_plain(damage: bytes) -> None:
+    decoder = ScanningDecoder()
+    decoder.decode(memoryview(f"[{EVENT % ''}]".encode()))
+    text = b"[" + (EVENT % ', "other": "%s').encode().replace(b"%s", damage) + b"]"
+    assert decoder._scanned(memoryview(text), [0, len(text) - 1]) is None
+
+
+def test_durations_are_rounded_half_to_even() -> None:
+    decoder = ScanningDecoder()
+    decoder.decode(memoryview(f"[{EVENT % ''}]".encode()))
+    texts = ["0.0005", "0.0015", "0.0025", "1000000000000.0005", "0.30000000000000004", "1e3"]
+    text = "[" + ",".join(EVENT.replace('"dur": 3', f'"dur": {text}') % "" for text in texts) + "]"
+    part = decoder._scanned(memoryview(text.encode()), [0, len(text) - 1])
+    assert part is not None
+    assert part.tables["device"]["dur_ns"].tolist() == [round(float(text) * 1000) for text in texts]
+
+
+def test_the_scan_is_given_up_where_it_does_not_help() -> None:
+    decoder = ScanningDecoder()
+    plain, odd = (memoryview(f"[{EVENT % rest}]".encode()) for rest in ("", ', "args": {"stream": "7"}'))
+    decoder.decode(plain)
+    for _ in range(scanning._PATIENCE):
+        assert isinstance(decoder.decode(odd), list)
+    assert isinstance(decoder.decode(plain), list)
+
+
+def test_a_scan_of_another_version_would_not_be_used() -> None:
+    from traceanalyzer.readers.kineto import _scan  # noqa: PLC0415 - not compiled everywhere
+
+    assert tuple(Kind.__members__) == _scan.KINDS
+
+
+@pytest.mark.parametrize("borders", [[0, 10_000], [5, 3], [-5, 3], [0], []])
+def test_borders_outside_of_the_text_are_refused_or_enclose_nothing(borders: list[int]) -> None:
+    text = memoryview(f"[{EVENT % ''}]".encode())
+    found = scanning.scan(text, borders, ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY)
+    assert found is None or found[0] == 0

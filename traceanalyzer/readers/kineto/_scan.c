@@ -1,0 +1,964 @@
+/* Reads lists of events straight into columns: the compiled shortcut of `scanning.py`, which says what is read.
+
+   Only plain text is read: valid JSON, each event an object, each value of the expected kind. The scan gives up at
+   anything else and returns None; the text then goes through msgspec, which decides what is right. So nothing here
+   repairs, guesses or reports errors, and whatever is accepted means the same there. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a column is made of: `scan_tables.Kind`, and KINDS below, which is compared with it. */
+enum {
+    INTEGER,  /* int64; its default where the key is missing */
+    SMALL,    /* int32; -1 where missing or larger */
+    NUMBER,   /* float64; NaN where missing */
+    TIME,     /* decimal microseconds to int64 nanoseconds */
+    DURATION, /* the same through float64, rounded as numpy's rint */
+    TEXT,     /* int32, code of the value's text; of the empty text where missing */
+    STRING,   /* the same of a string */
+    NAMED,    /* the same of a string; -1 where missing or empty */
+    PAIR,     /* int32, code of two texts: of this value and of the next column's */
+    SECOND,   /* the second value of a PAIR; no column of its own */
+    WHOLE,    /* int32, code of the text of all arguments where the key is among them; of the empty text elsewhere */
+    CATEGORY, /* int32, number of the event's category */
+    REQUIRED, /* the value's text must be an allowed one; no column of its own */
+};
+
+static const char *KINDS[] = {"INTEGER", "SMALL", "NUMBER", "TIME",  "DURATION", "TEXT",    "STRING",
+                              "NAMED",   "PAIR",  "SECOND", "WHOLE", "CATEGORY", "REQUIRED"};
+
+/* Types of values. */
+enum {
+    PLAIN,   /* a string that says what it is */
+    ESCAPED, /* one with a backslash */
+    UNCLEAR, /* one with \u, which may still be invalid: msgspec knows */
+    NUMERIC,
+    LITERAL,
+    NESTED,
+};
+
+enum { MOST_KEYS = 64, MOST_COLUMNS = 40, DEEPEST = 32 };
+enum { COUNTED = -1 }; /* instead of a table: events that are only counted */
+
+typedef struct {
+    const char *text;
+    uint32_t size;
+} Span;
+
+typedef struct {
+    Span key, value;
+    char type;
+} Token;
+
+typedef struct {
+    Token tokens[MOST_KEYS];
+    int count;
+} Object;
+
+typedef struct {
+    Span key;
+    int in_args, kind, pool;
+    int64_t missing;
+    PyObject *allowed;
+    char *values; /* what was read, 8 or 4 bytes a row */
+} Column;
+
+typedef struct {
+    Column columns[MOST_COLUMNS];
+    int count;
+    int order; /* of its first column among all columns of all tables */
+    Py_ssize_t rows, room;
+    /* By place in the object: the key that was there last, and its column. Writers keep the order of keys. */
+    struct {
+        Span key;
+        int column;
+    } guess[2][MOST_KEYS];
+} TableOf;
+
+typedef struct {
+    Span name;
+    int table;
+    Py_ssize_t count, first;
+} CategoryOf;
+
+typedef struct {
+    Span text, more; /* what has a code: a text, or the two of a pair */
+    uint64_t hash;
+    int pool;
+    uint64_t place; /* where it comes first, in the order in which a `Collector` would meet it */
+    int32_t rank;   /* among those of its pool, in this order */
+} Entry;
+
+typedef struct {
+    TableOf *tables;
+    int table_count;
+    CategoryOf *categories;
+    int category_count;
+    Entry *entries;
+    int32_t entry_count, entry_room;
+    int32_t *slots; /* hash table of entries; -1 is free */
+    uint32_t mask;
+    uint64_t window;
+    Py_ssize_t elements;
+    int last_category;
+    Object event, args;
+    Span args_text;
+} Scan;
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+static inline const char *skip_white(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    return p;
+}
+
+/* The end of a UTF-8 sequence of several bytes; NULL if it is none. */
+static const char *skip_utf8(const char *p, const char *end)
+{
+    const unsigned char *s = (const unsigned char *)p;
+    int size = s[0] >= 0xC2 && s[0] <= 0xDF ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4 : 0;
+    if (!size || end - p < size)
+        return NULL;
+    for (int i = 1; i < size; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return NULL;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
+        return NULL;
+    return p + size;
+}
+
+/* How many of the eight characters from here on are neither a quote nor a backslash, control or beyond ASCII. */
+static inline int plain_characters(const char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, 8);
+    uint64_t quote = word ^ 0x2222222222222222u, slash = word ^ 0x5C5C5C5C5C5C5C5Cu;
+    uint64_t special = ((quote - 0x0101010101010101u) & ~quote) | ((slash - 0x0101010101010101u) & ~slash) |
+                       (word - 0x2020202020202020u) | word; /* right up to the first one, by its highest bit */
+    special &= 0x8080808080808080u;
+    if (!special)
+        return 8;
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_ctzll(special) >> 3;
+#else
+    return 0;
+#endif
+}
+
+/* The end of a string whose opening quote was read, behind its closing one; NULL if it is not valid. */
+static const char *skip_string(const char *p, const char *end, char *type)
+{
+    *type = PLAIN;
+    while (p < end) {
+        if (end - p >= 8) {
+            int plain = plain_characters(p);
+            p += plain;
+            if (plain == 8)
+                continue;
+        }
+        unsigned char c = (unsigned char)*p;
+        if (c == '"')
+            return p + 1;
+        if (c == '\\') {
+            if (end - p < 2 || !memchr("\"\\/bfnrtu", p[1], 9))
+                return NULL;
+            if (*type != UNCLEAR)
+                *type = p[1] == 'u' ? UNCLEAR : ESCAPED;
+            p += 2;
+        } else if (c < 0x20) {
+            return NULL;
+        } else if (c < 0x80) {
+            p++;
+        } else if (!(p = skip_utf8(p, end))) {
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+static inline int is_digit(const char *p, const char *end)
+{
+    return p < end && (unsigned char)(*p - '0') <= 9;
+}
+
+static const char *skip_number(const char *p, const char *end)
+{
+    if (*p == '-')
+        p++;
+    if (!is_digit(p, end))
+        return NULL;
+    if (*p++ == '0' && is_digit(p, end))
+        return NULL;
+    while (is_digit(p, end))
+        p++;
+    if (p < end && *p == '.') {
+        if (!is_digit(++p, end))
+            return NULL;
+        while (is_digit(p, end))
+            p++;
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        p++;
+        if (p < end && (*p == '+' || *p == '-'))
+            p++;
+        if (!is_digit(p, end))
+            return NULL;
+        while (is_digit(p, end))
+            p++;
+    }
+    return p;
+}
+
+static const char *skip_literal(const char *p, const char *end)
+{
+    static const char *literals[] = {"true", "false", "null"};
+    for (int i = 0; i < 3; i++) {
+        Py_ssize_t size = (Py_ssize_t)strlen(literals[i]);
+        if (end - p >= size && !memcmp(p, literals[i], (size_t)size))
+            return p + size;
+    }
+    return NULL;
+}
+
+static const char *skip_nested(const char *p, const char *end, int depth);
+
+/* The end of a value and its type; NULL if it is not valid. */
+static const char *skip_value(const char *p, const char *end, int depth, char *type)
+{
+    if (p >= end)
+        return NULL;
+    switch (*p) {
+    case '"':
+        return skip_string(p + 1, end, type);
+    case '[':
+    case '{':
+        *type = NESTED;
+        return skip_nested(p, end, depth + 1);
+    case 't':
+    case 'f':
+    case 'n':
+        *type = LITERAL;
+        return skip_literal(p, end);
+    default:
+        *type = NUMERIC;
+        return skip_number(p, end);
+    }
+}
+
+/* The end of a list or an object; NULL if it is not valid, too deep, or has a string with \u. */
+static const char *skip_nested(const char *p, const char *end, int depth)
+{
+    char is_object = *p == '{', close = is_object ? '}' : ']', type;
+    if (depth > DEEPEST)
+        return NULL;
+    p = skip_white(p + 1, end);
+    if (p < end && *p == close)
+        return p + 1;
+    for (;;) {
+        if (is_object) {
+            if (p >= end || *p != '"' || !(p = skip_string(p + 1, end, &type)) || type == UNCLEAR)
+                return NULL;
+            p = skip_white(p, end);
+            if (p >= end || *p != ':')
+                return NULL;
+            p = skip_white(p + 1, end);
+        }
+        if (!(p = skip_value(p, end, depth, &type)) || type == UNCLEAR)
+            return NULL;
+        p = skip_white(p, end);
+        if (p >= end)
+            return NULL;
+        if (*p == close)
+            return p + 1;
+        if (*p != ',')
+            return NULL;
+        p = skip_white(p + 1, end);
+    }
+}
+
+static const Span EMPTY = {"", 0};
+
+static inline int is(Span span, const char *text, uint32_t size)
+{
+    return span.size == size && !memcmp(span.text, text, size);
+}
+
+/* Read the keys and values of an object; those of `args`, once, go to `nested`. The end, or NULL. */
+static const char *read_object(const char *p, const char *end, Object *into, Object *nested, Span *whole)
+{
+    into->count = 0;
+    if (p >= end || *p != '{')
+        return NULL;
+    p = skip_white(p + 1, end);
+    if (p < end && *p == '}')
+        return p + 1;
+    for (;;) {
+        char type;
+        const char *key = p + 1;
+        if (into->count == MOST_KEYS || p >= end || *p != '"' || !(p = skip_string(key, end, &type)))
+            return NULL;
+        Token *token = &into->tokens[into->count++];
+        token->key = (Span){key, (uint32_t)(p - 1 - key)};
+        if (type != PLAIN) /* it may spell a known key in another way */
+            return NULL;
+        p = skip_white(p, end);
+        if (p >= end || *p != ':')
+            return NULL;
+        p = skip_white(p + 1, end);
+        token->value.text = p;
+        if (nested && is(token->key, "args", 4)) {
+            if (whole->text)
+                return NULL;
+            token->type = NESTED;
+            whole->text = p;
+            p = read_object(p, end, nested, NULL, NULL);
+        } else {
+            p = skip_value(p, end, 0, &token->type);
+        }
+        if (!p)
+            return NULL;
+        token->value.size = (uint32_t)(p - token->value.text);
+        if (whole && whole->text == token->value.text)
+            *whole = token->value;
+        p = skip_white(p, end);
+        if (p >= end)
+            return NULL;
+        if (*p == '}')
+            return p + 1;
+        if (*p != ',')
+            return NULL;
+        p = skip_white(p + 1, end);
+    }
+}
+
+/* ---- Values ---------------------------------------------------------------------------------------------------- */
+
+static int read_integer(const Token *token, int64_t *out)
+{
+    const char *p = token->value.text, *end = p + token->value.size;
+    int negative = token->type == NUMERIC && *p == '-';
+    p += negative;
+    if (token->type != NUMERIC || end - p > 18)
+        return 0;
+    int64_t value = 0;
+    for (; p < end; p++) {
+        if (!is_digit(p, end))
+            return 0;
+        value = 10 * value + (*p - '0');
+    }
+    *out = negative ? -value : value;
+    return 1;
+}
+
+/* Up to fifteen digits are exact in float64, and so is a power of ten up to 22: one division rounds correctly. */
+static int read_number(const Token *token, double *out)
+{
+    static const double power[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    const char *p = token->value.text, *end = p + token->value.size, *point = NULL;
+    if (token->type != NUMERIC)
+        return 0;
+    int negative = *p == '-', digits = 0;
+    int64_t value = 0;
+    for (p += negative; p < end && digits <= 15; p++) {
+        if (*p == '.')
+            point = p;
+        else if (is_digit(p, end))
+            value = 10 * value + (*p - '0'), digits++;
+        else
+            break; /* an exponent */
+    }
+    if (p == end && digits <= 15) {
+        double found = (double)value / power[point ? end - point - 1 : 0];
+        *out = negative ? -found : found;
+        return 1;
+    }
+    char copy[64];
+    if (token->value.size >= sizeof copy)
+        return 0;
+    memcpy(copy, token->value.text, token->value.size);
+    copy[token->value.size] = 0;
+    *out = PyOS_string_to_double(copy, NULL, NULL);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return isfinite(*out);
+}
+
+/* The tokens that `times._parse_plain` reads: sixteen digits, three decimals, below 4e15 microseconds. */
+static int read_time(const Token *token, int64_t *out)
+{
+    const char *p = token->value.text, *end = p + token->value.size, *start = p;
+    int64_t micros = 0, weight = 100;
+    if (token->type != NUMERIC)
+        return 0;
+    for (; is_digit(p, end) && p - start <= 16; p++)
+        micros = 10 * micros + (*p - '0');
+    if (p == start || p - start > 16 || micros >= 4000000000000000)
+        return 0;
+    *out = 1000 * micros;
+    if (p == end)
+        return 1;
+    if (*p != '.' || end - p > 4)
+        return 0;
+    for (p++; p < end; p++, weight /= 10) {
+        if (!is_digit(p, end))
+            return 0;
+        *out += weight * (*p - '0');
+    }
+    return 1;
+}
+
+static int read_duration(const Token *token, int64_t *out)
+{
+    double micros;
+    if (!read_number(token, &micros) || !(micros >= 0 && micros <= 1e15))
+        return 0;
+    double nanos = micros * 1000, rest;
+    *out = (int64_t)nanos;
+    rest = nanos - (double)*out;
+    *out += rest > 0.5 || (rest == 0.5 && *out % 2); /* half to even */
+    return 1;
+}
+
+/* ---- Codes ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const char *p, size_t size, uint64_t seed)
+{
+    uint64_t hash = seed ^ (size * 0x9E3779B97F4A7C15u), word;
+    for (; size >= 8; p += 8, size -= 8) {
+        memcpy(&word, p, 8);
+        hash = (hash ^ word) * 0xFF51AFD7ED558CCDu;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    memcpy(&word, p, size);
+    hash = (hash ^ word) * 0xC4CEB9FE1A85EC53u;
+    return hash ^ (hash >> 29);
+}
+
+static int grow_slots(Scan *scan)
+{
+    uint32_t size = scan->mask ? 2 * (scan->mask + 1) : 1024;
+    int32_t *slots = PyMem_RawMalloc(size * sizeof *slots);
+    if (!slots)
+        return 0;
+    memset(slots, 0xFF, size * sizeof *slots);
+    for (int32_t i = 0; i < scan->entry_count; i++) {
+        uint32_t at = (uint32_t)scan->entries[i].hash & (size - 1);
+        while (slots[at] >= 0)
+            at = (at + 1) & (size - 1);
+        slots[at] = i;
+    }
+    PyMem_RawFree(scan->slots);
+    scan->slots = slots;
+    scan->mask = size - 1;
+    return 1;
+}
+
+/* The number of a text or a pair in a pool, which remembers the first place of it; -1 if there is no memory. */
+static int32_t code_of(Scan *scan, int pool, Span text, Span more, uint64_t place)
+{
+    uint64_t hash = hash_of(text.text, text.size, (uint64_t)pool);
+    if (more.size)
+        hash = hash_of(more.text, more.size, hash);
+    if (!scan->mask || 2 * (uint32_t)scan->entry_count > scan->mask) {
+        if (!grow_slots(scan))
+            return -1;
+    }
+    uint32_t at = (uint32_t)hash & scan->mask;
+    for (int32_t found; (found = scan->slots[at]) >= 0; at = (at + 1) & scan->mask) {
+        Entry *entry = &scan->entries[found];
+        if (entry->hash == hash && entry->pool == pool && is(entry->text, text.text, text.size) &&
+            is(entry->more, more.text, more.size)) {
+            if (place < entry->place)
+                entry->place = place;
+            return found;
+        }
+    }
+    if (scan->entry_count == scan->entry_room) {
+        int32_t room = scan->entry_room ? 2 * scan->entry_room : 512;
+        Entry *entries = PyMem_RawRealloc(scan->entries, (size_t)room * sizeof *entries);
+        if (!entries)
+            return -1;
+        scan->entries = entries;
+        scan->entry_room = room;
+    }
+    scan->entries[scan->entry_count] = (Entry){text, more, hash, pool, place, 0};
+    return scan->slots[at] = scan->entry_count++;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------------------------- */
+
+static int width(int kind)
+{
+    switch (kind) {
+    case SECOND:
+    case REQUIRED:
+        return 0;
+    case INTEGER:
+    case NUMBER:
+    case TIME:
+    case DURATION:
+        return 8;
+    default:
+        return 4;
+    }
+}
+
+static int is_coded(int kind)
+{
+    return width(kind) == 4 && kind != CATEGORY && kind != SMALL;
+}
+
+static int make_room(TableOf *table)
+{
+    if (table->rows < table->room)
+        return 1;
+    Py_ssize_t room = table->room ? 2 * table->room : 256;
+    for (int i = 0; i < table->count; i++) {
+        Column *column = &table->columns[i];
+        size_t size = (size_t)room * (size_t)width(column->kind);
+        char *values = size ? PyMem_RawRealloc(column->values, size) : NULL;
+        if (size && !values)
+            return 0;
+        column->values = values;
+    }
+    table->room = room;
+    return 1;
+}
+
+static int find_column(const TableOf *table, Span key, int in_args)
+{
+    for (int i = 0; i < table->count; i++) {
+        const Column *column = &table->columns[i];
+        if (column->in_args == in_args && column->key.text && is(key, column->key.text, column->key.size))
+            return i;
+    }
+    return -1;
+}
+
+/* Assign the values of an object to the columns that want them. */
+static int assign(TableOf *table, const Object *object, int in_args, const Token **values)
+{
+    for (int i = 0; i < object->count; i++) {
+        const Token *token = &object->tokens[i];
+        Span *guess = &table->guess[in_args][i].key;
+        if (!guess->text || !is(token->key, guess->text, guess->size)) {
+            *guess = token->key;
+            table->guess[in_args][i].column = find_column(table, token->key, in_args);
+        }
+        int column = table->guess[in_args][i].column;
+        if (token->type == UNCLEAR && (column < 0 || table->columns[column].kind != STRING))
+            return 0;
+        if (column < 0)
+            continue;
+        if (values[column]) /* a key twice */
+            return 0;
+        values[column] = token;
+    }
+    return 1;
+}
+
+static int has_unclear(const Object *object)
+{
+    for (int i = 0; i < object->count; i++)
+        if (object->tokens[i].type == UNCLEAR)
+            return 1;
+    return 0;
+}
+
+static int is_allowed(PyObject *allowed, const Token *token)
+{
+    for (Py_ssize_t i = 0; token && i < PyTuple_GET_SIZE(allowed); i++) {
+        PyObject *text = PyTuple_GET_ITEM(allowed, i);
+        if (is(token->value, PyBytes_AS_STRING(text), (uint32_t)PyBytes_GET_SIZE(text)))
+            return 1;
+    }
+    return 0;
+}
+
+/* Write the code of a row's text; 0 if the value is not plain. */
+static int store_code(Scan *scan, const Column *column, const Token **value, uint64_t place, int32_t *out)
+{
+    const Token *token = value[0];
+    Span text = token ? token->value : EMPTY, more = EMPTY;
+    switch (column->kind) {
+    case STRING:
+    case NAMED:
+        if (token && token->type > UNCLEAR)
+            return 0;
+        if (column->kind == NAMED && text.size <= 2) {
+            *out = -1;
+            return 1;
+        }
+        break;
+    case PAIR:
+        more = value[1] ? value[1]->value : EMPTY;
+        for (int i = 0; i < 2; i++)
+            if (value[i] && value[i]->type == NESTED)
+                return 0;
+        break;
+    case WHOLE:
+        if (token)
+            text = scan->args_text;
+        break;
+    default:
+        break;
+    }
+    *out = code_of(scan, column->pool, text, more, place);
+    return *out >= 0;
+}
+
+/* Append an event to the columns of its table; 0 if a value is not plain. */
+static int append(Scan *scan, TableOf *table, int category)
+{
+    const Token *values[MOST_COLUMNS + 1] = {NULL};
+    if (!make_room(table) || !assign(table, &scan->event, 0, values) || !assign(table, &scan->args, 1, values))
+        return 0;
+    Py_ssize_t row = table->rows++;
+    for (int i = 0; i < table->count; i++) {
+        Column *column = &table->columns[i];
+        const Token *value = values[i];
+        int64_t *whole = (int64_t *)column->values + row;
+        double *number = (double *)column->values + row;
+        int32_t *code = (int32_t *)column->values + row;
+        uint64_t place = scan->window << 44 | (uint64_t)(table->order + i) << 36 | (uint64_t)row;
+        int64_t integer = -1;
+        int plain = 1;
+        switch (column->kind) {
+        case INTEGER:
+            if (value)
+                plain = read_integer(value, whole);
+            else
+                *whole = column->missing;
+            break;
+        case SMALL:
+            *code = -1;
+            plain = !value || read_integer(value, &integer);
+            if (value && integer > -2147483648LL && integer < 2147483648LL)
+                *code = (int32_t)integer;
+            break;
+        case NUMBER:
+            if (value)
+                plain = read_number(value, number);
+            else
+                *number = NAN;
+            break;
+        case TIME:
+            plain = value && read_time(value, whole);
+            break;
+        case DURATION:
+            plain = value && read_duration(value, whole);
+            break;
+        case CATEGORY:
+            *code = category;
+            break;
+        case REQUIRED:
+            plain = is_allowed(column->allowed, value);
+            break;
+        case SECOND:
+            break;
+        default:
+            plain = store_code(scan, column, values + i, place, code);
+        }
+        if (!plain)
+            return 0;
+    }
+    return 1;
+}
+
+/* The number of the event's category; -1 if it has none, or an unknown one. */
+static int category_of(Scan *scan)
+{
+    const Token *found = NULL;
+    for (int i = 0; i < scan->event.count; i++) {
+        const Token *token = &scan->event.tokens[i];
+        if (!is(token->key, "cat", 3))
+            continue;
+        if (found || token->type != PLAIN)
+            return -1;
+        found = token;
+    }
+    for (int i = 0; found && i < scan->category_count; i++) {
+        int at = (scan->last_category + i) % scan->category_count; /* often that of the event before */
+        if (is(scan->categories[at].name, found->value.text, found->value.size))
+            return scan->last_category = at;
+    }
+    return -1;
+}
+
+/* Read the events between two borders; 0 if anything is not plain. */
+static int read_window(Scan *scan, const char *p, const char *end)
+{
+    p = skip_white(p, end);
+    while (p < end) {
+        scan->args.count = 0;
+        scan->args_text = (Span){NULL, 0};
+        p = read_object(p, end, &scan->event, &scan->args, &scan->args_text);
+        if (!p)
+            return 0;
+        int category = category_of(scan);
+        if (category < 0)
+            return 0;
+        CategoryOf *known = &scan->categories[category];
+        if (!known->count++)
+            known->first = scan->elements;
+        scan->elements++;
+        if (known->table == COUNTED ? has_unclear(&scan->event) || has_unclear(&scan->args)
+                                    : !append(scan, &scan->tables[known->table], category))
+            return 0;
+        p = skip_white(p, end);
+        if (p == end)
+            return 1;
+        if (*p != ',')
+            return 0;
+        p = skip_white(p + 1, end);
+        if (p == end)
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- From and to Python ---------------------------------------------------------------------------------------- */
+
+static int as_column(PyObject *spec, Column *column)
+{
+    const char *key;
+    Py_ssize_t size;
+    long long missing;
+    if (!PyArg_ParseTuple(spec, "y#iiiLO!", &key, &size, &column->in_args, &column->kind, &column->pool, &missing,
+                          &PyTuple_Type, &column->allowed))
+        return 0;
+    column->key = (Span){key, (uint32_t)size};
+    column->missing = missing;
+    return 1;
+}
+
+static int as_table(PyObject *specs, TableOf *table)
+{
+    table->count = (int)PyTuple_GET_SIZE(specs);
+    if (table->count > MOST_COLUMNS) {
+        PyErr_SetString(PyExc_ValueError, "too many columns");
+        return 0;
+    }
+    for (int i = 0; i < table->count; i++)
+        if (!as_column(PyTuple_GET_ITEM(specs, i), &table->columns[i]))
+            return 0;
+    return 1;
+}
+
+static int prepare(Scan *scan, PyObject *categories, PyObject *tables)
+{
+    scan->category_count = (int)PyTuple_GET_SIZE(categories);
+    scan->table_count = (int)PyTuple_GET_SIZE(tables);
+    scan->categories = PyMem_RawCalloc((size_t)scan->category_count + 1, sizeof *scan->categories);
+    scan->tables = PyMem_RawCalloc((size_t)scan->table_count + 1, sizeof *scan->tables);
+    if (!scan->categories || !scan->tables) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    int order = 0;
+    for (int i = 0; i < scan->table_count; i++) {
+        scan->tables[i].order = order;
+        if (!as_table(PyTuple_GET_ITEM(tables, i), &scan->tables[i]))
+            return 0;
+        order += scan->tables[i].count;
+    }
+    for (int i = 0; i < scan->category_count; i++) {
+        CategoryOf *category = &scan->categories[i];
+        const char *name;
+        Py_ssize_t size;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(categories, i), "y#i", &name, &size, &category->table))
+            return 0;
+        if (category->table < COUNTED || category->table >= scan->table_count) {
+            PyErr_SetString(PyExc_ValueError, "no such table");
+            return 0;
+        }
+        category->name = (Span){name, (uint32_t)size};
+    }
+    return 1;
+}
+
+static int by_place(const void *one, const void *other)
+{
+    const Entry *a = *(const Entry *const *)one, *b = *(const Entry *const *)other;
+    if (a->pool != b->pool)
+        return a->pool < b->pool ? -1 : 1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* The texts of each pool in the order of their places, which become the ranks of the entries. */
+static PyObject *ranked(Scan *scan, int pool_count)
+{
+    PyObject *pools = PyList_New(pool_count);
+    Entry **order = PyMem_RawMalloc(((size_t)scan->entry_count + 1) * sizeof *order);
+    for (int i = 0; pools && i < pool_count; i++) {
+        PyObject *pool = PyList_New(0);
+        if (!pool)
+            Py_CLEAR(pools);
+        else
+            PyList_SET_ITEM(pools, i, pool);
+    }
+    for (int32_t i = 0; order && i < scan->entry_count; i++)
+        order[i] = &scan->entries[i];
+    if (order)
+        qsort(order, (size_t)scan->entry_count, sizeof *order, by_place);
+    for (int32_t i = 0; pools && order && i < scan->entry_count; i++) {
+        Entry *entry = order[i];
+        PyObject *pool = PyList_GET_ITEM(pools, entry->pool);
+        PyObject *text = Py_BuildValue("(y#y#)", entry->text.text, (Py_ssize_t)entry->text.size, entry->more.text,
+                                       (Py_ssize_t)entry->more.size);
+        entry->rank = (int32_t)PyList_GET_SIZE(pool);
+        if (!text || PyList_Append(pool, text) < 0)
+            Py_CLEAR(pools);
+        Py_XDECREF(text);
+    }
+    if (!order) {
+        PyErr_NoMemory();
+        Py_CLEAR(pools);
+    }
+    PyMem_RawFree(order);
+    return pools;
+}
+
+/* Each table: its number of rows, and the bytes of each column. */
+static PyObject *columns_of(Scan *scan)
+{
+    PyObject *tables = PyList_New(scan->table_count);
+    for (int i = 0; tables && i < scan->table_count; i++) {
+        TableOf *table = &scan->tables[i];
+        PyObject *columns = PyList_New(table->count);
+        for (int j = 0; columns && j < table->count; j++) {
+            Column *column = &table->columns[j];
+            int32_t *codes = (int32_t *)column->values;
+            for (Py_ssize_t row = 0; is_coded(column->kind) && row < table->rows; row++)
+                if (codes[row] >= 0)
+                    codes[row] = scan->entries[codes[row]].rank;
+            PyObject *bytes = PyBytes_FromStringAndSize(column->values, table->rows * width(column->kind));
+            if (bytes)
+                PyList_SET_ITEM(columns, j, bytes);
+            else
+                Py_CLEAR(columns);
+        }
+        if (columns)
+            PyList_SET_ITEM(tables, i, columns);
+        else
+            Py_CLEAR(tables);
+    }
+    return tables;
+}
+
+static PyObject *counts_of(const Scan *scan)
+{
+    PyObject *counts = PyList_New(scan->category_count);
+    for (int i = 0; counts && i < scan->category_count; i++) {
+        PyObject *count = Py_BuildValue("(nn)", scan->categories[i].count, scan->categories[i].first);
+        if (count)
+            PyList_SET_ITEM(counts, i, count);
+        else
+            Py_CLEAR(counts);
+    }
+    return counts;
+}
+
+static void release(Scan *scan)
+{
+    for (int i = 0; scan->tables && i < scan->table_count; i++)
+        for (int j = 0; j < scan->tables[i].count; j++)
+            PyMem_RawFree(scan->tables[i].columns[j].values);
+    PyMem_RawFree(scan->tables);
+    PyMem_RawFree(scan->categories);
+    PyMem_RawFree(scan->entries);
+    PyMem_RawFree(scan->slots);
+    PyMem_RawFree(scan);
+}
+
+/* Every pool of optional texts begins with the empty one, before all that is read. */
+static int add_empty_texts(Scan *scan, PyObject *pools)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pools); i++)
+        if (PyObject_IsTrue(PyTuple_GET_ITEM(pools, i)) && code_of(scan, (int)i, EMPTY, EMPTY, 0) < 0)
+            return 0;
+    return 1;
+}
+
+static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject *borders)
+{
+    for (Py_ssize_t i = 0; i + 1 < PyList_GET_SIZE(borders); i++) {
+        Py_ssize_t start = PyLong_AsSsize_t(PyList_GET_ITEM(borders, i)) + 1;
+        Py_ssize_t cut = PyLong_AsSsize_t(PyList_GET_ITEM(borders, i + 1));
+        if (start < 1 || cut < start || cut > size)
+            return 0;
+        scan->window = (uint64_t)i + 1;
+        if (!read_window(scan, text + start, text + cut))
+            return 0;
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(scan_doc,
+"scan(text, borders, categories, tables, pools)\n--\n\n"
+"The columns of the events between borders, or None if not all of them are plain.\n\n"
+"Arguments and result are explained in `scanning.py`, the only caller.");
+
+static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer text;
+    PyObject *borders, *categories, *tables, *pools, *result = NULL;
+    if (!PyArg_ParseTuple(arguments, "y*O!O!O!O!", &text, &PyList_Type, &borders, &PyTuple_Type, &categories,
+                          &PyTuple_Type, &tables, &PyTuple_Type, &pools))
+        return NULL;
+    Scan *scan = PyMem_RawCalloc(1, sizeof *scan);
+    if (!scan) {
+        PyBuffer_Release(&text);
+        return PyErr_NoMemory();
+    }
+    if (prepare(scan, categories, tables) && add_empty_texts(scan, pools) &&
+        read_windows(scan, text.buf, text.len, borders)) {
+        PyObject *texts = ranked(scan, (int)PyTuple_GET_SIZE(pools));
+        PyObject *columns = texts ? columns_of(scan) : NULL, *counts = columns ? counts_of(scan) : NULL;
+        if (counts)
+            result = Py_BuildValue("(nOOO)", scan->elements, counts, columns, texts);
+        Py_XDECREF(texts);
+        Py_XDECREF(columns);
+        Py_XDECREF(counts);
+    }
+    release(scan);
+    PyBuffer_Release(&text);
+    if (!result && !PyErr_Occurred())
+        Py_RETURN_NONE;
+    return result;
+}
+
+static PyMethodDef methods[] = {{"scan", scan_text, METH_VARARGS, scan_doc}, {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_scan", "Reads lists of events into columns.", 0, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__scan(void)
+{
+    Py_ssize_t count = sizeof KINDS / sizeof *KINDS;
+    PyObject *made = PyModule_Create(&module), *kinds = PyTuple_New(count);
+    for (Py_ssize_t i = 0; kinds && i < count; i++) {
+        PyObject *name = PyUnicode_FromString(KINDS[i]);
+        if (name)
+            PyTuple_SET_ITEM(kinds, i, name);
+        else
+            Py_CLEAR(kinds);
+    }
+    if (!made || !kinds || PyModule_AddObjectRef(made, "KINDS", kinds) < 0)
+        Py_CLEAR(made);
+    Py_XDECREF(kinds);
+    return made;
+}

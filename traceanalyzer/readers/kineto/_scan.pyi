@@ -1,0 +1,26 @@
+from typing import Any
+
+KINDS: tuple[str, ...]
+"""Names of the kinds of columns, by number."""
+
+def scan(
+    text: memoryview,
+    borders: list[int],
+    categories: tuple[tuple[bytes, int], ...],
+    tables: tuple[tuple[tuple[Any, ...], ...], ...],
+    begins_empty: tuple[bool, ...],
+    /,
+) -> tuple[int, list[tuple[int, int]], list[list[bytes]], list[list[tuple[bytes, bytes]]]] | None:
+    """The columns of the events between borders; None if not all of them are plain.
+
+    Args:
+        text: The text with the events.
+        borders: Offset of the byte before each list of events, and of the one after the last list.
+        categories: The text of each category with its quotes, and the number of its table or -1.
+        tables: The columns of each table, as of `ScanColumn.packed`.
+        begins_empty: For each pool whether code 0 is the empty text.
+
+    Returns:
+        The number of events; for each category the number of its events, and that of the first of them; the columns of
+        each table, as bytes; the texts of each pool by code, the second of each is empty but for pairs.
+    """
