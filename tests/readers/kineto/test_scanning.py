@@ -131,9 +131,8 @@ def test_plain_windows_of_all_categories_are_scanned(tries: list[bool], monkeypa
     assert scanned == decoded
     assert not decoded["losses"] or {loss.id for loss in decoded["losses"]} == {"read-unsupported"}
     assert len(tries) > 10
-    # the first windows hold the first event of some category, and the last text has no border behind it
-    assert tries.count(False) < len(TOLD) / 4
-    assert all(tries[len(tries) // 3 :])
+    # the profiler's own spans are left to msgspec, and so is the first event of an unknown category
+    assert tries.count(False) <= 1 + TOLD.count("trace") * 3
 
 
 @pytest.mark.usefixtures("tries")
@@ -193,11 +192,9 @@ def test_the_corpus_reads_the_same(corpus: Path, monkeypatch: pytest.MonkeyPatch
 EVENT = '{"ph": "X", "cat": "kernel", "name": "n", "pid": 0, "tid": 7, "ts": 5.125, "dur": 3%s}'
 
 
-def first_scan(event: str, *before: str) -> bool:
-    """Whether a list with one event is scanned after its category is known."""
+def first_scan(event: str) -> bool:
+    """Whether a list with one event is scanned."""
     decoder = ScanningDecoder()
-    for text in (EVENT % "", *before):
-        decoder.decode(memoryview(f"[{text}]".encode()))
     return (
         decoder._scanned(memoryview(f"[{event}]".encode("utf-8", "surrogatepass")), [0, len(event.encode()) + 1])
         is not None
@@ -259,14 +256,12 @@ def test_values_of_plain_events(old: str, new: str, is_plain: bool) -> None:
 )
 def test_strings_that_are_no_text_are_not_plain(damage: bytes) -> None:
     decoder = ScanningDecoder()
-    decoder.decode(memoryview(f"[{EVENT % ''}]".encode()))
     text = b"[" + (EVENT % ', "other": "%s').encode().replace(b"%s", damage) + b"]"
     assert decoder._scanned(memoryview(text), [0, len(text) - 1]) is None
 
 
 def test_durations_are_rounded_half_to_even() -> None:
     decoder = ScanningDecoder()
-    decoder.decode(memoryview(f"[{EVENT % ''}]".encode()))
     texts = ["0.0005", "0.0015", "0.0025", "1000000000000.0005", "0.30000000000000004", "1e3"]
     text = "[" + ",".join(EVENT.replace('"dur": 3', f'"dur": {text}') % "" for text in texts) + "]"
     part = decoder._scanned(memoryview(text.encode()), [0, len(text) - 1])
@@ -277,7 +272,6 @@ def test_durations_are_rounded_half_to_even() -> None:
 def test_the_scan_is_given_up_where_it_does_not_help() -> None:
     decoder = ScanningDecoder()
     plain, odd = (memoryview(f"[{EVENT % rest}]".encode()) for rest in ("", ', "args": {"stream": "7"}'))
-    decoder.decode(plain)
     for _ in range(scanning._PATIENCE):
         assert isinstance(decoder.decode(odd), list)
     assert isinstance(decoder.decode(plain), list)

@@ -42,7 +42,7 @@ enum {
     NESTED,
 };
 
-enum { MOST_KEYS = 64, MOST_COLUMNS = 40, DEEPEST = 32 };
+enum { MOST_KEYS = 64, MOST_COLUMNS = 40, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
 enum { COUNTED = -1 }; /* instead of a table: events that are only counted */
 
 typedef struct {
@@ -81,7 +81,7 @@ typedef struct {
 } TableOf;
 
 typedef struct {
-    Span name;
+    Span text;
     int table;
     Py_ssize_t count, first;
 } CategoryOf;
@@ -189,8 +189,10 @@ static inline int is_digit(const char *p, const char *end)
     return p < end && (unsigned char)(*p - '0') <= 9;
 }
 
+/* The end of a number that surely fits into float64; NULL if it is not valid, or longer. */
 static const char *skip_number(const char *p, const char *end)
 {
+    const char *start = p;
     if (*p == '-')
         p++;
     if (!is_digit(p, end))
@@ -205,14 +207,17 @@ static const char *skip_number(const char *p, const char *end)
         while (is_digit(p, end))
             p++;
     }
+    if (p - start > LONGEST)
+        return NULL;
     if (p < end && (*p == 'e' || *p == 'E')) {
         p++;
         if (p < end && (*p == '+' || *p == '-'))
             p++;
         if (!is_digit(p, end))
             return NULL;
-        while (is_digit(p, end))
-            p++;
+        for (int digits = 0; is_digit(p, end); p++)
+            if (++digits > 2)
+                return NULL;
     }
     return p;
 }
@@ -381,9 +386,7 @@ static int read_number(const Token *token, double *out)
         *out = negative ? -found : found;
         return 1;
     }
-    char copy[64];
-    if (token->value.size >= sizeof copy)
-        return 0;
+    char copy[LONGEST + 8];
     memcpy(copy, token->value.text, token->value.size);
     copy[token->value.size] = 0;
     *out = PyOS_string_to_double(copy, NULL, NULL);
@@ -677,7 +680,7 @@ static int append(Scan *scan, TableOf *table, int category)
     return 1;
 }
 
-/* The number of the event's category; -1 if it has none, or an unknown one. */
+/* The number of the event's category; -1 if it has none, two, or an unknown one. */
 static int category_of(Scan *scan)
 {
     const Token *found = NULL;
@@ -691,7 +694,7 @@ static int category_of(Scan *scan)
     }
     for (int i = 0; found && i < scan->category_count; i++) {
         int at = (scan->last_category + i) % scan->category_count; /* often that of the event before */
-        if (is(scan->categories[at].name, found->value.text, found->value.size))
+        if (is(scan->categories[at].text, found->value.text, found->value.size))
             return scan->last_category = at;
     }
     return -1;
@@ -776,15 +779,15 @@ static int prepare(Scan *scan, PyObject *categories, PyObject *tables)
     }
     for (int i = 0; i < scan->category_count; i++) {
         CategoryOf *category = &scan->categories[i];
-        const char *name;
+        const char *text;
         Py_ssize_t size;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(categories, i), "y#i", &name, &size, &category->table))
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(categories, i), "y#i", &text, &size, &category->table))
             return 0;
         if (category->table < COUNTED || category->table >= scan->table_count) {
             PyErr_SetString(PyExc_ValueError, "no such table");
             return 0;
         }
-        category->name = (Span){name, (uint32_t)size};
+        category->text = (Span){text, (uint32_t)size};
     }
     return 1;
 }

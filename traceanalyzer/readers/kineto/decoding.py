@@ -7,7 +7,6 @@ the event's `cat`. The fields have the same names and types as in `Event`, so re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, lru_cache, reduce
 from operator import or_
 from typing import Any, Literal
@@ -59,43 +58,67 @@ _ARGS: dict[TableGroup, tuple[str, ...]] = {
 """What is used of the arguments, mostly in the order in which they are written, which is where they are looked for."""
 
 
+class _Tagged(msgspec.Struct, gc=False):
+    """An event of which only the category matters."""
+
+    cat: str = ""
+
+
+_TAGGED = msgspec.json.Decoder(list[_Tagged])
+
+
 class EventDecoder:
-    """Decodes the texts of lists of events; learns the categories as they occur."""
+    """Decodes the texts of lists of events; learns the categories as they occur.
+
+    What a list decodes to depends on its text alone, not on what was decoded before: types of categories do not look
+    at fields that are not used, and so take some events that `Event` would refuse.
+    """
 
     def __init__(self) -> None:
         self._general = msgspec.json.Decoder(list[Event])
-        # A type that stands alone would take events without a category, too; so there is always this one.
-        self._types: dict[str, Any] = {"": event_type("")}
-        self._by_category: msgspec.json.Decoder[Any] | None = None
+        # A type that stands alone would take events without a category, too; so there are always these.
+        self._types: dict[str, Any] = {category: event_type(category) for category in ("", "cpu_op")}
+        self._by_category = _decoder_of(self._types)
         self._patience = _PATIENCE
 
     def decode(self, text: memoryview) -> list[Any]:
-        """The events of a list, all of type `Event` or each of the type of its category.
+        """The events of a list, each of the type of its category, or all of type `Event` where that fails.
 
         Raises:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
-        if self._by_category is not None:
+        if self._patience:
             try:
-                events: list[Any] = self._by_category.decode(text)
-            except msgspec.ValidationError:  # a new category, or an event without one
+                events = self._decoded(text)
+            except msgspec.ValidationError:  # an event without a category, or of an unusual phase
                 self._patience -= 1
             else:
                 self._patience += 1
                 return events
-        events = self._general.decode(text)
-        if self._patience:
-            self._learn(events)
-        else:
-            self._by_category = None
+        return self._general.decode(text)
+
+    def _decoded(self, text: memoryview) -> list[Any]:
+        events: list[Any]
+        try:
+            events = self._by_category.decode(text)
+        except msgspec.ValidationError:
+            if not self._learn(text):
+                raise
+            events = self._by_category.decode(text)
         return events
 
-    def _learn(self, events: Sequence[Event]) -> None:
-        """Make types for the categories that are new."""
-        new = {event.cat for event in events}.difference(self._types)
-        if new and len(self._types) + len(new) <= _MOST_TYPES:
-            self._types |= {category: event_type(category) for category in sorted(new)}
-            self._by_category = msgspec.json.Decoder(list[reduce(or_, self._types.values())])  # type: ignore[misc]
+    def _learn(self, text: memoryview) -> bool:
+        """Make types for the categories that are new; False if there are none, or too many."""
+        new = {event.cat for event in _TAGGED.decode(text)}.difference(self._types)
+        if not new or len(self._types) + len(new) > _MOST_TYPES:
+            return False
+        self._types |= {category: event_type(category) for category in sorted(new)}
+        self._by_category = _decoder_of(self._types)
+        return True
+
+
+def _decoder_of(types: dict[str, Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(list[reduce(or_, types.values())])  # type: ignore[misc]
 
 
 @lru_cache(4 * _MOST_TYPES)

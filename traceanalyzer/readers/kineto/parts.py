@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.readers.kineto.columns import Collector
-from traceanalyzer.readers.kineto.decoding import EventDecoder
+from traceanalyzer.readers.kineto.windows import Decoder
 from traceanalyzer.trace.table import UNKNOWN, Array
 
 POOL_OF = {
@@ -48,13 +48,13 @@ class Part:
     """The columns of the tables that have rows."""
 
 
-def part_from(decoder: EventDecoder, text: memoryview, borders: Sequence[int]) -> Part | None:
+def part_from(decoder: Decoder, text: memoryview, borders: Sequence[int]) -> Part | None:
     """The part that some windows make, which follow one another; None after any error.
 
     Whoever needs the part then decodes the windows again, finds the same error, and knows what to do about it.
 
     Args:
-        decoder: Decodes the windows.
+        decoder: Decodes each window, to events or to the part that it makes.
         text: Contains the windows, and is not changed.
         borders: The offset of the byte before each window, and of the one after the last.
     """
@@ -63,7 +63,11 @@ def part_from(decoder: EventDecoder, text: memoryview, borders: Sequence[int]) -
         for start, cut in pairwise(borders):
             window = bytearray(text[start : cut + 1])
             window[0], window[-1] = b"[]"
-            collector.add(decoder.decode(memoryview(window)))
+            found = decoder.decode(memoryview(window))
+            if isinstance(found, Part):
+                join(collector, found)
+            else:
+                collector.add(found)
     except Exception:
         return None
     return Part(

@@ -10,8 +10,8 @@ from traceanalyzer.readers.kineto.categories import TableGroup
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS
 from traceanalyzer.trace.table import UNKNOWN
 
-POOLS = ("names", "threads", "shapes", "types", "dims", "strides", "concrete", "collectives", "sources", "other")
-"""Pools of texts: those of a `Collector`, and one for what is used here alone."""
+POOLS = ("names", "threads", "shapes", "types", "dims", "strides", "concrete", "collectives", "sources", "phases")
+"""Pools of texts: those of a `Collector`, and the phases of flows."""
 
 
 class Kind(IntEnum):
@@ -45,8 +45,8 @@ class ScanColumn:
     kind: Kind
     in_args: bool = False
     """The key is one of the event's arguments."""
-    pool: str = "other"
-    """Of the codes."""
+    pool: str = "phases"
+    """Of codes."""
     missing: int = UNKNOWN
     """Stands for a missing integer."""
     allowed: tuple[bytes, ...] = ()
@@ -58,7 +58,7 @@ class ScanColumn:
         return self.key.encode(), int(self.in_args), int(self.kind), pool, self.missing, self.allowed
 
 
-def _argument(name: str, attribute: str = "", kind: Kind = Kind.INTEGER, pool: str = "other") -> ScanColumn:
+def _argument(name: str, attribute: str = "", kind: Kind = Kind.INTEGER, pool: str = "phases") -> ScanColumn:
     """A column made of an argument.
 
     Args:
@@ -175,6 +175,5 @@ TABLES = {
             _argument("reserved"),
         ),
     ),
-    TableGroup.SPAN: ScanTable("spans", (_START, ScanColumn("name", "name", Kind.STRING))),
 }
 """What is read of each group, in the order in which a `Collector` gives codes."""

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.readers.kineto.accelerators import BY_CONTENT
-from traceanalyzer.readers.kineto.categories import TableGroup, classify
+from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup, classify
 from traceanalyzer.readers.kineto.decoding import EventDecoder
 from traceanalyzer.readers.kineto.events import Args
 from traceanalyzer.readers.kineto.parts import Part, part_from
@@ -34,6 +34,9 @@ else:
 _PATIENCE = 8
 """Windows that may be left to msgspec, beyond as many as are scanned, until the scan is given up."""
 
+_MOST = 128
+"""Most categories that are scanned; writers know some fifty."""
+
 _COUNTED = -1
 """Instead of the number of a table: the events are only counted."""
 
@@ -41,7 +44,7 @@ _NUMBERS = {group: number for number, group in enumerate(TABLES)} | dict.fromkey
     (TableGroup.IGNORED, TableGroup.UNKNOWN), _COUNTED
 )
 _COLUMNS = tuple(tuple(column.packed() for column in table.columns) for table in TABLES.values())
-_BEGINS_EMPTY = tuple(name not in ("names", "threads", "other") for name in POOLS)
+_BEGINS_EMPTY = tuple(name not in ("names", "threads", "phases") for name in POOLS)
 """By pool: whether the first text is the one of "none recorded"."""
 
 _WIDE: dict[Kind, type] = {
@@ -53,6 +56,12 @@ _WIDE: dict[Kind, type] = {
 """Types of columns; the others are 32 bits wide."""
 
 _ARGS = msgspec.json.Decoder(Args)
+
+
+def _text(value: str) -> bytes:
+    """A string as it stands in the file, quotes included."""
+    return msgspec.json.encode(value)
+
 
 Texts = list[tuple[bytes, bytes]]
 """The texts of a pool by code; the second of each is empty but for pairs."""
@@ -66,6 +75,7 @@ class ScanningDecoder:
         self._numbers: dict[str, int] = {}
         """By category: the number of its table."""
         self._patience = _PATIENCE
+        self._learn(CATEGORIES)
 
     def decode(self, text: memoryview) -> Part | list[Any]:
         """The part that a list of events makes, or the events.
@@ -77,37 +87,30 @@ class ScanningDecoder:
         if part is not None:
             return part
         events = self._decoder.decode(text)
-        self._learn({event.cat for event in events})
+        if self._patience:
+            self._learn({event.cat for event in events})
         return events
 
     def part(self, text: memoryview, borders: list[int]) -> Part | None:
         """The part that some windows make, as of `part_from`; None after any error."""
         part = self._scanned(text, borders)
-        if part is None:
-            part = part_from(self._decoder, text, borders)
-            self._learn(part.categories if part else ())
-        return part
+        return part_from(self, text, borders) if part is None else part
 
     def _scanned(self, text: memoryview, borders: list[int]) -> Part | None:
-        if scan is None or not self._patience or not self._numbers:
+        if scan is None or not self._patience:
             return None
-        categories = tuple((_text(name), number) for name, number in self._numbers.items())
-        found = scan(text, borders, categories, _COLUMNS, _BEGINS_EMPTY)
-        part = None if found is None else _part(tuple(self._numbers), *found)
+        known = tuple((_text(name), number) for name, number in self._numbers.items())
+        found = scan(text, borders, known, _COLUMNS, _BEGINS_EMPTY)
+        part = None if found is None else _part(list(self._numbers), *found)
         self._patience += -1 if part is None else 1
         return part
 
     def _learn(self, categories: Iterable[str]) -> None:
-        """Remember the categories of events that were not scanned, as far as they alone tell the table."""
+        """Remember categories, as far as they alone tell the table."""
         for category in sorted(categories):
             group = classify(category)[0]
-            if group in _NUMBERS and category.lower() not in BY_CONTENT:
+            if group in _NUMBERS and category.lower() not in BY_CONTENT and len(self._numbers) < _MOST:
                 self._numbers.setdefault(category, _NUMBERS[group])
-
-
-def _text(category: str) -> bytes:
-    """A category as it stands in the file, quotes included."""
-    return msgspec.json.encode(category)
 
 
 def _part(
@@ -139,7 +142,7 @@ def _part(
     return Part(
         elements=elements,
         losses={},
-        profiler_start=pools.profiler_start(tables.pop("spans", None)),
+        profiler_start=None,
         categories={name: count for _, name, count in seen},
         pools=pools.values,
         tables=tables,
@@ -161,7 +164,7 @@ class _Pools:
             DecodeError, ValueError: A string is not valid after all.
         """
         self._categories = np.array([classify(name)[1] or 0 for name in categories], np.uint8)
-        self._other: list[str] = _strings(text for text, _ in texts["other"])
+        self._phases = _strings(text for text, _ in texts["phases"])
         collectives, self._collectives = _recoded(
             texts["collectives"], NO_COLLECTIVE, lambda args: args.collective != "", collective_of
         )
@@ -199,16 +202,8 @@ class _Pools:
             if name in columns:
                 columns[name] = values.take(columns[name])
         if "is_start" in columns:
-            columns["is_start"] = np.array([text == "s" for text in self._other], np.uint8).take(columns["is_start"])
+            columns["is_start"] = np.array([text == "s" for text in self._phases], np.uint8).take(columns["is_start"])
         return columns
-
-    def profiler_start(self, spans: dict[str, Array] | None) -> int | None:
-        """Start of the first span that is the profiler's own."""
-        if spans is not None:
-            for name, start in zip(spans["name"].tolist(), spans["start_ns"].tolist(), strict=True):
-                if self._other[name].startswith("PyTorch Profiler"):
-                    return int(start)
-        return None
 
 
 def _strings(texts: Iterable[bytes]) -> list[Any]:
