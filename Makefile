@@ -81,8 +81,9 @@ $(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) traceanalyzer/
 	@touch $@
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -f traceanalyzer/readers/kineto/_scan.*.so
+	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f traceanalyzer/readers/kineto/_scan.*.so traceanalyzer/locales/*/LC_MESSAGES/*.json
+	find . -name __pycache__ -prune -exec rm -r {} +
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

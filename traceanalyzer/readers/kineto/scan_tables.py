@@ -46,7 +46,7 @@ class ScanColumn:
     in_args: bool = False
     """The key is one of the event's arguments."""
     pool: str = "phases"
-    """Of codes."""
+    """The pool that its codes count in."""
     missing: int = UNKNOWN
     """Stands for a missing integer."""
     allowed: tuple[bytes, ...] = ()
