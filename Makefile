@@ -54,10 +54,10 @@ docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up
 advice: $(READY) $(COMPILED) ## Reports of the corpus into build/advice, and what experts say of them (needs TRACEANALYZER_CORPUS)
 	$(BIN)/python scripts/advise_corpus.py
 
-benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
+benchmark: $(READY) $(COMPILED) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000
 
-mutate: $(READY) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
+mutate: $(READY) $(COMPILED) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
 	$(BIN)/python -m tests.mutation --cases 3000 --seed 0 --jobs 2
 
 format: $(READY) ## Format the code, rewrite generated documentation, catalogs and goldens
