@@ -1,9 +1,9 @@
 """Compiles the catalogs and the scan of traces when the package is built.
 
-python hatch_build.py    compile them in this checkout (installing the package, editable or not, does the same)
+python hatch_build.py    compile them in this checkout, as an editable installation does
 
-Each `.po` file becomes a `.json`, so that reading a language needs neither gettext nor Babel: the plural
-rule, how the language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id.
+Each `.po` file becomes a `.json`, so that reading a language needs neither gettext nor Babel: the plural rule, how the
+language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id.
 
 The scan makes reading faster and is left out where there is no C compiler.
 """
