@@ -54,10 +54,10 @@ docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up
 advice: $(READY) $(COMPILED) ## Reports of the corpus into build/advice, and what experts say of them (needs TRACEANALYZER_CORPUS)
 	$(BIN)/python scripts/advise_corpus.py
 
-benchmark: $(READY) ## Time and memory against json.load (a gigabyte of disk, some minutes)
+benchmark: $(READY) $(COMPILED) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000
 
-mutate: $(READY) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
+mutate: $(READY) $(COMPILED) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
 	$(BIN)/python -m tests.mutation --cases 3000 --seed 0 --jobs 2
 
 format: $(READY) ## Format the code, rewrite generated documentation, catalogs and goldens
@@ -81,8 +81,9 @@ $(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) traceanalyzer/
 	@touch $@
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -f traceanalyzer/readers/kineto/_scan.*.so
+	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f traceanalyzer/readers/kineto/_scan.*.so traceanalyzer/locales/*/LC_MESSAGES/*.json
+	find . -name __pycache__ -prune -exec rm -r {} +
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'

@@ -1,9 +1,9 @@
 """Compiles the catalogs and the scan of traces when the package is built.
 
-python hatch_build.py    compile them in this checkout (installing the package, editable or not, does the same)
+python hatch_build.py    compile them in this checkout, as an editable installation does
 
-Each `.po` file becomes a `.json` beside it, so that reading a language needs neither gettext nor Babel: the plural
-rule, how the language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id.
+Each `.po` file becomes a `.json`, so that reading a language needs neither gettext nor Babel: the plural rule, how the
+language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id.
 
 The scan makes reading faster and is left out where there is no C compiler.
 """
@@ -11,8 +11,10 @@ The scan makes reading faster and is left out where there is no C compiler.
 from __future__ import annotations
 
 import json
+import sys
 import sysconfig
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from babel import Locale
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po
 from setuptools import Distribution, Extension
+from setuptools.errors import BaseError, CCompilerError
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -37,40 +40,57 @@ class CompilingHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile everything; `artifacts` in pyproject.toml lets the catalogs in although git ignores them."""
-        compile_catalogs()
-        if scan := compile_scan():
+        """Compile into the checkout if the package is run from there; otherwise nothing is written into it."""
+        if version == "editable":
+            compile_all(ROOT)
+            return
+        self.folder = tempfile.TemporaryDirectory()
+        compiled_to = Path(self.folder.name)
+        if compile_all(compiled_to):
             build_data |= {"pure_python": False, "infer_tag": True}
-            build_data["force_include"][str(scan)] = scan.relative_to(ROOT).as_posix()
+        for file in filter(Path.is_file, compiled_to.rglob("*")):
+            build_data["force_include"][str(file)] = file.relative_to(compiled_to).as_posix()
+
+    def finalize(self, version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
+        """Remove what went into the wheel."""
+        if version != "editable":
+            self.folder.cleanup()
 
 
-def compile_scan() -> Path | None:
-    """Compile the scan of this checkout for this Python; None where that fails."""
-    built = ROOT / (SCAN.replace(".", "/") + str(sysconfig.get_config_var("EXT_SUFFIX")))
-    built.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        source = str(ROOT / (SCAN.replace(".", "/") + ".c"))
-        command = Distribution({"ext_modules": [Extension(SCAN, [source], optional=True)]}).get_command_obj("build_ext")
-        command.build_lib, command.build_temp = str(ROOT), folder
-        command.ensure_finalized()
-        command.run()
-    return built if built.exists() else None
-
-
-def compile_catalogs() -> None:
-    """Compile every catalog of this checkout."""
+def compile_all(folder: Path) -> bool:
+    """Compile everything into a folder, in which packages are folders; False if the scan could not be compiled."""
     for source in sorted(LOCALES.glob("*/LC_MESSAGES/*.po")):
-        compile_one(source)
+        compile_one(source, folder / source.relative_to(ROOT).with_suffix(".json"))
+    return compile_scan(folder)
 
 
-def compile_one(source: Path) -> None:
-    """Compile one `.po` file into the `.json` file beside it."""
+def compile_scan(folder: Path) -> bool:
+    """Compile the scan for this Python; where that fails, say so, and leave none."""
+    source = ROOT / (SCAN.replace(".", "/") + ".c")
+    built = folder / (SCAN.replace(".", "/") + str(sysconfig.get_config_var("EXT_SUFFIX")))
+    checksum = f"{zlib.crc32(source.read_bytes())}UL"
+    with tempfile.TemporaryDirectory() as scratch:
+        extension = Extension(SCAN, [str(source)], define_macros=[("CHECKSUM", checksum)])
+        command = Distribution({"ext_modules": [extension]}).get_command_obj("build_ext")
+        command.build_lib, command.build_temp = str(folder), scratch
+        try:
+            built.unlink(missing_ok=True)
+            command.ensure_finalized()
+            command.run()
+        except (BaseError, CCompilerError, OSError) as error:
+            notice = f"{source.name} was not compiled: everything works, but reading traces takes longer."
+            sys.stderr.write(f"{notice}\nThe reason: {error}\n")
+            return False
+    return True
+
+
+def compile_one(source: Path, target: Path) -> None:
+    """Compile one `.po` file into a `.json` file."""
     locale = source.parts[-3]
     with source.open("rb") as file:
         data = compiled(read_po(file, locale=locale), locale)
-    source.with_suffix(".json").write_text(
-        json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":")), "utf-8"
-    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":")), "utf-8")
 
 
 def compiled(catalog: Catalog, locale: str) -> dict[str, Any]:
@@ -106,5 +126,4 @@ def _symbols(locale: Locale) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    compile_catalogs()
-    compile_scan()
+    compile_all(ROOT)

@@ -118,7 +118,7 @@ def _write(file: Path, data: bytes) -> None:
 
 def _save(language: str, catalog: Catalog) -> None:
     _write(source(language), as_po(catalog))
-    compile_one(source(language))
+    compile_one(source(language), source(language).with_suffix(".json"))
 
 
 # Commands

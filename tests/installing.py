@@ -42,19 +42,23 @@ def checked(command: Sequence[str | Path], cwd: Path, env: Mapping[str, str] | N
 
 
 def build_wheel(project: Path, sources: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Path:
-    """The wheel of a project, built with the backend that is installed, else with one that pip fetches."""
-    copy = _copied(project, sources, folder / "sources")
-    has_backend = importlib.util.find_spec("hatchling") is not None
-    isolation = ["--no-isolation"] if has_backend else []
-    done = run([sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", folder, copy], folder, env)
-    if done.returncode and not has_backend:
-        pytest.skip("hatchling is not installed and cannot be fetched: pip install hatchling")
-    assert done.returncode == 0, done.stdout + done.stderr
+    """The wheel of a project, built from a copy of it."""
+    build(copied(project, sources, folder / "sources"), "wheel", folder, env)
     (built,) = folder.glob("*.whl")
     return built
 
 
-def _copied(project: Path, sources: Sequence[str], folder: Path) -> Path:
+def build(project: Path, kind: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    """Build a "wheel" or "sdist" into a folder, with the backend that is installed, else with one that pip fetches."""
+    has_backend = importlib.util.find_spec("hatchling") is not None
+    isolation = ["--no-isolation"] if has_backend else []
+    done = run([sys.executable, "-m", "build", f"--{kind}", *isolation, "--outdir", folder, project], folder, env)
+    if done.returncode and not has_backend:
+        pytest.skip("hatchling is not installed and cannot be fetched: pip install hatchling")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def copied(project: Path, sources: Sequence[str], folder: Path) -> Path:
     """A copy, so that nothing is written into the checkout and nothing else can slip into the wheel."""
     for name in sources:
         for source in sorted([project / name, *(project / name).rglob("*")]):

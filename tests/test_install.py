@@ -7,19 +7,24 @@ import re
 import shlex
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
-from tests.installing import ROOT, SOURCES, build_wheel, checked, run
+from tests.installing import ROOT, SOURCES, build, build_wheel, checked, copied, run
 from traceanalyzer._version import __version__
 from traceanalyzer.readers.kineto import scanning
 
 TRAINING = ROOT / "fixtures" / "synthetic" / "gpu_training.json.gz"
 
 pytestmark = pytest.mark.install
+
+
+COMPILED = ("*/_scan.*.so", "*/_scan.*.pyd", "*/traceanalyzer.json")
+"""What the build compiles: the scan, and catalogs."""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +73,60 @@ def test_the_wheel_contains_the_scan_for_this_python(wheel: Path) -> None:
         scans = [name for name in archive.namelist() if "_scan." in name and not name.endswith(".pyi")]
     assert scans == [f"traceanalyzer/readers/kineto/_scan{sysconfig.get_config_var('EXT_SUFFIX')}"]
     assert "-none-any" not in wheel.name
+
+
+def files_in(folder: Path) -> set[str]:
+    """The files of a folder, without bytecode."""
+    files = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
+    return {file.as_posix() for file in files if "__pycache__" not in file.parts}
+
+
+def compiled(names: set[str]) -> set[str]:
+    """Those that the build compiled."""
+    return {name for name in names if any(map(PurePath(name).match, COMPILED))}
+
+
+def test_sources_hold_nothing_compiled_and_building_a_wheel_changes_nothing_in_them(tmp_path: Path) -> None:
+    checkout = copied(ROOT, SOURCES, tmp_path / "checkout")
+    checked([sys.executable, "hatch_build.py"], checkout)
+    build(checkout, "sdist", tmp_path)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    sources = tmp_path / archive.name.removesuffix(".tar.gz")
+    before = files_in(sources)
+    assert "traceanalyzer/readers/kineto/_scan.c" in before
+    assert not compiled(before)
+    build(sources, "wheel", tmp_path)
+    assert files_in(sources) == before
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as found:
+        names = found.namelist()
+    assert sum(name.endswith("/traceanalyzer.json") for name in names) == len([*sources.rglob("*.po")])
+    assert len(names) == len(set(names))
+
+
+def test_a_scan_of_other_source_is_not_used(tmp_path: Path) -> None:
+    checkout = copied(ROOT, SOURCES, tmp_path)
+    code = "from traceanalyzer.readers.kineto import scanning; print(scanning.scan is not None)"
+    done = run([sys.executable, "hatch_build.py"], checkout)
+    if done.stderr:
+        pytest.skip("there is no C compiler")
+    assert checked([sys.executable, "-c", code], checkout) == "True\n"
+    with (checkout / "traceanalyzer" / "readers" / "kineto" / "_scan.c").open("a", encoding="utf-8") as source:
+        source.write("/* of a later version */\n")
+    assert checked([sys.executable, "-c", code], checkout) == "False\n"
+    checked([sys.executable, "hatch_build.py"], checkout)
+    assert checked([sys.executable, "-c", code], checkout) == "True\n"
+
+
+def test_a_failed_compilation_is_no_failure_and_leaves_no_scan(tmp_path: Path) -> None:
+    checkout = copied(ROOT, SOURCES, tmp_path)
+    checked([sys.executable, "hatch_build.py"], checkout)
+    done = run([sys.executable, "hatch_build.py"], checkout, {"CC": "false"})
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "_scan.c was not compiled: everything works, but reading traces takes longer.\n" in done.stderr
+    assert {PurePath(name).suffix for name in compiled(files_in(checkout))} == {".json"}
 
 
 def test_without_a_compiler_the_wheel_is_for_all_machines_and_works(tmp_path: Path) -> None:

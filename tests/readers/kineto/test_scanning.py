@@ -277,7 +277,7 @@ def test_the_scan_is_given_up_where_it_does_not_help() -> None:
     assert isinstance(decoder.decode(plain), list)
 
 
-def test_a_scan_of_another_version_would_not_be_used() -> None:
+def test_kinds_of_columns_are_those_of_the_scan() -> None:
     from traceanalyzer.readers.kineto import _scan  # noqa: PLC0415 - not compiled everywhere
 
     assert tuple(Kind.__members__) == _scan.KINDS

@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef CHECKSUM
+#error "compile with hatch_build.py, which defines the checksum of this file; scanning.py compares it"
+#endif
+
 /* What a column is made of: `scan_tables.Kind`, and KINDS below, which is compared with it. */
 enum {
     INTEGER,  /* int64; its default where the key is missing */
@@ -960,8 +964,11 @@ PyMODINIT_FUNC PyInit__scan(void)
         else
             Py_CLEAR(kinds);
     }
-    if (!made || !kinds || PyModule_AddObjectRef(made, "KINDS", kinds) < 0)
+    PyObject *checksum = PyLong_FromUnsignedLong(CHECKSUM);
+    if (!made || !kinds || !checksum || PyModule_AddObjectRef(made, "KINDS", kinds) < 0 ||
+        PyModule_AddObjectRef(made, "CHECKSUM", checksum) < 0)
         Py_CLEAR(made);
+    Py_XDECREF(checksum);
     Py_XDECREF(kinds);
     return made;
 }

@@ -3,6 +3,9 @@ from typing import Any
 KINDS: tuple[str, ...]
 """Names of the kinds of columns, by number."""
 
+CHECKSUM: int
+"""CRC-32 of the source (`_scan.c`)."""
+
 def scan(
     text: memoryview,
     borders: list[int],

@@ -7,7 +7,9 @@ part of the trace of plain text, too.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,7 +31,9 @@ try:
 except ImportError:  # there was no compiler when the package was built
     scan = None
 else:
-    scan = _scan.scan if tuple(Kind.__members__) == _scan.KINDS else None  # None: of an older version
+    _source = Path(__file__).with_name("_scan.c")  # in a checkout, which may be newer than what was compiled there
+    _is_current = not _source.exists() or getattr(_scan, "CHECKSUM", None) == zlib.crc32(_source.read_bytes())
+    scan = _scan.scan if _is_current and tuple(Kind.__members__) == _scan.KINDS else None
 
 _PATIENCE = 8
 """Windows that may be left to msgspec, beyond as many as are scanned, until the scan is given up."""
