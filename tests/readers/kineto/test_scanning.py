@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,9 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import scanning, windows
 from traceanalyzer.readers.kineto.accelerators import BY_CONTENT
 from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup, classify
-from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS
+from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, Event
+from traceanalyzer.readers.kineto.parts import Part, join, part_from
 from traceanalyzer.readers.kineto.scan_tables import Kind
 from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 
@@ -81,9 +84,13 @@ def joined(pairs: Pairs) -> str:
     return "{" + ", ".join(f'"{key}": {value}' for key, value in pairs) + "}"
 
 
+def listed(found: list[tuple[Pairs, Pairs]]) -> bytes:
+    texts = [joined([*event, ("args", joined(args))]) for event, args in found]
+    return ("[\n" + ",\n".join(texts) + "\n]").encode("utf-8", "surrogatepass")
+
+
 def document(found: list[tuple[Pairs, Pairs]]) -> bytes:
-    texts = [joined(event if args is None else [*event, ("args", joined(args))]) for event, args in found]
-    return ('{"traceEvents": [\n' + ",\n".join(texts) + "\n]}").encode("utf-8", "surrogatepass")
+    return b'{"traceEvents": ' + listed(found) + b"}"
 
 
 def both(data: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
@@ -160,6 +167,35 @@ def test_odd_values_are_read_the_same(changes: list[tuple[int, str, str, bool]])
     assert scanned == decoded
 
 
+def contents(part: Part | None) -> dict[str, Any]:
+    """What a trace gets from a part."""
+    assert part is not None
+    collector = Collector()
+    join(collector, part)
+    tables = {name: table.columns() for name, table in collector.tables.items() if len(table)}
+    columns = {(name, key): column.tolist() for name, table in tables.items() for key, column in table.items()}
+    pools = {name: getattr(collector, name).values() for name in sorted(part.pools)}
+    return {"elements": part.elements, "categories": part.categories, "start": part.profiler_start, **pools, **columns}
+
+
+@given(st.sampled_from(["ph", "name"]) | st.sampled_from(FIELDS), st.sampled_from(ODD), st.booleans())
+def test_what_is_scanned_does_not_depend_on_what_msgspec_knows(key: str, value: str, again: bool) -> None:
+    general: Any = msgspec.json.Decoder(list[Event])
+    found = events()[: len(TOLD)]  # one of each category
+    decoder = ScanningDecoder()
+    decoder.decode(memoryview(listed(found)))
+    decoder._patience = 1000
+    for event, args in found:
+        place = args if key in ARGS_FIELDS else event
+        kept = [(name, old) for name, old in place if again or name != key]
+        place[:] = [*kept, (key, value)]
+        text = memoryview(listed([(event, args)]))
+        borders = [0, len(text) - 1]
+        scanned = decoder._scanned(text, borders)
+        for other in (decoder._decoder, general):  # with a type for each category, and with one for all
+            assert scanned is None or repr(contents(scanned)) == repr(contents(part_from(other, text, borders)))
+
+
 @pytest.mark.usefixtures("tries")
 @given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3)), max_size=4))
 def test_damage_is_read_the_same(changes: list[tuple[float, bytes]]) -> None:
@@ -217,6 +253,11 @@ def first_scan(event: str) -> bool:
         (', "other": "' + "ü€😀" + '"', True),
         (', "other": 01', False),
         (', "other": NaN', False),
+        (', "other": 1e99', True),
+        (', "other": 1e100', False),
+        (', "other": ' + "9" * 40, True),
+        (', "other": ' + "9" * 41, False),
+        (', "args": {"blocks per SM": -0}', False),
         (', "other": ' + "[" * 40 + "]" * 40, False),
         (', "dur": 4', False),
         (",", False),
@@ -239,6 +280,7 @@ def test_what_is_plain(rest: str, is_plain: bool) -> None:
         ('"ts": 5.125, ', "", False),
         ('"dur": 3', '"dur": 3.0625', True),
         ('"dur": 3', '"dur": -3', False),
+        ('"dur": 3', '"dur": -0', False),
         ('"dur": 3', '"dur": 1e16', False),
         ('"pid": 0', '"pid": [0]', True),  # a kernel's process is not read
         ('"kernel"', '"Kernel"', False),
@@ -249,6 +291,27 @@ def test_what_is_plain(rest: str, is_plain: bool) -> None:
 )
 def test_values_of_plain_events(old: str, new: str, is_plain: bool) -> None:
     assert first_scan((EVENT % "").replace(old, new)) is is_plain
+
+
+OTHERS = {
+    "flow": '{"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 1, "tid": 1, "ts": 1}',
+    "arrow": '{"ph": "f", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 1, "tid": 1, "ts": 1}',
+}
+
+
+@pytest.mark.parametrize("event", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("key", "value"), [("ph", "5"), ("name", "null")])
+def test_phase_and_name_are_strings_in_every_plain_event(event: str, key: str, value: str) -> None:
+    odd = joined([(name, value if name == key else json.dumps(old)) for name, old in json.loads(event).items()])
+    assert first_scan(event)
+    assert not first_scan(odd)
+
+
+def test_rare_categories_are_not_looked_for() -> None:
+    decoder = ScanningDecoder()
+    text = ",".join(EVENT.replace('"kernel"', f'"kernel {number}"') % "" for number in range(1000))
+    decoder.decode(memoryview(f"[{text}]".encode()))
+    assert len(decoder._numbers) == scanning._MOST
 
 
 @pytest.mark.parametrize(
@@ -262,7 +325,7 @@ def test_strings_that_are_no_text_are_not_plain(damage: bytes) -> None:
 
 def test_durations_are_rounded_half_to_even() -> None:
     decoder = ScanningDecoder()
-    texts = ["0.0005", "0.0015", "0.0025", "1000000000000.0005", "0.30000000000000004", "1e3"]
+    texts = ["0.0005", "0.0015", "0.0025", "0.0035", "0.0045", "1000000000000.0005", "0.30000000000000004", "1e3"]
     text = "[" + ",".join(EVENT.replace('"dur": 3', f'"dur": {text}') % "" for text in texts) + "]"
     part = decoder._scanned(memoryview(text.encode()), [0, len(text) - 1])
     assert part is not None
@@ -283,7 +346,7 @@ def test_kinds_of_columns_are_those_of_the_scan() -> None:
     assert tuple(Kind.__members__) == _scan.KINDS
 
 
-@pytest.mark.parametrize("borders", [[0, 10_000], [5, 3], [-5, 3], [0], []])
+@pytest.mark.parametrize("borders", [[0, 10_000], [5, 3], [-5, 3], [2**63 - 1, 3], [0], []])
 def test_borders_outside_of_the_text_are_refused_or_enclose_nothing(borders: list[int]) -> None:
     text = memoryview(f"[{EVENT % ''}]".encode())
     found = scanning.scan(text, borders, ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY)

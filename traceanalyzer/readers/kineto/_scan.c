@@ -69,7 +69,12 @@ typedef struct {
     int in_args, kind, pool;
     int64_t missing;
     PyObject *allowed;
-    char *values; /* what was read, 8 or 4 bytes a row */
+    union { /* what was read, by row; of the type that the kind says */
+        void *values;
+        int64_t *integers;
+        double *numbers;
+        int32_t *codes;
+    };
 } Column;
 
 typedef struct {
@@ -94,7 +99,7 @@ typedef struct {
     Span text, more; /* what has a code: a text, or the two of a pair */
     uint64_t hash;
     int pool;
-    uint64_t place; /* where it comes first, in the order in which a `Collector` would meet it */
+    uint64_t place; /* where it comes first, as of place_of */
     int32_t rank;   /* among those of its pool, in this order */
 } Entry;
 
@@ -386,6 +391,8 @@ static int read_number(const Token *token, double *out)
             break; /* an exponent */
     }
     if (p == end && digits <= 15) {
+        if (negative && !value) /* the integer -0 has no sign in Python, and -0.0 has one */
+            return 0;
         double found = (double)value / power[point ? end - point - 1 : 0];
         *out = negative ? -found : found;
         return 1;
@@ -398,7 +405,7 @@ static int read_number(const Token *token, double *out)
         PyErr_Clear();
         return 0;
     }
-    return isfinite(*out);
+    return 1;
 }
 
 /* The tokens that `times._parse_plain` reads: sixteen digits, three decimals, below 4e15 microseconds. */
@@ -433,7 +440,7 @@ static int read_duration(const Token *token, int64_t *out)
     double nanos = micros * 1000, rest;
     *out = (int64_t)nanos;
     rest = nanos - (double)*out;
-    *out += rest > 0.5 || (rest == 0.5 && *out % 2); /* half to even */
+    *out += rest > 0.5 || (rest == 0.5 && *out % 2); /* half to even; rint() would need the mathematical library */
     return 1;
 }
 
@@ -450,7 +457,7 @@ static uint64_t hash_of(const char *p, size_t size, uint64_t seed)
     word = 0;
     memcpy(&word, p, size);
     hash = (hash ^ word) * 0xC4CEB9FE1A85EC53u;
-    return hash ^ (hash >> 29);
+    return hash ^ (hash >> 29) ^ (hash >> 47); /* the last bytes reach the highest bits alone */
 }
 
 static int grow_slots(Scan *scan)
@@ -535,7 +542,7 @@ static int make_room(TableOf *table)
     for (int i = 0; i < table->count; i++) {
         Column *column = &table->columns[i];
         size_t size = (size_t)room * (size_t)width(column->kind);
-        char *values = size ? PyMem_RawRealloc(column->values, size) : NULL;
+        void *values = size ? PyMem_RawRealloc(column->values, size) : NULL;
         if (size && !values)
             return 0;
         column->values = values;
@@ -548,7 +555,7 @@ static int find_column(const TableOf *table, Span key, int in_args)
 {
     for (int i = 0; i < table->count; i++) {
         const Column *column = &table->columns[i];
-        if (column->in_args == in_args && column->key.text && is(key, column->key.text, column->key.size))
+        if (column->in_args == in_args && is(key, column->key.text, column->key.size))
             return i;
     }
     return -1;
@@ -626,6 +633,14 @@ static int store_code(Scan *scan, const Column *column, const Token **value, uin
     return *out >= 0;
 }
 
+/* Orders texts as a `Collector` meets them: window by window, there column by column, there row by row.
+
+   There are less than 2^20 windows (`read_windows`), 2^8 columns (`as_table`) and 2^36 rows. */
+static uint64_t place_of(uint64_t window, int column, Py_ssize_t row)
+{
+    return window << 44 | (uint64_t)column << 36 | (uint64_t)row;
+}
+
 /* Append an event to the columns of its table; 0 if a value is not plain. */
 static int append(Scan *scan, TableOf *table, int category)
 {
@@ -636,39 +651,33 @@ static int append(Scan *scan, TableOf *table, int category)
     for (int i = 0; i < table->count; i++) {
         Column *column = &table->columns[i];
         const Token *value = values[i];
-        int64_t *whole = (int64_t *)column->values + row;
-        double *number = (double *)column->values + row;
-        int32_t *code = (int32_t *)column->values + row;
-        uint64_t place = scan->window << 44 | (uint64_t)(table->order + i) << 36 | (uint64_t)row;
         int64_t integer = -1;
         int plain = 1;
         switch (column->kind) {
         case INTEGER:
             if (value)
-                plain = read_integer(value, whole);
+                plain = read_integer(value, &column->integers[row]);
             else
-                *whole = column->missing;
+                column->integers[row] = column->missing;
             break;
         case SMALL:
-            *code = -1;
             plain = !value || read_integer(value, &integer);
-            if (value && integer > -2147483648LL && integer < 2147483648LL)
-                *code = (int32_t)integer;
+            column->codes[row] = integer > INT32_MIN && integer <= INT32_MAX ? (int32_t)integer : -1;
             break;
         case NUMBER:
             if (value)
-                plain = read_number(value, number);
+                plain = read_number(value, &column->numbers[row]);
             else
-                *number = NAN;
+                column->numbers[row] = NAN;
             break;
         case TIME:
-            plain = value && read_time(value, whole);
+            plain = value && read_time(value, &column->integers[row]);
             break;
         case DURATION:
-            plain = value && read_duration(value, whole);
+            plain = value && read_duration(value, &column->integers[row]);
             break;
         case CATEGORY:
-            *code = category;
+            column->codes[row] = category;
             break;
         case REQUIRED:
             plain = is_allowed(column->allowed, value);
@@ -676,7 +685,8 @@ static int append(Scan *scan, TableOf *table, int category)
         case SECOND:
             break;
         default:
-            plain = store_code(scan, column, values + i, place, code);
+            plain = store_code(scan, column, values + i, place_of(scan->window, table->order + i, row),
+                               &column->codes[row]);
         }
         if (!plain)
             return 0;
@@ -684,12 +694,16 @@ static int append(Scan *scan, TableOf *table, int category)
     return 1;
 }
 
-/* The number of the event's category; -1 if it has none, two, or an unknown one. */
+/* The number of the event's category; -1 if it has none, two, or an unknown one.
+
+   Also -1 if phase or name are no strings: whether msgspec takes that depends on whether it knows the category. */
 static int category_of(Scan *scan)
 {
     const Token *found = NULL;
     for (int i = 0; i < scan->event.count; i++) {
         const Token *token = &scan->event.tokens[i];
+        if (token->type > UNCLEAR && (is(token->key, "ph", 2) || is(token->key, "name", 4)))
+            return -1;
         if (!is(token->key, "cat", 3))
             continue;
         if (found || token->type != PLAIN)
@@ -738,7 +752,7 @@ static int read_window(Scan *scan, const char *p, const char *end)
 
 /* ---- From and to Python ---------------------------------------------------------------------------------------- */
 
-static int as_column(PyObject *spec, Column *column)
+static int as_column(PyObject *spec, Column *column, int pool_count)
 {
     const char *key;
     Py_ssize_t size;
@@ -746,25 +760,32 @@ static int as_column(PyObject *spec, Column *column)
     if (!PyArg_ParseTuple(spec, "y#iiiLO!", &key, &size, &column->in_args, &column->kind, &column->pool, &missing,
                           &PyTuple_Type, &column->allowed))
         return 0;
+    int is_right = column->pool >= 0 && column->pool < pool_count;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(column->allowed); i++)
+        is_right = is_right && PyBytes_Check(PyTuple_GET_ITEM(column->allowed, i));
+    if (!is_right) {
+        PyErr_SetString(PyExc_ValueError, "no such column");
+        return 0;
+    }
     column->key = (Span){key, (uint32_t)size};
     column->missing = missing;
     return 1;
 }
 
-static int as_table(PyObject *specs, TableOf *table)
+static int as_table(PyObject *specs, TableOf *table, int pool_count)
 {
-    table->count = (int)PyTuple_GET_SIZE(specs);
-    if (table->count > MOST_COLUMNS) {
-        PyErr_SetString(PyExc_ValueError, "too many columns");
+    if (!PyTuple_Check(specs) || PyTuple_GET_SIZE(specs) > MOST_COLUMNS || table->order > 255 - MOST_COLUMNS) {
+        PyErr_SetString(PyExc_ValueError, "no table, or too many columns");
         return 0;
     }
+    table->count = (int)PyTuple_GET_SIZE(specs);
     for (int i = 0; i < table->count; i++)
-        if (!as_column(PyTuple_GET_ITEM(specs, i), &table->columns[i]))
+        if (!as_column(PyTuple_GET_ITEM(specs, i), &table->columns[i], pool_count))
             return 0;
     return 1;
 }
 
-static int prepare(Scan *scan, PyObject *categories, PyObject *tables)
+static int prepare(Scan *scan, PyObject *categories, PyObject *tables, int pool_count)
 {
     scan->category_count = (int)PyTuple_GET_SIZE(categories);
     scan->table_count = (int)PyTuple_GET_SIZE(tables);
@@ -777,7 +798,7 @@ static int prepare(Scan *scan, PyObject *categories, PyObject *tables)
     int order = 0;
     for (int i = 0; i < scan->table_count; i++) {
         scan->tables[i].order = order;
-        if (!as_table(PyTuple_GET_ITEM(tables, i), &scan->tables[i]))
+        if (!as_table(PyTuple_GET_ITEM(tables, i), &scan->tables[i], pool_count))
             return 0;
         order += scan->tables[i].count;
     }
@@ -847,10 +868,9 @@ static PyObject *columns_of(Scan *scan)
         PyObject *columns = PyList_New(table->count);
         for (int j = 0; columns && j < table->count; j++) {
             Column *column = &table->columns[j];
-            int32_t *codes = (int32_t *)column->values;
             for (Py_ssize_t row = 0; is_coded(column->kind) && row < table->rows; row++)
-                if (codes[row] >= 0)
-                    codes[row] = scan->entries[codes[row]].rank;
+                if (column->codes[row] >= 0)
+                    column->codes[row] = scan->entries[column->codes[row]].rank;
             PyObject *bytes = PyBytes_FromStringAndSize(column->values, table->rows * width(column->kind));
             if (bytes)
                 PyList_SET_ITEM(columns, j, bytes);
@@ -901,13 +921,15 @@ static int add_empty_texts(Scan *scan, PyObject *pools)
 
 static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject *borders)
 {
+    if (size > INT32_MAX || PyList_GET_SIZE(borders) >> 20) /* beyond what sizes, codes and places hold */
+        return 0;
     for (Py_ssize_t i = 0; i + 1 < PyList_GET_SIZE(borders); i++) {
-        Py_ssize_t start = PyLong_AsSsize_t(PyList_GET_ITEM(borders, i)) + 1;
-        Py_ssize_t cut = PyLong_AsSsize_t(PyList_GET_ITEM(borders, i + 1));
-        if (start < 1 || cut < start || cut > size)
+        Py_ssize_t before = PyLong_AsSsize_t(PyList_GET_ITEM(borders, i));
+        Py_ssize_t cut = before < 0 ? -1 : PyLong_AsSsize_t(PyList_GET_ITEM(borders, i + 1));
+        if (before < 0 || cut <= before || cut > size)
             return 0;
         scan->window = (uint64_t)i + 1;
-        if (!read_window(scan, text + start, text + cut))
+        if (!read_window(scan, text + before + 1, text + cut))
             return 0;
     }
     return 1;
@@ -930,9 +952,10 @@ static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
         PyBuffer_Release(&text);
         return PyErr_NoMemory();
     }
-    if (prepare(scan, categories, tables) && add_empty_texts(scan, pools) &&
+    int pool_count = (int)PyTuple_GET_SIZE(pools);
+    if (prepare(scan, categories, tables, pool_count) && add_empty_texts(scan, pools) &&
         read_windows(scan, text.buf, text.len, borders)) {
-        PyObject *texts = ranked(scan, (int)PyTuple_GET_SIZE(pools));
+        PyObject *texts = ranked(scan, pool_count);
         PyObject *columns = texts ? columns_of(scan) : NULL, *counts = columns ? counts_of(scan) : NULL;
         if (counts)
             result = Py_BuildValue("(nOOO)", scan->elements, counts, columns, texts);
