@@ -100,3 +100,11 @@ def test_slices_of_another_phase_are_counted_whenever_they_come(monkeypatch: pyt
     found = read(json.dumps({"traceEvents": events}).encode())
     assert losses(found)["read-other-phase"] == 10
     assert len(found.device) == 90
+
+
+def test_an_event_that_its_category_takes_is_taken_after_types_of_categories_were_given_up() -> None:
+    decoder = EventDecoder()
+    for _ in range(100):
+        decoder.decode(memoryview(b'[{"ph": "M"}]'))
+    text = memoryview(b'[{"ph": "s", "cat": "fwdbwd", "name": 5, "id": 7}]')  # the names of flows are not used
+    assert [event.id for event in decoder.decode(text)] == [event.id for event in EventDecoder().decode(text)] == [7]

@@ -87,7 +87,8 @@ class EventDecoder:
         Raises:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
-        if self._patience:
+        is_patient = self._patience > 0
+        if is_patient:
             try:
                 events = self._decoded(text)
             except msgspec.ValidationError:  # an event without a category, or of an unusual phase
@@ -95,7 +96,12 @@ class EventDecoder:
             else:
                 self._patience += 1
                 return events
-        return self._general.decode(text)
+        try:
+            return self._general.decode(text)
+        except msgspec.ValidationError:
+            if is_patient:
+                raise
+        return self._decoded(text)  # so that it does not matter what was given up before
 
     def _decoded(self, text: memoryview) -> list[Any]:
         events: list[Any]
