@@ -50,9 +50,11 @@ def every() -> tuple[Found, ...]:
 
 
 def modules() -> list[str]:
-    """All that can be imported without starting anything."""
+    """All modules in Python that can be imported without starting anything."""
     names = (module.name for module in pkgutil.walk_packages(traceanalyzer.__path__, "traceanalyzer."))
-    return [name for name in names if not name.endswith(".__main__") and ".bootstrap" not in name]
+    return [
+        name for name in names if not name.endswith(".__main__") and ".bootstrap" not in name and _path(name).exists()
+    ]
 
 
 def compiled_late(name: str) -> list[str]:

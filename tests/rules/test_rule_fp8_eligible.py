@@ -6,9 +6,14 @@ import ast
 
 import pytest
 
+from tests.builders.hardware import H100
+from tests.rules.gpu_work import Call, kernel, product, training
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.dataloader_bound import fires_in_a_table
 from tests.rules.situations.fp8_eligible import (
+    HALF,
+    HOPPER,
+    SIDES,
     fires,
     fires_with_a_bias_in_fp16,
     fires_with_fp4,
@@ -69,6 +74,16 @@ def test_traps_are_products_in_16_bits_but_for_one_thing() -> None:
     assert findings(trap_odd_sides(), RULE) == []
     assert findings(trap_a_waiting_device(), RULE, {"busy_share": 0.3})
     assert not skipped(trap_kernels_in_fp8(), RULE)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fp8"),
+    [("triton_poi_fused_3bf8a1", False), ("fused_0abf8", False), ("ck_tile::gemm_bf8_bf8", True), ("Cijk_BF8_x", True)],
+)
+def test_a_hash_in_a_name_is_no_type(name: str, is_fp8: bool) -> None:
+    other = Call("my::op", [kernel(name, 300)])
+    found = findings(training([product(HOPPER, 1500, SIDES, HALF), other], device=H100), RULE)
+    assert (found == []) is is_fp8
 
 
 def test_it_comes_after_what_saves_time() -> None:
