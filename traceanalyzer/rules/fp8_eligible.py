@@ -49,8 +49,8 @@ _UNIT = 16
 """Divisor of the sides of products in FP8 (documentation of torch's scaled products and of torchao)."""
 _HALF = ("c10::Half", "c10::BFloat16")
 _FP8 = re.compile(r"e[45]m[23]|fp8|float8|(?<![0-9a-f])bf8(?![0-9a-f])|scaled_mm|(?-i:_(?:F8|B8))", re.IGNORECASE)
-"""Names of operators, types and kernels in FP8; AMD's libraries write `Cijk_..._F8...` and `..._B8...`. In a hash, `bf8`
-means nothing."""
+"""Names of operators, types and kernels in FP8; AMD's libraries write `Cijk_..._F8...` and `..._B8...`. Within a hash,
+`bf8` means nothing."""
 _TRAINING = "torchao.float8.convert_to_float8_training(model)  # before torch.compile"
 _INFERENCE = "torchao.quantization.quantize_(model, torchao.quantization.Float8DynamicActivationFloat8WeightConfig())"
 
