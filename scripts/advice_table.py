@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scripts.advise_corpus import compared
 from tests.rules.scoring import Score, scores
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 

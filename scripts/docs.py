@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scripts import schemas
 from traceanalyzer.report import units
-from traceanalyzer.rules.rule import Rule
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.rule import Rule
+from traceanalyzer.rules.engine.selection import builtin
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs"

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from traceanalyzer.comparison import diff
+from traceanalyzer.formats import FORMATS, render, spreadsheet
+from traceanalyzer.formats import difference as difference_formats
 from traceanalyzer.inputs.loading import load
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import FORMATS, render, spreadsheet
-from traceanalyzer.renderers import difference as difference_formats
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Generator, Report
 

@@ -41,9 +41,9 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.kernels import Kernels
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, CodePlace
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("{id}-subject", "TODO: what was measured")
 _BASIS = Text("{id}-basis", "TODO: how the saving was estimated")

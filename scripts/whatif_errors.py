@@ -19,11 +19,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import traceanalyzer
 from scripts import whatif_pairs
 from scripts.whatif_words import BEFORE, EXPERIMENTS, PAIRS, PAIRS_SAY, VARIATION, WORKERS
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
 from traceanalyzer.simulation import model, natural_experiments, replay_error, variation
 from traceanalyzer.simulation.natural_experiments import StepPrediction
 from traceanalyzer.simulation.replay_error import Replay
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
 PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"

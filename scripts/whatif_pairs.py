@@ -19,14 +19,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import traceanalyzer
-from traceanalyzer.analyzers import host_activity
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import model, variation
 from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import F64, I64, Array, entries

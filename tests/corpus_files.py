@@ -8,13 +8,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 from traceanalyzer import pipeline
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.inputs.loading import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.runner import Advice, judge
-from traceanalyzer.rules.selection import Chosen
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.runner import Advice, judge
+from traceanalyzer.rules.engine.selection import Chosen
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 

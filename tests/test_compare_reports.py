@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from scripts import compare_reports
-from tests.renderers.samples import TRAINING, report_of
-from traceanalyzer.renderers import render
+from tests.formats.samples import TRAINING, report_of
+from traceanalyzer.formats import render
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer import config, renderers
-from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer import config, formats
+from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.batching.request import ReportOptions
 from traceanalyzer.cli import delivery
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.rules import selection
+from traceanalyzer.rules.engine import selection
 
 
 def test_without_a_file_everything_has_its_default(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_where_settings_stand_does_not_matter_to_a_batch(tmp_path: Path) -> None
 
 
 def test_formats_are_those_of_reports() -> None:
-    assert (*renderers.FORMATS, *renderers.BINARY) == config.FORMATS
+    assert (*formats.FORMATS, *formats.BINARY) == config.FORMATS
 
 
 def test_configured_peaks_replace_those_of_the_table() -> None:

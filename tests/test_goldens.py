@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scripts import goldens
-from traceanalyzer.renderers import FORMATS
-from traceanalyzer.renderers import difference as difference_formats
+from traceanalyzer.formats import FORMATS
+from traceanalyzer.formats import difference as difference_formats
 
 
 def test_the_goldens_are_up_to_date() -> None:

@@ -12,7 +12,7 @@ from babel.messages.pofile import read_po
 
 from scripts import locales
 from scripts.texts import PACKAGE, BadTextError, collect
-from traceanalyzer.renderers import language
+from traceanalyzer.formats import language
 
 IMPORT = "from traceanalyzer.report.message import Text\n"
 
@@ -39,7 +39,7 @@ def test_every_text_of_the_program_is_collected() -> None:
     """Texts that modules define on import, and texts that functions create."""
     found = {text.id: text for text in collect()}
     assert {"overview-mean", "q-no-steps", "skip-no-steps", "unit-ms", "communication-step-calls"} <= set(found)
-    assert found["overview-mean"].files == ("traceanalyzer/renderers/sections/overview.py",)
+    assert found["overview-mean"].files == ("traceanalyzer/sections/overview.py",)
     sources = "".join(file.read_text("utf-8") for file in PACKAGE.rglob("*.py"))
     assert all(f'"{id_}"' in sources for id_ in found)
 

@@ -15,9 +15,9 @@ import pytest
 from tests.builders import TraceBuilder
 from traceanalyzer import output
 from traceanalyzer.errors import OutputError
+from traceanalyzer.formats import render
 from traceanalyzer.inputs.loading import load
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import render
 
 OLD = "<!-- traceanalyzer report 0.0.1 -->\nold\n"
 NEW = "<!-- traceanalyzer report 0.0.2 -->\nnew\n"

@@ -10,12 +10,12 @@ import pytest
 from tests.builders import TraceBuilder, distributed_info
 from tests.builders.situations import mtia
 from tests.reading import plain, read_built
-from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.formats import render
 from traceanalyzer.inputs.loading import load, load_report
 from traceanalyzer.pipeline import StepChoice, analyze
-from traceanalyzer.renderers import render
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 

@@ -16,7 +16,7 @@ import pytest
 import traceanalyzer as ta
 from scripts import schemas
 from scripts.docs import SCHEMAS
-from tests.renderers.samples import FIXTURES, SOUND, report_of
+from tests.formats.samples import FIXTURES, SOUND, report_of
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.multirank import join, measure_rank
 from traceanalyzer.report.model import Report

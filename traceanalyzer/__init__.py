@@ -18,11 +18,11 @@ from traceanalyzer._version import __version__
 if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
+    from traceanalyzer.formats import render
     from traceanalyzer.inputs.loading import load, load_report
     from traceanalyzer.multirank import ranks
     from traceanalyzer.pipeline import StepChoice, analyze
     from traceanalyzer.prediction import whatif
-    from traceanalyzer.renderers import render
     from traceanalyzer.report.model import Report
     from traceanalyzer.trace.model import Trace
 
@@ -51,7 +51,7 @@ _HOMES = {
     "load": "traceanalyzer.inputs.loading",
     "load_report": "traceanalyzer.inputs.loading",
     "ranks": "traceanalyzer.multirank",
-    "render": "traceanalyzer.renderers",
+    "render": "traceanalyzer.formats",
     "whatif": "traceanalyzer.prediction",
 }
 

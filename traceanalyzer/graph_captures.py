@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from traceanalyzer.analyzers import graph_join
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.graph_join import CaptureFile, GraphJoin
+from traceanalyzer.analyzers.launches import graph_join
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile, GraphJoin
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import opening
 from traceanalyzer.report.message import Text
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Loss, Trace
 
 _UNREADABLE = Text("graph-join-unreadable", "it cannot be read ({error})", "error names the file and the reason")

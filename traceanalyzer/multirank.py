@@ -23,9 +23,9 @@ from traceanalyzer.inputs.sniffing import FileKind
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules import selection
-from traceanalyzer.rules.facts import of_ranks as facts_of_ranks
-from traceanalyzer.rules.runner import judge
+from traceanalyzer.rules.engine import selection
+from traceanalyzer.rules.engine.facts import of_ranks as facts_of_ranks
+from traceanalyzer.rules.engine.runner import judge
 from traceanalyzer.simulation import rank_what_if
 from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.document import TableDocument

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import quality, tables
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.analyzers import tables
+from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.graph_captures import GraphCaptures, doubts_with, join_with
@@ -27,11 +26,13 @@ from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 from traceanalyzer.report.warnings import warning
-from traceanalyzer.rules import selection
-from traceanalyzer.rules.facts import of_tables as facts_of_tables
-from traceanalyzer.rules.facts import of_trace as facts_of_trace
-from traceanalyzer.rules.runner import Advice, judge
+from traceanalyzer.rules.engine import selection
+from traceanalyzer.rules.engine.facts import of_tables as facts_of_tables
+from traceanalyzer.rules.engine.facts import of_trace as facts_of_trace
+from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.simulation import model as causal_model
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
@@ -165,7 +166,7 @@ def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, besid
     context = context_of(trace, steps, _gpu(trace.info.devices, config), beside.compile_logs)
     joined = join_with(context, beside.captures)
     results, skipped = analyzers.run(context, ANALYSES, jobs)
-    doubts = quality.analyze(context)
+    doubts = trace_doubts.analyze(context)
     if joined is not None:
         of_graphs, not_of_graphs = analyzers.run_joined(joined)
         results, skipped = results | of_graphs, skipped | not_of_graphs

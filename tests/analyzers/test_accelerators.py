@@ -10,10 +10,10 @@ from tests import corpus_files
 from tests.builders import MAX1550, XPU, TraceBuilder
 from tests.builders.situations import hpu, mtia, npu
 from tests.reading import read_built
-from traceanalyzer.analyzers import accelerators
-from traceanalyzer.analyzers.accelerators import AcceleratorUse, devices, times
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.kernels import accelerators
+from traceanalyzer.analyzers.kernels.accelerators import AcceleratorUse, devices, times
 from traceanalyzer.knowledge.accelerators import BUSY, TaskKind, task_kind
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.tables import Vendor
 
 US = 1000

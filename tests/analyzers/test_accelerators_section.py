@@ -6,17 +6,18 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.builders.situations import hpu, mtia, npu
 from tests.reading import read_built
-from traceanalyzer.analyzers import accelerators, timeline
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import steps
+from traceanalyzer.analyzers.kernels import accelerators
+from traceanalyzer.formats import render
+from traceanalyzer.formats.html import waterfall
+from traceanalyzer.formats.html.detail import stages
+from traceanalyzer.formats.language import Language
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import render
-from traceanalyzer.renderers.html import waterfall
-from traceanalyzer.renderers.html.detail import stages
-from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.sections import path_sentence
-from traceanalyzer.renderers.sections.accelerators import build
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections import path_sentence
+from traceanalyzer.sections.accelerators import build
+from traceanalyzer.structure.context import Context
 
 US = 1000
 
@@ -72,7 +73,7 @@ def test_every_text_format_has_the_section() -> None:
 
 
 def test_streams_are_lanes_of_the_timeline() -> None:
-    found = timeline.analyze(Context(read_built(npu())))
+    found = steps.analyze(Context(read_built(npu())))
     lanes = {lane.label: lane for lane in found.lanes if lane.kind == "accelerator"}
     assert set(lanes) == {"NPU 1/2", "NPU 1/5"}
     bars = [(found.names[s.name], s.start_ns, s.duration_ns) for s in lanes["NPU 1/5"].slices if s.name is not None]

@@ -6,12 +6,12 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import attribution
-from traceanalyzer.analyzers.attribution import Attribution
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer import sections
+from traceanalyzer.analyzers.kernels import attribution
+from traceanalyzer.analyzers.kernels.attribution import Attribution
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers import sections
-from traceanalyzer.renderers.language import ENGLISH
+from traceanalyzer.structure.context import Context
 
 PRODUCT = "ampere_sgemm_128x64_nn"
 

@@ -10,15 +10,15 @@ from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from tests.rules.situations.elementwise_fusion_chain import ELEMENTWISE, GEMM, NORM, WHOLE, Call, model
-from traceanalyzer.analyzers import chains
-from traceanalyzer.analyzers.chains import Chains
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.kernels import elementwise_chains
+from traceanalyzer.analyzers.kernels.elementwise_chains import Chains
+from traceanalyzer.structure.context import Context
 
 US = 1000
 
 
 def analyzed(trace: TraceBuilder) -> Chains:
-    return chains.analyze(Context(read_built(trace)))
+    return elementwise_chains.analyze(Context(read_built(trace)))
 
 
 def links(calls: Sequence[Call], **options: bool) -> list[list[str]]:
@@ -61,14 +61,14 @@ def test_missing_without_shapes() -> None:
     trace = TraceBuilder()
     trace.op("aten::mul", 0, 20)
     trace.launch_kernel(ELEMENTWISE, 30, 5, at=5)
-    assert chains.missing(Context(read_built(trace))) is not None
+    assert elementwise_chains.missing(Context(read_built(trace))) is not None
 
 
 @given(plans)
 def test_chains_take_no_more_than_all_kernels(plan: Plan) -> None:
     context = Context(read_built(plan.build()))
-    assume(chains.missing(context) is None)
-    found = chains.analyze(context)
+    assume(elementwise_chains.missing(context) is None)
+    found = elementwise_chains.analyze(context)
     assert sum(row.device_ns for row in found.rows) <= found.device_ns <= int(context.trace.device.dur_ns.sum())
 
 

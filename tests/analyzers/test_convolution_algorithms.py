@@ -6,9 +6,9 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import Call, addition, kernel, training
 from tests.rules.situations.cudnn_benchmark_off import FAST, SLOW, convolution, fires, trap_unknown_strides
-from traceanalyzer.analyzers import convolution_algorithms
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.convolution_algorithms import ConvolutionAlgorithms
+from traceanalyzer.analyzers.kernels import convolution_algorithms
+from traceanalyzer.analyzers.kernels.convolution_algorithms import ConvolutionAlgorithms
+from traceanalyzer.structure.context import Context
 
 
 def analyze(trace: TraceBuilder) -> ConvolutionAlgorithms:

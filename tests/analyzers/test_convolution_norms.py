@@ -11,9 +11,9 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import addition, training
 from tests.rules.situations.conv_bias_before_batchnorm import TRAINING, network
-from traceanalyzer.analyzers import convolution_norms
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.convolution_norms import ConvolutionNorms
+from traceanalyzer.analyzers.kernels import convolution_norms
+from traceanalyzer.analyzers.kernels.convolution_norms import ConvolutionNorms
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
 

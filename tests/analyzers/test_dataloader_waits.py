@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import dataloader
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import loader as dataloader
+from traceanalyzer.structure.context import Context
 
 US = 1000
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

@@ -8,9 +8,9 @@ from tests.rules.gpu_work import MATRIX_UNITS
 from tests.rules.situations.decode_not_in_graph import EAGER, GRAPH, served, trap_hardly_any_work
 from tests.rules.situations.graph_batch_padded import Step, decode, fires, trap_drafts
 from tests.rules.situations.graph_batch_padded import served as replayed
-from traceanalyzer.analyzers import decode_graphs
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.decode_graphs import DecodeBatch
+from traceanalyzer.analyzers.serving import decode_graphs
+from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch
+from traceanalyzer.structure.context import Context
 
 
 def batches(trace: TraceBuilder) -> list[DecodeBatch]:

@@ -9,26 +9,23 @@ from hypothesis import strategies as st
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import (
-    dataloader,
-    host_origins,
-    modules,
-    operators_around,
-    quality,
-    synchronizations,
-    timeline,
-)
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.links import _started_before
+from traceanalyzer.analyzers import loader as dataloader
+from traceanalyzer.analyzers import modules, waits
+from traceanalyzer.analyzers import steps as timeline
+from traceanalyzer.analyzers.copies import host_tensors
 from traceanalyzer.analyzers.modules.paths import Paths
-from traceanalyzer.analyzers.sums import members
+from traceanalyzer.analyzers.steps import trace_doubts
+from traceanalyzer.structure import operators_around
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.links import _started_before
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.tree import Tree
 
 LEVELS = 300
 
 
 def doubts(context: Context) -> dict[str, int]:
-    return {doubt.id: doubt.count for doubt in quality.analyze(context)}
+    return {doubt.id: doubt.count for doubt in trace_doubts.analyze(context)}
 
 
 def nested(trace: TraceBuilder, level: int) -> tuple[int, int]:
@@ -62,7 +59,7 @@ def test_waits_are_told_apart_by_the_innermost_operators() -> None:
     trace.launch("cudaDeviceSynchronize", 2 * LEVELS, 1)
     trace.launch("cudaDeviceSynchronize", 2 * (kept - 1) + 1, 1)
     context = Context(read_built(trace))
-    rows = synchronizations.analyze(context).rows
+    rows = waits.analyze(context).rows
     assert {row.operators for row in rows} == {
         tuple(f"op{level}" for level in range(kept)),
         tuple(f"op{level}" for level in range(LEVELS - kept, LEVELS)),
@@ -102,7 +99,7 @@ def test_a_tensor_is_found_however_deep_its_move_lies() -> None:
         trace.op("aten::to", 20 + level, 200 - 2 * level, **shapes)  # type: ignore[arg-type]
     trace.op("aten::copy_", 100, 5, **shapes)  # type: ignore[arg-type]
     context = Context(read_built(trace))
-    search = host_origins._Search(context)
+    search = host_tensors._Search(context)
     copy = int(np.flatnonzero(context.host.name == context.trace.names.code("aten::copy_"))[0])
     outermost = int(search.outermost[copy])
     assert context.host.tree.depth[outermost] == 0
@@ -118,7 +115,7 @@ def test_siblings_before(slices: list[tuple[int, int, int]]) -> None:
         max((other for other in range(node) if tree.parent[other] == tree.parent[node]), default=-1)
         for node in range(len(tree))
     ]
-    assert host_origins._siblings_before(tree).tolist() == expected
+    assert host_tensors._siblings_before(tree).tolist() == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1), st.lists(st.integers(-1, 10)))

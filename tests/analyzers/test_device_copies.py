@@ -8,17 +8,17 @@ from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.reading import read, read_built
 from tests.rules.situations.copies_materialized import COPY, cloning, copying
-from traceanalyzer.analyzers import device_copies
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.device_copies import Conversions
+from traceanalyzer.analyzers.copies import within_memory
+from traceanalyzer.analyzers.copies.within_memory import Conversions
 from traceanalyzer.pipeline import analyze as report_on
-from traceanalyzer.renderers.sections.copies import build
+from traceanalyzer.sections.copies import build
+from traceanalyzer.structure.context import Context
 
 US = 1000
 
 
 def analyzed(trace: TraceBuilder) -> Conversions:
-    return device_copies.analyze(Context(read_built(trace)))
+    return within_memory.analyze(Context(read_built(trace)))
 
 
 def test_the_outermost_operator_that_only_copies_asked() -> None:
@@ -98,5 +98,5 @@ def test_types_that_are_no_list_of_texts_are_unknown(types: str) -> None:
     written = b'["c10::BFloat16", "c10::BFloat16", "Scalar"]'
     data = copying("aten::matmul").to_bytes()
     assert written in data
-    (row,) = device_copies.analyze(Context(read(data.replace(written, types.encode())))).rows
+    (row,) = within_memory.analyze(Context(read(data.replace(written, types.encode())))).rows
     assert (row.to_type, row.from_type, row.calls) == (None, None, 12)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.builders import ROCM, TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import gpu
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.gpu import DeviceUse
+from traceanalyzer.analyzers.idle import gpu
+from traceanalyzer.analyzers.idle.gpu import DeviceUse
+from traceanalyzer.structure.context import Context
 
 
 def devices(trace: TraceBuilder) -> tuple[DeviceUse, ...]:

@@ -7,10 +7,12 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_collectives, rank_facts, resources
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_collectives import HostCollectives
+from traceanalyzer.analyzers.communication import host_collectives
+from traceanalyzer.analyzers.communication.host_collectives import HostCollectives
+from traceanalyzer.analyzers.ranks import rank_facts
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.structure import resources
+from traceanalyzer.structure.context import Context
 
 FIRST, SECOND = 7001, 7002
 

@@ -9,15 +9,15 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_origins
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_origins import HostOrigin
+from traceanalyzer.analyzers.copies import host_tensors
+from traceanalyzer.analyzers.copies.host_tensors import HostOrigin
+from traceanalyzer.structure.context import Context
 
 FLOATS: dict[str, Any] = {"shapes": [[4, 8]], "types": ["float"]}
 
 
 def analyzed(trace: TraceBuilder) -> tuple[HostOrigin, ...]:
-    return host_origins.analyze(Context(read_built(trace))).rows
+    return host_tensors.analyze(Context(read_built(trace))).rows
 
 
 def move(host: Host, shapes: list[list[int]] | None = None, types: list[str] | None = None) -> None:
@@ -85,6 +85,6 @@ def test_siblings_must_have_one_parent() -> None:
 def test_without_copies_there_is_a_reason() -> None:
     trace = TraceBuilder()
     trace.op("aten::randn", 0, 10)
-    reason = host_origins.missing(Context(read_built(trace)))
+    reason = host_tensors.missing(Context(read_built(trace)))
     assert reason is not None
     assert "no copy from the host" in reason.text

@@ -9,8 +9,8 @@ import pytest
 from tests.builders import ROCM, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import kernels
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.kernels import Kernel, KernelByOperator
+from traceanalyzer.structure.context import Context
 
 
 def by_name(trace: TraceBuilder) -> tuple[Kernel, ...]:

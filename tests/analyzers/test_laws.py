@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
-from traceanalyzer.analyzers import gpu, operators, step_breakdown
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.step_breakdown import PARTS
+from traceanalyzer.analyzers import operators
+from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure import step_breakdown
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.step_breakdown import PARTS
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tree import NO_PARENT
 

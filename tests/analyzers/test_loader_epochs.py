@@ -15,9 +15,9 @@ from tests.rules.situations.dataloader_workers_restarted import (
     trap_two_batches,
     trap_validation,
 )
-from traceanalyzer.analyzers import loader_epochs
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
+from traceanalyzer.analyzers.loader import epochs as loader_epochs
+from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
+from traceanalyzer.structure.context import Context
 
 
 def found(trace: TraceBuilder) -> LoaderEpochs:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import key_averages
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.repeats import Repeats
+from traceanalyzer.analyzers.operators import key_averages
+from traceanalyzer.analyzers.operators.loops import Repeats
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.structure.context import Context
 
 
 def modules_around_few_operators() -> TraceBuilder:

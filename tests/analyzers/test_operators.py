@@ -7,7 +7,7 @@ import pytest
 from tests.builders import OLD, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import operators
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure.context import Context
 
 Figures = tuple[int, ...]
 """Calls, device self, device total, host self, host total."""

@@ -13,17 +13,17 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.training import Training
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
-from traceanalyzer.analyzers import optimizers
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle.late_launches import ended_earlier
-from traceanalyzer.analyzers.optimizers import OperatorCount, Optimizer
-from traceanalyzer.analyzers.passes.marks import graph
+from traceanalyzer.analyzers import optimizer
+from traceanalyzer.analyzers.optimizer import OperatorCount, Optimizer
+from traceanalyzer.structure.autograd import graph
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.late_launches import ended_earlier
 
 US = 1000
 
 
 def analyzed(trace: TraceBuilder) -> dict[str, Optimizer]:
-    return {row.kind: row for row in optimizers.analyze(Context(read_built(trace))).rows}
+    return {row.kind: row for row in optimizer.analyze(Context(read_built(trace))).rows}
 
 
 def one_step(fills: int = 2, launches: int = 3) -> TraceBuilder:
@@ -106,7 +106,7 @@ def test_a_wrapping_optimizer_counts_once() -> None:
         with outer, inner, host.op("aten::add_"):
             host.launch(Work("add", 1), stream)
         host.wait(stream)
-    (row,) = optimizers.analyze(Context(read_built(finish(trace)))).rows
+    (row,) = optimizer.analyze(Context(read_built(finish(trace)))).rows
     assert (row.name, row.calls, row.launches) == ("Optimizer.step#Outer.step", 1, 1)
 
 
@@ -119,12 +119,12 @@ def test_projections_on_streams_are_no_calls() -> None:
 def test_missing() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 5)
-    assert optimizers.missing(Context(read_built(trace))) is not None
+    assert optimizer.missing(Context(read_built(trace))) is not None
 
 
 @pytest.mark.parametrize(("name", "starved_ms"), [("workers0_golden", 9.0), ("workers4_golden", 7.7)])
 def test_resnet50_starves_in_front_of_fills(corpus: Path, name: str, starved_ms: float) -> None:
-    found = optimizers.analyze(corpus_files.context_of(corpus / "corpus" / f"resnet50_v100_{name}.json.gz"))
+    found = optimizer.analyze(corpus_files.context_of(corpus / "corpus" / f"resnet50_v100_{name}.json.gz"))
     (row,) = (row for row in found.rows if row.kind == "zero_grad")
     assert (row.calls, row.fills) == (6, 6 * 161)
     assert row.starved_ns / row.calls / 1e6 == pytest.approx(starved_ms, abs=0.05)
@@ -142,7 +142,7 @@ def test_idle_time_that_ends_earlier_is_told_by_cause() -> None:
         with host.op("aten::mm"):
             host.launch(Work("gemm", 10), stream)
         host.wait(stream)
-    (row,) = optimizers.analyze(Context(read_built(finish(trace)))).rows
+    (row,) = optimizer.analyze(Context(read_built(finish(trace)))).rows
     assert row.exposed_ns == row.host_ns
     assert row.exposed[0].cause == "dataloader"
     assert row.exposed[0].time_ns > 0.95 * row.exposed_ns, "with a faster loader there is nothing to gain here"
@@ -167,7 +167,7 @@ def test_a_closure_is_the_program_not_the_optimizer() -> None:
         loop.backward(loop.forward())
         loop.step(3)
     trace = loop.finish()
-    found = {row.name: row.closures for row in optimizers.analyze(Context(read_built(trace))).rows}
+    found = {row.name: row.closures for row in optimizer.analyze(Context(read_built(trace))).rows}
     assert found == {"Optimizer.step#LBFGS.step": 1, "Optimizer.step#SGD.step": 0}
     context = Context(read_built(trace))
     assert len(context.once(graph).start_ns) == 6, "the operators of the forward pass in the closure count too"

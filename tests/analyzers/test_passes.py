@@ -11,9 +11,9 @@ from tests.builders import TraceBuilder
 from tests.builders.training import Training
 from tests.reading import read_built
 from tests.rules.situations.redundant_passes import MODEL, extra_passes, loops
-from traceanalyzer.analyzers import passes
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.optimizer import passes
+from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.structure.context import Context
 
 US = 1000
 

@@ -9,9 +9,9 @@ import pytest
 from tests.builders import A100, Device, TraceBuilder, distributed_info
 from tests.builders.damage import clean
 from tests.reading import read, read_built
-from traceanalyzer.analyzers import quality
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.report.warnings import warning
+from traceanalyzer.structure.context import Context
 
 
 def sound(steps: int = 4, first: int = 100, **options: object) -> TraceBuilder:
@@ -28,7 +28,7 @@ def sound(steps: int = 4, first: int = 100, **options: object) -> TraceBuilder:
 
 
 def doubts(trace: TraceBuilder) -> dict[str, int]:
-    return {doubt.id: doubt.count for doubt in quality.analyze(Context(read_built(trace)))}
+    return {doubt.id: doubt.count for doubt in trace_doubts.analyze(Context(read_built(trace)))}
 
 
 def test_a_sound_trace_raises_no_doubt() -> None:
@@ -200,9 +200,9 @@ def test_one_rank_alone_is_the_whole_run() -> None:
 def test_a_cut_and_a_repaired_file_raise_doubts() -> None:
     data = clean().to_bytes()
     cut = read(data[: len(data) * 2 // 3])
-    assert "q-truncated-file" in {doubt.id for doubt in quality.analyze(Context(cut))}
+    assert "q-truncated-file" in {doubt.id for doubt in trace_doubts.analyze(Context(cut))}
     repaired = read(data.replace(b"aten::relu", b"aten::\nrelu"))
-    assert {d.id: d.count for d in quality.analyze(Context(repaired))}["q-repaired-json"] == 1
+    assert {d.id: d.count for d in trace_doubts.analyze(Context(repaired))}["q-repaired-json"] == 1
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_cut_and_a_repaired_file_raise_doubts() -> None:
     ],
 )
 def test_every_doubt_has_words(make: Callable[[], TraceBuilder]) -> None:
-    doubts = quality.analyze(Context(read_built(make())))
+    doubts = trace_doubts.analyze(Context(read_built(make())))
     assert doubts
     for doubt in doubts:
         assert warning(doubt.id, doubt.count, doubt.params).message.text

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import repeated_layers
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.repeated_layers import RepeatedLayers
+from traceanalyzer.analyzers.kernels import repeated_layers
+from traceanalyzer.analyzers.kernels.repeated_layers import RepeatedLayers
+from traceanalyzer.structure.context import Context
 
 NORM, QKV, ATTENTION, OUT, EXPERTS, COPY, SAMPLE = (
     "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*)",

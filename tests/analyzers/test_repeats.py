@@ -9,15 +9,15 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host
 from tests.reading import read_built
-from traceanalyzer.analyzers import repeats
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.repeats import Repeat
+from traceanalyzer.analyzers.operators import loops
+from traceanalyzer.analyzers.operators.loops import Repeat
+from traceanalyzer.structure.context import Context
 
 BODY = ("aten::select", "aten::mul", "aten::add_")
 
 
 def analyzed(trace: TraceBuilder) -> tuple[Repeat, ...]:
-    return repeats.analyze(Context(read_built(trace))).rows
+    return loops.analyze(Context(read_built(trace))).rows
 
 
 def looping(names: Sequence[str], parent: str | None = None) -> TraceBuilder:

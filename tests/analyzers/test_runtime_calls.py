@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import runtime_calls
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.analyzers.launches import runtime_calls
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.structure.context import Context
 
 US = 1000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import Call, addition, kernel, product, training
-from traceanalyzer.analyzers import shape_costs
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.shape_costs import ShapeCost
+from traceanalyzer.analyzers.kernels import shape_costs
+from traceanalyzer.analyzers.kernels.shape_costs import ShapeCost
+from traceanalyzer.structure.context import Context
 
 
 def analyze(trace: TraceBuilder) -> tuple[ShapeCost, ...]:

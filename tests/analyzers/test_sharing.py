@@ -13,9 +13,9 @@ from tests.builders.situations import SITUATIONS
 from tests.reading import read
 from traceanalyzer import analyzers
 from traceanalyzer.analyzers import sharing
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.pipeline import ANALYSES
 from traceanalyzer.processes import can_fork
+from traceanalyzer.structure.context import Context
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not forked on this system")
 

@@ -8,9 +8,9 @@ from tests.builders import TraceBuilder
 from tests.builders.hardware import MI300X, V100
 from tests.reading import read, read_built
 from tests.rules.gpu_work import addition, training
-from traceanalyzer.analyzers import sm_fill
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sm_fill import SmFill
+from traceanalyzer.analyzers.kernels import sm_fill
+from traceanalyzer.analyzers.kernels.sm_fill import SmFill
+from traceanalyzer.structure.context import Context
 
 
 def analyze(*kernels: tuple[str, int, int, int, int]) -> SmFill:

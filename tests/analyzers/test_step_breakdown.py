@@ -6,9 +6,9 @@ import pytest
 
 from tests.builders import OLD, TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import step_breakdown
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
+from traceanalyzer.structure import step_breakdown
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

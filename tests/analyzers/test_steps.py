@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import OLD, TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.steps import Steps
 
 Bounds = list[tuple[str, int, int]]
 

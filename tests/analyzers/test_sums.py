@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, sum_by
 
 big = st.integers(-(2**58), 2**58)
 pairs = st.lists(st.tuples(st.integers(0, 4), big), max_size=15)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import timeline
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.timeline import CELLS, Lane, Timeline
+from traceanalyzer.analyzers import steps
+from traceanalyzer.analyzers.steps import CELLS, Lane, Timeline
+from traceanalyzer.structure.context import Context
 
 
 def timeline_of(trace: TraceBuilder) -> Timeline:
-    return timeline.analyze(Context(read_built(trace)))
+    return steps.analyze(Context(read_built(trace)))
 
 
 def lanes(found: Timeline, kind: str) -> list[Lane]:
@@ -96,8 +96,8 @@ def test_slices_below_the_resolution_are_drawn_together_and_counted() -> None:
 def test_lanes_beyond_the_limit_are_counted() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 1000)
-    for number in range(timeline.MAX_LANES + 5):
+    for number in range(steps.MAX_LANES + 5):
         trace.op("aten::relu", 10, 100 + number, tid=9000 + number)
     found = timeline_of(trace)
-    assert len(lanes(found, "host")) == timeline.MAX_LANES
+    assert len(lanes(found, "host")) == steps.MAX_LANES
     assert found.hidden_lanes == 6  # five threads, and one because the step's own thread is a lane too

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.browser.opened import Opened
-from tests.renderers.html.advised import advised
-from tests.renderers.samples import SOUND, TRAINING, report_of
-from traceanalyzer.renderers import html
+from tests.formats.html.advised import advised
+from tests.formats.samples import SOUND, TRAINING, report_of
+from traceanalyzer.formats import html
 
 pytestmark = pytest.mark.browser
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests import corpus_files
 from tests.browser.opened import Opened
-from tests.renderers.html.advised import advised
-from tests.renderers.samples import EVERY, FIXTURES, report_of
-from traceanalyzer.renderers import html
-from traceanalyzer.renderers.html import page
-from traceanalyzer.renderers.html.detail import stages
-from traceanalyzer.renderers.language import ENGLISH
+from tests.formats.html.advised import advised
+from tests.formats.samples import EVERY, FIXTURES, report_of
+from traceanalyzer.formats import html
+from traceanalyzer.formats.html import page
+from traceanalyzer.formats.html.detail import stages
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.model import Report
 
 pytestmark = pytest.mark.browser

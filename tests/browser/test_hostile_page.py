@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.browser.opened import Opened
-from tests.renderers.html.advised import advised
-from tests.renderers.samples import marked
-from traceanalyzer.renderers import html
-from traceanalyzer.renderers.names import clean
+from tests.formats.html.advised import advised
+from tests.formats.samples import marked
+from traceanalyzer.formats import html
+from traceanalyzer.formats.names import clean
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from tests.cli.running import TRAINING, call
-from tests.renderers.test_flame_files import SITUATIONS, speedscope_of
+from tests.formats.test_flame_files import SITUATIONS, speedscope_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -12,7 +12,7 @@ import pytest
 
 import traceanalyzer as ta
 from traceanalyzer.analyzers.capture import analyze, missing
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.capture_facts import parse
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "capture.schema.json"

@@ -11,8 +11,8 @@ from tests.builders.captured import COMMANDED
 from tests.builders.fixture_set import FOLDER
 from tests.capture.capturing import facts
 from traceanalyzer.analyzers.capture import Capture
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.context import Context
 
 
 def trace(name: str) -> ta.Trace:

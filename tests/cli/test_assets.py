@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.cli.running import TRAINING, assert_one_line, call
-from tests.renderers import readback
+from tests.formats import readback
 
 
 def targets(document: Path) -> list[Path]:

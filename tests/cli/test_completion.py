@@ -12,7 +12,7 @@ import pytest
 from tests.cli.running import ROOT, call, environment, spawn
 from traceanalyzer.cli import COMMANDS
 from traceanalyzer.cli.program import SHELLS
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 VARIABLE = "_TRACEANALYZER_COMPLETE"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import TRAINING, call
-from traceanalyzer import renderers
+from traceanalyzer import formats
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", [*renderers.FORMATS])
+@pytest.mark.parametrize("form", [*formats.FORMATS])
 @pytest.mark.parametrize("lang", ["en", "ru", "zh"])
 def test_is_the_same_as_the_direct_way(saved: Path, form: str, lang: str) -> None:
     direct = call("report", TRAINING, "-q", "--format", form, "-o", "-", "--lang", lang)

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.cli.running import FIXTURES, assert_one_line, call
+from traceanalyzer.formats import difference as formats
 from traceanalyzer.inputs import saved_reports
-from traceanalyzer.renderers import difference as formats
 
 TRAINING = FIXTURES / "synthetic" / "ddp_nccl.json.gz"
 """One rank of several, so that every command has a use for it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import TRAINING, call
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 
 def test_lists_every_rule() -> None:

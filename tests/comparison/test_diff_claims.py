@@ -15,7 +15,7 @@ from sides import KEYS, QUIET, bare, report, training
 from tests.builders import A100, V100, TraceBuilder
 from traceanalyzer.comparison import diff, findings, rankings, verdict
 from traceanalyzer.comparison.measurement import Key, Ranked
-from traceanalyzer.renderers.difference import render
+from traceanalyzer.formats.difference import render
 from traceanalyzer.report.comparability import Check, Comparability
 from traceanalyzer.report.difference import Cost, FindingChange, Prediction, Verdict
 from traceanalyzer.report.message import Message

@@ -9,7 +9,7 @@ import pytest
 from tests import corpus_files
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
-from traceanalyzer.renderers import difference as formats
+from traceanalyzer.formats import difference as formats
 from traceanalyzer.report.difference import Difference
 
 

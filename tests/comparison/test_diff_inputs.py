@@ -12,8 +12,8 @@ from sides import QUIET, report, training, written
 from tests.builders.malformed import MALFORMED, Malformed
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError, UsageError
+from traceanalyzer.formats import render
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.renderers import render
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SLOWER = [round(1.2 * us) for us in QUIET]

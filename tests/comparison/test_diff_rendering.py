@@ -11,12 +11,12 @@ import pytest
 from rich.cells import cell_len
 from sides import QUIET, report, training
 
-from tests.renderers import readback
-from tests.renderers.samples import HOSTILE
+from tests.formats import readback
+from tests.formats.samples import HOSTILE
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
-from traceanalyzer.renderers import difference as formats
-from traceanalyzer.renderers import language
+from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats import language
 from traceanalyzer.report.difference import Difference
 
 SLOWER = [round(1.2 * us) for us in QUIET]

@@ -16,13 +16,13 @@ import pytest
 from scripts.texts import Found, collect
 from tests.builders.saved import DIFFERENCES, REPORTS, TEXTS, SavedFile
 from tests.cli.running import FIXTURES, call
-from tests.renderers.samples import report_of
+from tests.formats.samples import report_of
 from traceanalyzer.comparison import diff
+from traceanalyzer.formats import EVERY, FORMATS, language, render, spreadsheet
+from traceanalyzer.formats import difference as difference_formats
+from traceanalyzer.formats.language import CODES
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.readers.source import open_source
-from traceanalyzer.renderers import EVERY, FORMATS, language, render, spreadsheet
-from traceanalyzer.renderers import difference as difference_formats
-from traceanalyzer.renderers.language import CODES
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import fields
 from traceanalyzer.report.model import Report

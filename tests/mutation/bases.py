@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import traceanalyzer
-from traceanalyzer.renderers import difference
+from traceanalyzer.formats import difference
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"

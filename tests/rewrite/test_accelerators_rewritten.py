@@ -10,11 +10,11 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read
-from traceanalyzer.analyzers import accelerators
-from traceanalyzer.analyzers.accelerators import AcceleratorUse
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.kernels import accelerators
+from traceanalyzer.analyzers.kernels.accelerators import AcceleratorUse
 from traceanalyzer.rewrite.anonymize import anonymize
 from traceanalyzer.rewrite.trim import trim
+from traceanalyzer.structure.context import Context
 
 EVENTS: list[dict[str, Any]] = [
     {"cat": "mtia_ccp_events", "name": "acme_secret_merge", "pid": 0, "tid": 1},

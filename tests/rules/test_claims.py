@@ -11,10 +11,10 @@ from tests import corpus_files
 from tests.rules.judging import Situation, functions, report, situations, table
 from traceanalyzer import pipeline
 from traceanalyzer.config import Config
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.runner import Advice, judge
-from traceanalyzer.rules.selection import Chosen, builtin, choose
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.runner import Advice, judge
+from traceanalyzer.rules.engine.selection import Chosen, builtin, choose
 
 IDS = [rule.id for rule in builtin()]
 FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").glob("*/*.json.gz"))

@@ -8,10 +8,10 @@ import pytest
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence, Resources
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.distinct import distinct
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.duplicates import distinct
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule
 
 TEXT = Text("distinct-test", "text")
 FACTS = Facts(Resources(step_ns=100.0, gpu_ns=40.0, host_ns=60.0, loader_ns=0.0, communication_ns=None), steps=1)

@@ -14,8 +14,8 @@ from traceanalyzer.analyzers.tables.kinds import is_device_row
 from traceanalyzer.analyzers.tables.runs import analyze
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.facts.of_tables import facts
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts.of_tables import facts
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow, TableTotals
 
 PLAIN = ("name", "self_cpu_ns", "cpu_total_ns", "self_device_ns", "device_total_ns", "self_device_mem_bytes", "calls")

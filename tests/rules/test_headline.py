@@ -11,7 +11,7 @@ from tests.builders.trace import distributed_info
 from tests.rules.judging import report, said
 from tests.rules.situations.dataloader_bound import LOADER, training
 from tests.rules.situations.decode_batch_small import served
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.structure.recording import Recording
 
 
 def bound(trace: TraceBuilder) -> str:

@@ -11,7 +11,7 @@ from tests.rules.judging import report
 from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path for path in (ROOT / "fixtures").rglob("*") if path.is_file())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer.rules import packages
+from traceanalyzer.rules.engine import packages
 
 GROUP = "some.group"
 

@@ -20,9 +20,9 @@ from traceanalyzer import analyze
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Combined, Saving
-from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.change import Fix, TimeSaved
-from traceanalyzer.rules.prices import Prices
+from traceanalyzer.rules.engine.budget import Budget
+from traceanalyzer.rules.engine.change import Fix, TimeSaved
+from traceanalyzer.rules.engine.prices import Prices
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6

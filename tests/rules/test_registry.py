@@ -12,8 +12,8 @@ from tests.rules.judging import findings, functions, situations
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import MODULES
-from traceanalyzer.rules.rule import HEADINGS, Rule
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.rule import HEADINGS, Rule
+from traceanalyzer.rules.engine.selection import builtin
 
 HERE = Path(__file__).parent
 RULES = {rule.id: rule for rule in builtin()}

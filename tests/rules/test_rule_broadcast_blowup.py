@@ -10,7 +10,7 @@ from tests.rules.cpu_work import AROUND
 from tests.rules.judging import findings, report
 from tests.rules.situations.broadcast_blowup import fires, fires_in_a_table, fires_on_a_cpu
 from traceanalyzer import analyze, load
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 RULES = {rule.id: rule for rule in builtin()}
 RULE = "broadcast-blowup"

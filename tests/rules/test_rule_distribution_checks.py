@@ -16,7 +16,7 @@ from tests.rules.situations.distribution_checks import (
     fires_with_a_gpu,
     fires_with_a_gpu_without_frames,
 )
-from traceanalyzer.analyzers.distribution_checks import DistributionChecks
+from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.rules.distribution_checks import RULE as DEFINED
 
 RULE = "distribution-checks"

@@ -17,8 +17,8 @@ from tests.rules.situations.gpu_underutilized import (
     trap_work_that_was_not_recorded,
     working,
 )
-from traceanalyzer.renderers import language, render
-from traceanalyzer.renderers.cards import card
+from traceanalyzer.formats import language, render
+from traceanalyzer.formats.cards import card
 
 RULE = "gpu-underutilized"
 

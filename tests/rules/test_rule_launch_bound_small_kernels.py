@@ -13,7 +13,7 @@ from tests.rules.situations.launch_bound_small_kernels import (
     fires_with_stacks,
 )
 from tests.rules.situations.sync_between_launches import trap_slow_launches
-from traceanalyzer.analyzers.idle.repeated_steps import GapOwner
+from traceanalyzer.analyzers.idle.step_idle import GapOwner
 from traceanalyzer.rules import _owners
 
 RULE = "launch-bound-small-kernels"

@@ -16,7 +16,7 @@ from tests.rules.situations.optimizer_not_fused import (
     on_a_cpu,
     training,
 )
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.structure.recording import Recording
 
 RULE = "optimizer-not-fused"
 CALL = 200 * 26_000 + 3_000

@@ -17,9 +17,9 @@ from tests.rules.situations.pipeline_bubble import (
     fires_on_the_first_stage,
     gpipe,
 )
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.passes import pipeline
-from traceanalyzer.analyzers.passes.pipeline import Pipeline
+from traceanalyzer.analyzers.optimizer import pipeline
+from traceanalyzer.analyzers.optimizer.pipeline import Pipeline
+from traceanalyzer.structure.context import Context
 
 RULE = "pipeline-bubble"
 

@@ -17,7 +17,7 @@ from tests.rules.situations.sync_item_frequent import (
     trap_gradient_scaler,
     trap_values_of_the_cpu,
 )
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.structure.recording import Recording
 
 RULE = "sync-item-frequent"
 

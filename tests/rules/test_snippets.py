@@ -12,10 +12,10 @@ from tests.rules.gpu_work import MATRIX_UNITS
 from tests.rules.judging import findings, functions, report, situations
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules import snippets
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.facts.of_trace import facts
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine import snippets
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts.of_trace import facts
+from traceanalyzer.rules.engine.selection import builtin
 
 LOOP = ("optimizer", "DataLoader(", "loss", "checkpoint(", "DistributedDataParallel(", "torch.compile(")
 

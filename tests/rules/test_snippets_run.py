@@ -15,7 +15,7 @@ from tests.capture.capturing import PATIENCE_S, needs_torch
 from tests.rules.judging import functions, report, situations
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.model import Finding, Report
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 NOT_ON_A_CPU = {"sync-device-wide", "h2d-pageable", "preprocessing-in-step", "fp8-eligible"}
 """Rules whose code needs events of a GPU, pinned memory, or a library beside torch."""

@@ -9,7 +9,8 @@ from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.comm_straggler import always, over_gloo
-from traceanalyzer.renderers import finding_texts, language, sections
+from traceanalyzer import sections
+from traceanalyzer.formats import finding_texts, language
 from traceanalyzer.simulation.critical_path import CriticalPath
 
 KERNEL = "ampere_sgemm_128x64_nn"

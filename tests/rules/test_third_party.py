@@ -20,10 +20,10 @@ from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, qui
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import selection
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine import selection
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 ROOT = Path(__file__).parents[2]
 _TEXT = Text("broken-rule-text", "x")
@@ -214,7 +214,7 @@ def test_a_rule_without_a_module_has_no_page() -> None:
     ("value", "wrong"),
     [
         ("TAKEN", "the id dataloader-bound is taken"),
-        ("NO_RULE", "is not a traceanalyzer.rules.rule.Rule"),
+        ("NO_RULE", "is not a traceanalyzer.rules.engine.rule.Rule"),
         ("MISSING", "cannot be loaded"),
     ],
 )

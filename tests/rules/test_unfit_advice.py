@@ -16,7 +16,7 @@ from tests.builders.values import Event
 from tests.rules.judging import functions, report, situations
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.report.model import Finding, Report
-from traceanalyzer.rules.selection import builtin
+from traceanalyzer.rules.engine.selection import builtin
 
 OF_A_LOOP = re.compile(
     r"\b(optimizers?|loss|checkpointing|DataLoader|DistributedDataParallel|num_workers|batch size|epoch)\b",

@@ -9,10 +9,10 @@ from hypothesis import assume
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import model
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.context import Context
 
 
 def synchronized(call: str = "cudaStreamSynchronize") -> TraceBuilder:

@@ -6,10 +6,10 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import timeline
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import steps
 from traceanalyzer.simulation import critical_path, model, slack, window
 from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.structure.context import Context
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
@@ -118,7 +118,7 @@ def test_the_stretches_are_of_the_step_that_the_timeline_shows(monkeypatch: pyte
         trace.step(number, start, length)
         trace.launch_kernel("gemm", start + 40, 20, at=start + 10)
     context = Context(read_built(trace))
-    shown = timeline.analyze(context)
+    shown = steps.analyze(context)
     monkeypatch.setattr(window, "MOST_EVENTS", 1)  # only the first step is modelled
     found = critical_path.analyze(Context(read_built(trace)))
     assert found.steps == 1

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.random_traces import Plan, plans
 from tests.simulation.replaying import modelled
-from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.simulation import back_pointers, critical_path, slack, step_times
 from traceanalyzer.simulation.edits import (
     BandwidthEdit,
@@ -23,6 +22,7 @@ from traceanalyzer.simulation.edits import (
     UnblockEdit,
 )
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
 
 ALWAYS = 1 << 50

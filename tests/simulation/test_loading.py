@@ -11,10 +11,10 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.situations import dataloader_single_process
-from traceanalyzer.analyzers.loading_in_workers import room
+from traceanalyzer.analyzers.loader.in_workers import room
+from traceanalyzer.formats import what_if as formats
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.prediction import whatif
-from traceanalyzer.renderers import what_if as formats
 from traceanalyzer.trace.capture_facts import Host
 
 MS = 1e6

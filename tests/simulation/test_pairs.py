@@ -10,7 +10,7 @@ from scripts.whatif_pairs import PairPrediction, predictions
 from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure.context import Context
 
 
 def pair(corpus: Path, before: str, after: str) -> dict[str, PairPrediction]:

@@ -19,9 +19,9 @@ from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.errors import UsageError
+from traceanalyzer.formats import what_if as formats
 from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.prediction import whatif
-from traceanalyzer.renderers import what_if as formats
 from traceanalyzer.simulation.what_if import WhatIf
 
 OWN = 15 + 5 + 5

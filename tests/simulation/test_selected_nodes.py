@@ -10,9 +10,9 @@ from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.simulation.selectors import select
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 

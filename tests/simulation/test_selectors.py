@@ -6,10 +6,10 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.errors import UsageError
 from traceanalyzer.simulation import selectors
 from traceanalyzer.simulation.selectors import select, waiting_calls
+from traceanalyzer.structure.context import Context
 
 SGEMM = "ampere_sgemm_128x64_nn"
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.errors import UsageError
 from traceanalyzer.simulation.what_if import ChangeAsked, ask
+from traceanalyzer.structure.context import Context
 
 
 def waiting() -> Context:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import model, window
+from traceanalyzer.structure.context import Context
 
 USUAL, LONG = 100, 400
 

@@ -7,63 +7,53 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from traceanalyzer.analyzers import (
-    accelerators,
-    attribution,
     capture,
-    chains,
     communication,
     compilation,
+    copies,
+    host,
+    idle,
+    kernels,
+    launches,
+    loader,
+    memory,
+    modules,
+    operators,
+    optimizer,
+    phases,
+    serving,
+    steps,
+    waits,
+)
+from traceanalyzer.analyzers.communication import data_parallel, host_collectives
+from traceanalyzer.analyzers.copies import host_tensors, within_memory
+from traceanalyzer.analyzers.host import pauses, thread_contention
+from traceanalyzer.analyzers.idle import gpu, step_idle
+from traceanalyzer.analyzers.kernels import (
+    accelerators,
+    attribution,
+    by_shape,
+    classes,
     convolution_algorithms,
     convolution_norms,
-    copies,
-    data_parallel,
-    dataloader,
-    decode_graphs,
-    device_copies,
-    device_wide_syncs,
-    distribution_checks,
-    gpu,
-    graph_join,
-    host_collectives,
-    host_origins,
-    host_owners,
-    host_pauses,
-    idle,
-    kernel_classes,
-    kernels,
-    kernels_by_shape,
-    launches,
-    loader_epochs,
-    memory,
-    missing,
-    modules,
-    nan_checks,
-    operators,
-    optimizers,
-    passes,
-    phases,
-    python_lines,
-    rank_facts,
-    recomputation,
-    recording,
+    elementwise_chains,
     repeated_layers,
-    repeats,
-    resources,
     roofline,
-    runtime_calls,
     shape_costs,
     sm_fill,
-    step_breakdown,
-    synchronizations,
-    thread_contention,
-    throughput,
-    timeline,
-    value_reads,
 )
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.graph_join import tables as joined
-from traceanalyzer.analyzers.idle import repeated_steps
+from traceanalyzer.analyzers.launches import graph_join, runtime_calls
+from traceanalyzer.analyzers.launches.graph_join import tables as joined
+from traceanalyzer.analyzers.loader import epochs
+from traceanalyzer.analyzers.modules import python_lines
+from traceanalyzer.analyzers.operators import loops
+from traceanalyzer.analyzers.optimizer import nan_checks, passes, recomputation
+from traceanalyzer.analyzers.ranks import rank_facts
+from traceanalyzer.analyzers.serving import decode_graphs
+from traceanalyzer.analyzers.waits import device_wide, distribution_checks, value_reads
 from traceanalyzer.report.message import Message
+from traceanalyzer.structure import missing, recording, resources, step_breakdown
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import all_tables
 
 
@@ -81,7 +71,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("recording", recording.Recording, recording.analyze, missing.steps),
     Analyzer("step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, missing.steps),
     Analyzer("phases", phases.Phases, phases.analyze, phases.missing),
-    Analyzer("host_owners", host_owners.HostOwners, host_owners.analyze, host_owners.missing),
+    Analyzer("host_owners", host.HostOwners, host.analyze, host.missing),
     Analyzer("capture", capture.Capture, capture.analyze, capture.missing),
     Analyzer("resources", resources.StepResources, resources.analyze, missing.steps),
     Analyzer("gpu", gpu.GpuMetrics, gpu.analyze, missing.gpu_window),
@@ -91,24 +81,24 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("operators_by_shape", operators.OperatorsByShape, operators.by_shape, missing.operators),
     Analyzer("kernels", kernels.Kernels, kernels.by_name, missing.kernels),
     Analyzer("idle", idle.Idle, idle.analyze, idle.missing),
-    Analyzer("step_idle", repeated_steps.StepIdle, repeated_steps.analyze, repeated_steps.missing),
+    Analyzer("step_idle", step_idle.StepIdle, step_idle.analyze, step_idle.missing),
     Analyzer("launches", launches.LaunchFigures, launches.analyze, launches.missing),
     Analyzer("decode_graphs", decode_graphs.DecodeGraphs, decode_graphs.analyze, decode_graphs.missing),
     Analyzer(
         "synchronizations",
-        synchronizations.Synchronizations,
-        synchronizations.analyze,
-        synchronizations.missing,
+        waits.Synchronizations,
+        waits.analyze,
+        waits.missing,
     ),
     Analyzer("copies", copies.Copies, copies.analyze, copies.missing),
-    Analyzer("dataloader", dataloader.DataLoader, dataloader.analyze, dataloader.missing),
-    Analyzer("loader_epochs", loader_epochs.LoaderEpochs, loader_epochs.analyze, loader_epochs.missing),
-    Analyzer("device_syncs", device_wide_syncs.DeviceSyncs, device_wide_syncs.analyze, device_wide_syncs.missing),
+    Analyzer("dataloader", loader.DataLoader, loader.analyze, loader.missing),
+    Analyzer("loader_epochs", epochs.LoaderEpochs, epochs.analyze, epochs.missing),
+    Analyzer("device_syncs", device_wide.DeviceSyncs, device_wide.analyze, device_wide.missing),
     Analyzer("runtime_calls", runtime_calls.RuntimeCalls, runtime_calls.analyze, runtime_calls.missing),
     Analyzer("compilation", compilation.CompiledCode, compilation.analyze, compilation.missing),
-    Analyzer("host_origins", host_origins.HostOrigins, host_origins.analyze, host_origins.missing),
-    Analyzer("repeats", repeats.Repeats, repeats.analyze, repeats.missing),
-    Analyzer("kernel_classes", kernel_classes.KernelClasses, kernel_classes.analyze, kernel_classes.missing),
+    Analyzer("host_origins", host_tensors.HostOrigins, host_tensors.analyze, host_tensors.missing),
+    Analyzer("repeats", loops.Repeats, loops.analyze, loops.missing),
+    Analyzer("kernel_classes", classes.KernelClasses, classes.analyze, classes.missing),
     Analyzer(
         "repeated_layers",
         repeated_layers.RepeatedLayers,
@@ -122,9 +112,9 @@ ANALYZERS: tuple[Analyzer, ...] = (
     Analyzer("memory", memory.MemoryUse, memory.analyze, memory.missing),
     Analyzer("modules", modules.Modules, modules.analyze, modules.missing),
     Analyzer("python_lines", python_lines.PythonLines, python_lines.analyze, python_lines.missing),
-    Analyzer("timeline", timeline.Timeline, timeline.analyze, missing.steps),
+    Analyzer("timeline", steps.Timeline, steps.analyze, missing.steps),
     Analyzer("kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, missing.kernels),
-    Analyzer("kernels_by_shape", kernels_by_shape.KernelsByShape, kernels_by_shape.analyze, kernels_by_shape.missing),
+    Analyzer("kernels_by_shape", by_shape.KernelsByShape, by_shape.analyze, by_shape.missing),
     Analyzer("shape_costs", shape_costs.ShapeCosts, shape_costs.analyze, shape_costs.missing),
     Analyzer("sm_fill", sm_fill.SmFill, sm_fill.analyze, sm_fill.missing),
     Analyzer(
@@ -139,7 +129,7 @@ ANALYZERS: tuple[Analyzer, ...] = (
         convolution_algorithms.analyze,
         convolution_algorithms.missing,
     ),
-    Analyzer("optimizers", optimizers.Optimizers, optimizers.analyze, optimizers.missing),
+    Analyzer("optimizers", optimizer.Optimizers, optimizer.analyze, optimizer.missing),
     Analyzer("passes", passes.Passes, passes.analyze, passes.missing),
     Analyzer("nan_checks", nan_checks.NanChecks, nan_checks.analyze, nan_checks.missing),
     Analyzer("recomputation", recomputation.Recomputation, recomputation.analyze, recomputation.missing),
@@ -150,16 +140,16 @@ ANALYZERS: tuple[Analyzer, ...] = (
         distribution_checks.analyze,
         distribution_checks.missing,
     ),
-    Analyzer("host_pauses", host_pauses.HostPauses, host_pauses.analyze, host_pauses.missing),
+    Analyzer("host_pauses", pauses.HostPauses, pauses.analyze, pauses.missing),
     Analyzer(
         "thread_contention",
         thread_contention.ThreadContention,
         thread_contention.analyze,
         thread_contention.missing,
     ),
-    Analyzer("conversions", device_copies.Conversions, device_copies.analyze, device_copies.missing),
-    Analyzer("chains", chains.Chains, chains.analyze, chains.missing),
-    Analyzer("throughput", throughput.ThroughputFigures, throughput.analyze, throughput.missing),
+    Analyzer("conversions", within_memory.Conversions, within_memory.analyze, within_memory.missing),
+    Analyzer("chains", elementwise_chains.Chains, elementwise_chains.analyze, elementwise_chains.missing),
+    Analyzer("throughput", serving.ThroughputFigures, serving.analyze, serving.missing),
     Analyzer("data_parallel", data_parallel.DataParallel, data_parallel.analyze, data_parallel.missing),
 )
 

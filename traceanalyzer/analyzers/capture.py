@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.capture_facts import CaptureFacts, StepTimes, Timing
 
 _NO_CAPTURE = Text(

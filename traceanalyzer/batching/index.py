@@ -12,11 +12,11 @@ from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.overview import Bottleneck, File, RuleRow, RunRow
 from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.spreadsheet import CSV
+from traceanalyzer.formats import markdown
+from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.names import clean
+from traceanalyzer.formats.templates import environment
 from traceanalyzer.inputs.storage import Folder
-from traceanalyzer.renderers import markdown
-from traceanalyzer.renderers.language import Language
-from traceanalyzer.renderers.names import clean
-from traceanalyzer.renderers.templates import environment
 from traceanalyzer.report.message import Text
 
 HTML, MARKDOWN = "index.html", "index.md"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from traceanalyzer import renderers
+from traceanalyzer import formats
 from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.formats import language
 from traceanalyzer.inputs import file_names
 from traceanalyzer.inputs.storage import Folder
-from traceanalyzer.renderers import language
 from traceanalyzer.report.model import Report
 
 _rendering = threading.Lock()
@@ -33,7 +33,7 @@ def write(folder: Folder, name: str, report: Report, options: ReportOptions) -> 
 
 def _write(folder: Folder, name: str, report: Report, form: str, options: ReportOptions) -> Output:
     with _rendering:
-        text = renderers.render(report, form, options.top, language.of(options.language))
-    path = file_names.report_name(name, renderers.FORMATS[form][0])
+        text = formats.render(report, form, options.top, language.of(options.language))
+    path = file_names.report_name(name, formats.FORMATS[form][0])
     folder.write(path, text)
     return Output(form, path, len(text.encode("utf-8", "replace")))

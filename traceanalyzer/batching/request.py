@@ -9,7 +9,7 @@ import msgspec
 
 from traceanalyzer._version import __version__
 from traceanalyzer.config import Config
-from traceanalyzer.renderers import FORMATS
+from traceanalyzer.formats import FORMATS
 
 _WANTED = ("json", "html")
 """Formats that are written by default if this version supports them."""

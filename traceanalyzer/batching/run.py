@@ -22,10 +22,10 @@ from traceanalyzer.batching.request import formats as known_formats
 from traceanalyzer.batching.triage import check_files
 from traceanalyzer.config import Config
 from traceanalyzer.errors import MissingDependencyError, OutputError, UnusableInputError, UsageError
+from traceanalyzer.formats import language as languages
 from traceanalyzer.inputs import discovery
 from traceanalyzer.inputs.sniffing import NOTHING
 from traceanalyzer.inputs.storage import STATE, Folder, open_folder
-from traceanalyzer.renderers import language as languages
 from traceanalyzer.report.model import Generator
 
 _MARK = f"{STATE}/batch.json"

@@ -7,12 +7,12 @@ from typing import Any
 
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.gpu import GpuMetrics
+from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.kernels import Kernels
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.batching.record import RECORD_VERSION, Output, Record, Row, RowAdvice
 from traceanalyzer.report.model import Finding, Generator, Report
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.step_breakdown import StepBreakdown
 
 
 def record(

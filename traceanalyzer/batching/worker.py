@@ -52,7 +52,7 @@ def context(formats: Sequence[str]) -> BaseContext:
         return multiprocessing.get_context("spawn")
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(
-        ["traceanalyzer.batching.processing", *(f"traceanalyzer.renderers.{name}" for name in formats)]
+        ["traceanalyzer.batching.processing", *(f"traceanalyzer.formats.{name}" for name in formats)]
     )
     with no_interrupts(), _no_main():
         import_module("multiprocessing.forkserver").ensure_running()

@@ -97,7 +97,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
 def _checked_settings() -> Config:
     """The project's settings; errors in them are reported before the program runs, not after."""
     from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
-    from traceanalyzer.rules import selection  # noqa: PLC0415
+    from traceanalyzer.rules.engine import selection  # noqa: PLC0415
 
     settings = config.load()
     delivery.spoken(None, settings)
@@ -130,9 +130,9 @@ def _report_on_each(traces: Iterable[Path], settings: Config) -> None:
 def _report(trace: Path, settings: Config) -> None:
     """Print the report of a trace, as `traceanalyzer report` does."""
     from traceanalyzer.cli import delivery, standard_output  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.formats import terminal  # noqa: PLC0415
     from traceanalyzer.inputs.loading import load  # noqa: PLC0415
     from traceanalyzer.pipeline import analyze  # noqa: PLC0415
-    from traceanalyzer.renderers import terminal  # noqa: PLC0415
 
     spoken = delivery.spoken(None, settings)
     report = analyze(load(trace), config=settings)

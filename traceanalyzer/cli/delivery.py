@@ -12,16 +12,17 @@ from urllib.parse import quote
 
 import click
 
-from traceanalyzer import output, renderers
+from traceanalyzer import formats as renderers
+from traceanalyzer import output
 from traceanalyzer.cli import one_line, parameters, standard_output
 from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
-from traceanalyzer.renderers import language
-from traceanalyzer.renderers.language import Language
+from traceanalyzer.formats import language
+from traceanalyzer.formats.language import Language
 from traceanalyzer.report.model import Report
 
 if TYPE_CHECKING:
-    from traceanalyzer.renderers.markdown import DocumentPicture
+    from traceanalyzer.formats.markdown import DocumentPicture
 
 FOUND = 1
 """Exit code where a finding is as severe as `--fail-on` says."""
@@ -77,7 +78,7 @@ class Delivery:
 
     def _print(self, report: Report, form: str, texts: Texts) -> None:
         if form == "terminal":
-            from traceanalyzer.renderers import terminal  # noqa: PLC0415 - rich is slow to import
+            from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
             with standard_output.guarded():
                 terminal.show(report, sys.stdout, top=self.top, language=self.language)
@@ -89,18 +90,18 @@ class Delivery:
         if target.form == "csv":
             self._write_folder(report, path)
         elif target.form == "xlsx":
-            from traceanalyzer.renderers import spreadsheet  # noqa: PLC0415 - only for this format
+            from traceanalyzer.formats import spreadsheet  # noqa: PLC0415 - only for this format
 
             self._put(path, spreadsheet.workbook(report, self.language))
         elif target.form == "json" and "json" not in texts:
-            from traceanalyzer.renderers import json  # noqa: PLC0415 - only for this format
+            from traceanalyzer.formats import json  # noqa: PLC0415 - only for this format
 
             self._put(path, json.encode(report))
         else:
             self._put(path, self._text(report, target, texts))
 
     def _write_folder(self, report: Report, folder: Path) -> None:
-        from traceanalyzer.renderers import spreadsheet  # noqa: PLC0415 - only for this format
+        from traceanalyzer.formats import spreadsheet  # noqa: PLC0415 - only for this format
 
         _make(folder)
         for name, text in spreadsheet.csv_files(report, self.language).items():
@@ -120,7 +121,7 @@ class Delivery:
         if target.form in texts:
             return texts[target.form]()
         if target.form == "markdown" and self.assets is not None:
-            from traceanalyzer.renderers import markdown  # noqa: PLC0415 - jinja2 is slow to import
+            from traceanalyzer.formats import markdown  # noqa: PLC0415 - jinja2 is slow to import
 
             pictures = tuple(self._pictures(report, target, self.assets))
             return markdown.render(report, self.top, language=self.language, pictures=pictures)
@@ -128,8 +129,8 @@ class Delivery:
 
     def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[DocumentPicture]:
         """Write the charts, and say where they lie as seen from the document."""
-        from traceanalyzer.renderers import chart_assets as drawn  # noqa: PLC0415 - matplotlib is slow to import
-        from traceanalyzer.renderers.markdown import DocumentPicture  # noqa: PLC0415
+        from traceanalyzer.formats import chart_assets as drawn  # noqa: PLC0415 - matplotlib is slow to import
+        from traceanalyzer.formats.markdown import DocumentPicture  # noqa: PLC0415
 
         document = Path("report.md" if target.path == SCREEN else target.path)
         _make(assets.folder)

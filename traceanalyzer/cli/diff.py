@@ -6,13 +6,14 @@ import sys
 
 import click
 
-from traceanalyzer import config, renderers
+from traceanalyzer import config
+from traceanalyzer import formats as renderers
 from traceanalyzer.cli import delivery, differences, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
+from traceanalyzer.formats import difference as formats
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.renderers import difference as formats
 
 REGRESSION = 1
 INCONCLUSIVE = 3

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from traceanalyzer.cli import delivery
 from traceanalyzer.cli.delivery import Target
 from traceanalyzer.errors import UsageError
-from traceanalyzer.renderers import difference as formats
-from traceanalyzer.renderers.language import Language
+from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats.language import Language
 from traceanalyzer.report.difference import Difference
 
 

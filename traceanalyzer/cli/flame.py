@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from traceanalyzer.analyzers.host_owners import flame_graphs
+from traceanalyzer.analyzers.host import flame_graphs
 from traceanalyzer.errors import UsageError
+from traceanalyzer.formats import FLAME_GRAPHS
+from traceanalyzer.formats.language import Language
 from traceanalyzer.pipeline import StepChoice, context_of
-from traceanalyzer.renderers import FLAME_GRAPHS
-from traceanalyzer.renderers.language import Language
 from traceanalyzer.trace.model import Trace
 
 COLLAPSED, SPEEDSCOPE = "collapsed", "speedscope"
@@ -56,7 +56,7 @@ def speedscope(trace: Trace, steps: StepChoice, over: str | None, language: Lang
     Raises:
         UsageError: Nothing was recorded on host threads.
     """
-    from traceanalyzer.renderers import speedscope  # noqa: PLC0415 - only for this format
+    from traceanalyzer.formats import speedscope  # noqa: PLC0415 - only for this format
 
     found = _graphs(trace, steps, over)
     if not found.graphs:
@@ -70,7 +70,7 @@ def collapsed(trace: Trace, steps: StepChoice, over: str | None, weight: str | N
     Raises:
         UsageError: There is no time of the quantity.
     """
-    from traceanalyzer.renderers import collapsed  # noqa: PLC0415 - only for this format
+    from traceanalyzer.formats import collapsed  # noqa: PLC0415 - only for this format
 
     quantity = weight or flame_graphs.HOST
     graph = _graphs(trace, steps, over).of(quantity)

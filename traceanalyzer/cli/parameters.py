@@ -86,13 +86,13 @@ def folders(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 
 def rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the ids of rules."""
-    from traceanalyzer.rules import selection  # noqa: PLC0415 - imports every rule
+    from traceanalyzer.rules.engine import selection  # noqa: PLC0415 - imports every rule
 
     return _items((rule.id for rule in selection.known()), incomplete)
 
 
 def _languages(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    from traceanalyzer.renderers import language  # noqa: PLC0415 - only where a shell asks
+    from traceanalyzer.formats import language  # noqa: PLC0415 - only where a shell asks
 
     return _items((*language.CODES, language.AUTO), incomplete)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from traceanalyzer import config, multirank, renderers
+from traceanalyzer import config, formats, multirank
 from traceanalyzer.cli import delivery, one_line, page, parameters
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.pipeline import StepChoice
@@ -12,8 +12,8 @@ from traceanalyzer.pipeline import StepChoice
 
 @click.command("ranks")
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, shell_complete=parameters.files)
-@parameters.output("the report", renderers.suffixes())
-@parameters.form(renderers.EVERY)
+@parameters.output("the report", formats.suffixes())
+@parameters.form(formats.EVERY)
 @parameters.top("5, in Markdown 20")
 @parameters.lang
 @parameters.steps(of=" of traces")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from traceanalyzer import config, renderers
+from traceanalyzer import config, formats
 from traceanalyzer.cli import delivery, differences, page, parameters
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening, saved_reports
@@ -13,8 +13,8 @@ from traceanalyzer.report.difference import Difference
 
 @click.command("render")
 @click.argument("report", metavar="REPORT", shell_complete=parameters.files)
-@parameters.output("the report", renderers.suffixes())
-@parameters.form(renderers.EVERY)
+@parameters.output("the report", formats.suffixes())
+@parameters.form(formats.EVERY)
 @parameters.top("5, in Markdown 20")
 @parameters.lang
 @delivery.assets_options

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from traceanalyzer import config, renderers
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer import config, formats
 from traceanalyzer.cli import delivery, flame, one_line, page, parameters, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.config import Config
@@ -19,6 +18,7 @@ from traceanalyzer.pipeline import Beside, StepChoice, report_on
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
@@ -31,12 +31,12 @@ TABLE = "table"
 _ROWS = 100
 """Rows of a table where nobody says how many, as in torch."""
 
-FORMATS = {**renderers.EVERY, TABLE: (".txt",), **renderers.FLAME_GRAPHS}
+FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
 
 
 @click.command("report")
 @click.argument("inputs", metavar="INPUT", nargs=-1, required=True, shell_complete=parameters.files)
-@parameters.output("the report", renderers.suffixes(FORMATS))
+@parameters.output("the report", formats.suffixes(FORMATS))
 @parameters.form(FORMATS)
 @parameters.top("5, in Markdown 20")
 @parameters.lang
@@ -259,7 +259,7 @@ def _traced(measured: Trace | TableDocument | Report | None, given: str, what: s
 
 def _table(trace: Trace, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
     """The table that torch would print."""
-    from traceanalyzer.analyzers import key_averages  # noqa: PLC0415 - only for this format
-    from traceanalyzer.renderers import torch_table  # noqa: PLC0415
+    from traceanalyzer.analyzers.operators import key_averages  # noqa: PLC0415 - only for this format
+    from traceanalyzer.formats import torch_table  # noqa: PLC0415
 
     return torch_table.render(key_averages.analyze(Context(trace), by_shape), sort_by=sort_by, row_limit=row_limit)

@@ -10,11 +10,11 @@ import click
 from traceanalyzer import config
 from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.renderers import finding_texts
-from traceanalyzer.renderers.language import ENGLISH, Language
+from traceanalyzer.formats import finding_texts
+from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules import selection
-from traceanalyzer.rules.rule import Rule
+from traceanalyzer.rules.engine import selection
+from traceanalyzer.rules.engine.rule import Rule
 
 _IGNORED = Text("rules-ignored", "{title}  (ignored)", "a rule in a list, which the project has switched off")
 _STAGES = {

@@ -6,16 +6,17 @@ import math
 
 import click
 
-from traceanalyzer import config, multirank, renderers
+from traceanalyzer import config, multirank
+from traceanalyzer import formats as renderers
 from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.cli.parameters import ParamType
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.errors import UsageError
+from traceanalyzer.formats import what_if as formats
 from traceanalyzer.inputs import opening
 from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.prediction import whatif
-from traceanalyzer.renderers import what_if as formats
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument

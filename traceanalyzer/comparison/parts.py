@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers.step_breakdown import PARTS
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.measurement import Measurement, mean
 from traceanalyzer.comparison.verdict import LEAST_STEPS, NOISE
 from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Verdict
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.step_breakdown import PARTS
 from traceanalyzer.trace.table import F64
 
 _LEVEL = 0.05

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from traceanalyzer.analyzers import gpu, memory, modules
+from traceanalyzer.analyzers import memory, modules
+from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
-from traceanalyzer.analyzers.step_breakdown import PARTS, Step, StepBreakdown
 from traceanalyzer.comparison.measurement import (
     Key,
     MeasuredGpu,
@@ -26,6 +26,7 @@ from traceanalyzer.report.comparability import Side
 from traceanalyzer.report.difference import Cost
 from traceanalyzer.report.model import Finding, Report, Resources
 from traceanalyzer.report.source import RecordingOptions
+from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 _MARKED = "ProfilerStep"
 

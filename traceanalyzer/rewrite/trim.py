@@ -15,8 +15,6 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.loading import load
 from traceanalyzer.knowledge import marks
@@ -26,6 +24,8 @@ from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
 from traceanalyzer.readers.kineto.header import integer
 from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
 from traceanalyzer.rewrite.stream import Copied, copy, require_file
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, entries
 

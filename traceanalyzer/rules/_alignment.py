@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
-from traceanalyzer.analyzers.roofline import RooflineRow
+from traceanalyzer.analyzers.kernels.by_shape import KernelsByShape
+from traceanalyzer.analyzers.kernels.roofline import RooflineRow
 from traceanalyzer.rules._products import sides
-from traceanalyzer.rules.change import Interval
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.facts import Facts
 
 _UNIT = {"c10::Half": 8, "c10::BFloat16": 8, "signed char": 16}
 _UNIT_FP8 = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.facts import Missing
+from traceanalyzer.rules.engine.facts import Missing
 
 _NO_MEMORY = Text(
     "copies-no-host-memory",

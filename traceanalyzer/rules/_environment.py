@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.distribution_checks import DistributionChecks
+from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts
 
 ADVICE = Text(
     "environment-advice",

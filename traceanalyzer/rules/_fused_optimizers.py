@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from traceanalyzer.analyzers.optimizers import Optimizer
+from traceanalyzer.analyzers.optimizer import Optimizer
 from traceanalyzer.rules._program import has_torch
-from traceanalyzer.rules.change import Interval
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.facts import Facts
 
 _Saved = tuple[Interval | None, Interval | None, Interval | None]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.peers import Peer
-from traceanalyzer.analyzers.roofline import Roofline
-from traceanalyzer.analyzers.shape_costs import ShapeCosts
+from traceanalyzer.analyzers.kernels.roofline import Roofline
+from traceanalyzer.analyzers.kernels.shape_costs import ShapeCosts
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.structure.peers import Peer
 
 _MOVING = frozenset({"elementwise", "reduction", "normalization"})
 """Families of operators that are bound by memory."""

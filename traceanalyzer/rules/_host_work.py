@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.structure.recording import Recording
 
 _MORE = 0.2
 """Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import _recording
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.facts.of_trace import is_partial
-from traceanalyzer.rules.rule import Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts.of_trace import is_partial
+from traceanalyzer.rules.engine.rule import Threshold
+from traceanalyzer.structure.recording import Recording
 
 _ONLY_WARM_UP = Text(
     "idle-only-warm-up",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from traceanalyzer.analyzers.idle.late_launches import IdleTime
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.late_launches import IdleTime
+from traceanalyzer.structure.recording import Recording
 
 
 def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:

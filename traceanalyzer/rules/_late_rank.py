@@ -6,7 +6,7 @@ import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts
 
 
 class LateRank(msgspec.Struct, frozen=True):

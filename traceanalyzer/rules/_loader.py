@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers import loading_in_workers
-from traceanalyzer.analyzers.dataloader import DataLoader, Loader, is_in_process
-from traceanalyzer.analyzers.loading_in_workers import Room
-from traceanalyzer.analyzers.step_breakdown import Average
+from traceanalyzer.analyzers.loader import DataLoader, Loader, in_workers, is_in_process
+from traceanalyzer.analyzers.loader.in_workers import Room
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules import _settings
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.step_breakdown import Average
 
 FEW_WORKERS = 2
 """Number of workers to advise if the number of cores is unknown; the training itself needs cores, too (own choice)."""
@@ -21,7 +20,7 @@ FEW_WORKERS = 2
 def has_workers(facts: Facts) -> bool | None:
     """Whether the batches that the program waits for come from workers: by a capture, or by the iterators' names."""
     if facts.table is None:
-        return loading_in_workers.are_workers(_loaders(facts), facts.capture.facts if facts.capture else None)
+        return in_workers.are_workers(_loaders(facts), facts.capture.facts if facts.capture else None)
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_dataloader(row)]
     longest = max(rows, key=lambda row: row.self_cpu_ns or 0, default=None)
     in_process = None if longest is None else is_in_process(longest.name)
@@ -56,7 +55,7 @@ def code_without_gpu() -> str:
 def room(facts: Facts) -> Room:
     """Cores and busy threads, by a capture."""
     host = facts.capture.facts.host if facts.capture else None
-    return loading_in_workers.room(host, is_on_host=facts.resources.gpu_ns is None)
+    return in_workers.room(host, is_on_host=facts.resources.gpu_ns is None)
 
 
 def is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:
@@ -75,8 +74,8 @@ def with_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSave
         share: Share of the waiting that is removed, if there are several loaders.
     """
     own, loaders, capture = room(facts), _loaders(facts), facts.capture.facts if facts.capture else None
-    asleep = loading_in_workers.asleep_share(average, loaders, capture)
-    saved = loading_in_workers.saving(average, loaders, asleep, own, share)
+    asleep = in_workers.asleep_share(average, loaders, capture)
+    saved = in_workers.saving(average, loaders, asleep, own, share)
     costs = {"slowdown": SLOWDOWN[1], "fetch": FETCH_NS}
     if own.is_free:
         basis = _FREE(**costs)

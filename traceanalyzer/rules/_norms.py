@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.convolution_norms import ConvolutionNorms
+from traceanalyzer.analyzers.kernels.convolution_norms import ConvolutionNorms
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts import Facts, Missing
 
 _CONVOLUTIONS = ("aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution", "aten::conv2d")
 _NORMS = ("aten::batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
 from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
-from traceanalyzer.analyzers.idle.repeated_steps import GapOwner
+from traceanalyzer.analyzers.idle.step_idle import GapOwner
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts
 
 _MOST = 0.5
 """Least share of the idle time for which an owner is named as its cause."""

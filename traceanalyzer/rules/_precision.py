@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels_by_shape import KernelsByShape
+from traceanalyzer.analyzers.kernels.by_shape import KernelsByShape
 from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import kernel_class
@@ -22,9 +22,9 @@ from traceanalyzer.knowledge.op_models import Family, family
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules._products import intensities, roofline_rows
-from traceanalyzer.rules.change import Interval
-from traceanalyzer.rules.facts import Facts, KernelFact, Missing
-from traceanalyzer.rules.rule import Threshold
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.facts import Facts, KernelFact, Missing
+from traceanalyzer.rules.engine.rule import Threshold
 
 AMPERE = (8, 0)
 VOLTA = (7, 0)

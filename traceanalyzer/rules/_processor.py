@@ -7,9 +7,9 @@ from functools import cached_property
 
 import msgspec
 
-from traceanalyzer.analyzers.accelerators import Accelerators
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Threshold
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Threshold
 
 HOST_SHARE = "host_share"
 """Key of the threshold for a CPU, in place of `gpu_share` for a GPU."""

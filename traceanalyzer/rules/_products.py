@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
+from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.knowledge.op_shapes import Shape, implied, parse
-from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
 
 FP32_BYTES = 4
 """Bytes of an element of fp32, the usual type; tables print no types."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.analyzers.dataloader import DataLoader
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.python_lines import PythonLines
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.analyzers.loader import DataLoader
+from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.loader_makers import LoaderMaker, named
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.recording import Recording
 
 _VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
 _COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts import Facts, Missing
 
 _MOSTLY = 0.5
 

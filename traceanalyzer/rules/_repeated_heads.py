@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.knowledge.op_shapes import Shape, parse
-from traceanalyzer.rules.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts import Facts, Missing
 
 COPY = "aten::copy_"
 _EXPAND = "aten::expand"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers import loading_in_workers
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps
+from traceanalyzer.analyzers.loader import in_workers
+from traceanalyzer.rules.engine.facts import Facts
 
 
 def workers(facts: Facts) -> int | None:
     """Number of worker processes of the loader with the fewest."""
-    return loading_in_workers.fewest_workers(facts.capture.facts if facts.capture else None)
+    return in_workers.fewest_workers(facts.capture.facts if facts.capture else None)
 
 
 def all_pinned(facts: Facts) -> bool | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from traceanalyzer.analyzers.recording import RecordedStep
 from traceanalyzer.report.model import CodePlace
+from traceanalyzer.structure.recording import RecordedStep
 
 _SHOWN = 5
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from traceanalyzer.analyzers.synchronizations import Synchronization
+from traceanalyzer.analyzers.waits import Synchronization
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
-from traceanalyzer.rules.budget import Budget
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
+from traceanalyzer.rules.engine.budget import Budget
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
 
 _FUNCTION = re.compile(r"^.+\(\d+\): ")
 _KEPT = 0.5

@@ -32,14 +32,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.recomputation import Recomputation
+from traceanalyzer.analyzers.optimizer.recomputation import Recomputation
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _host_work
 from traceanalyzer.rules._place_labels import BACKWARD
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _ON_CPU = 0.95, 1.55
 """Least and most that goes away, as a multiple of the recomputation (measured in the lab, explained on the page)."""

@@ -32,9 +32,9 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _ALLOCATING = frozenset(
     {

@@ -42,9 +42,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._processor import Processor, host_share
 from traceanalyzer.rules._program import has_torch
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""

@@ -29,14 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.passes import Passes
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import FORWARD
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.recording import Recording
 
 _AT_MOST = 0.02
 """Greatest share of the host time that is saved (own choice: about what autograd's bookkeeping takes)."""

@@ -39,9 +39,9 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._blowups import belongs, blown_up, reduced
 from traceanalyzer.rules._processor import Processor, host_share
 from traceanalyzer.rules._products import FP32_BYTES
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _FOR_SURE = 0.5
 """Share of the operators of that size that surely belong to the pattern (own choice)."""

@@ -33,14 +33,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.host_collectives import HostCollectives
-from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.communication.host_collectives import HostCollectives
+from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _MOST = 0.9
 """Own choice: a tenth of the messages still costs a tenth of the latency."""

@@ -37,13 +37,13 @@ from typing import Any
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
-from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.resources import StepResources
 
 _SUBJECT = Text("comm-exposed-subject", "communication while no other kernel runs, share of the step")
 _BASIS = Text(

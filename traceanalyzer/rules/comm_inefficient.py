@@ -39,9 +39,9 @@ from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _BUCKET_BYTES = 25 * 2**20
 """Default bucket of DistributedDataParallel (`bucket_cap_mb=25`)."""

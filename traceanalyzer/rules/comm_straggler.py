@@ -43,9 +43,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _late_rank
 from traceanalyzer.rules._late_rank import LateRank
-from traceanalyzer.rules.change import Interval, TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import Interval, TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 from traceanalyzer.simulation import variation
 
 _EXPLAINS = 0.1

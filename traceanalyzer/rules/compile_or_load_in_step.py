@@ -37,13 +37,13 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.compilation.compiling import Compiling
 from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.recording import Recording
 
 _LATER = Text(
     "compile-or-load-in-step-later", "compiling and loading in the second recorded step or later, share of these"

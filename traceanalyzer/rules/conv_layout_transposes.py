@@ -31,9 +31,9 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _REMAINS = 0.5
 """Share of the layout conversions that is surely saved (own choice)."""

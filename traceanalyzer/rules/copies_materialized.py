@@ -34,15 +34,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.device_copies import Conversion, Conversions
+from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._processor import Processor, host_share
 from traceanalyzer.rules._repeated_heads import repeated_heads, repeated_ns
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _NOISE = 0.02
 """Share of the step below which copies in a row are named, but no saving is promised: no measurement would show it (own

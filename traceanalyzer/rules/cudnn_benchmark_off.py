@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.convolution_algorithms import ConvolutionAlgorithms
+from traceanalyzer.analyzers.kernels.convolution_algorithms import ConvolutionAlgorithms
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text(
     "cudnn-benchmark-off-subject", "time beyond that of the best algorithm seen, share of the time on the GPU"

@@ -38,17 +38,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from traceanalyzer.analyzers.dataloader import DataLoader
-from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
-from traceanalyzer.analyzers.step_breakdown import Average, Step, StepBreakdown
+from traceanalyzer.analyzers.loader import DataLoader
+from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import READY_NS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _loader, _owners, _program, _settings
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.step_breakdown import Average, Step, StepBreakdown
 
 _SUBJECT = Text("dataloader-bound-subject", "waiting for the DataLoader while nothing else runs, share of the step")
 _SUBJECT_OWN = Text(

@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.dataloader import DataLoader, Loader
+from traceanalyzer.analyzers.loader import DataLoader, Loader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _P95 = Text("dataloader-stalls-p95", "95th percentile of the waits, as a multiple of the median")
 _FIRST = Text("dataloader-stalls-first", "the first wait, as a multiple of the median")

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.dataloader import DataLoader
+from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _loader
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("dataloader-too-many-workers-subject", "worker processes over the hardware threads of the program")
 _WAIT = Text("dataloader-too-many-workers-wait", "waiting for the loader in which nothing else runs, share of the step")

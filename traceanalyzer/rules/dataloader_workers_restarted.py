@@ -35,13 +35,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import hypot, sqrt
 
-from traceanalyzer.analyzers.loader_epochs import LoaderEpochs
+from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import EPOCH
-from traceanalyzer.rules.change import Interval, TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import Interval, TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 from traceanalyzer.simulation import variation
 
 _SUBJECT = Text("dataloader-workers-restarted-subject", "changes of epochs, share of the recorded steps")

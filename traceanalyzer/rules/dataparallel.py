@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.data_parallel import DataParallel
+from traceanalyzer.analyzers.communication.data_parallel import DataParallel
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._idle_claims import claims
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
 """Own choice: what replaces the wrapper is not free either."""

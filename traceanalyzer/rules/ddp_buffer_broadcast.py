@@ -30,15 +30,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.host_collectives import HostCollectives
-from traceanalyzer.analyzers.host_owners import HostOwners
+from traceanalyzer.analyzers.communication.host_collectives import HostCollectives
+from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _owners, _recording
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _KEPT = 0.5
 """Share of the idle time that is surely saved (own choice, as for other waits of the host)."""

@@ -31,13 +31,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import BACKWARD
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
 """Least part of the time that is saved (own choice: one rank's trace does not show what of a collective is waiting)."""

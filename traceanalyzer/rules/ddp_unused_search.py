@@ -40,9 +40,9 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SEARCH = "torch.distributed.ddp.reducer::search_unused_parameters"
 _COPY = "torch.distributed.ddp.reducer::copy_bucket_to_grad"

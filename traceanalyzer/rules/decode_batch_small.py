@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _steps
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.recording import Recording
 
 _SUBJECT = Text("decode-batch-small-subject", "tokens of a decode step")
 _NO_MARKS = Text("decode-batch-small-no-marks", "no mark of a server shows how many tokens its decode steps compute")

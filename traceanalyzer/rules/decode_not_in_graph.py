@@ -30,11 +30,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.decode_graphs import DecodeBatch, DecodeGraphs
+from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text(
     "decode-not-in-graph-subject",

@@ -33,13 +33,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.device_copies import Conversion, Conversions
+from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._processor import Processor, host_share
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _RMS_NORM = re.compile("rms_?norm", re.IGNORECASE)
 _LEAST = 0.5

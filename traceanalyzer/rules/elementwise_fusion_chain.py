@@ -31,12 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.chains import Chain, Chains
+from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import Interval, TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import Interval, TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _PASSES = 2
 """Own choice: two passes, for operands from outside and for reductions that need the whole row first."""

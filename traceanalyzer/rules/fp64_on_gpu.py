@@ -36,7 +36,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers.kernels_by_shape import KernelByShape, KernelsByShape
+from traceanalyzer.analyzers.kernels.by_shape import KernelByShape, KernelsByShape
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
@@ -44,9 +44,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._precision import capability
 from traceanalyzer.rules._processor import Processor, host_share
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _FULL_RATE = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
 """Compute capabilities with fp64 at half the rate of fp32 (CUDA C++ Programming Guide, arithmetic instructions)."""

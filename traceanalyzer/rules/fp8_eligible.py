@@ -38,12 +38,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
+from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _products, _program
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _UNIT = 16
 """Divisor of the sides of products in FP8 (documentation of torch's scaled products and of torchao)."""

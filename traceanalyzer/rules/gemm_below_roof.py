@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.roofline import Roofline, RooflineRow
+from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _REACHABLE = 0.6
 """Share of the dense peak that large products of tuned libraries reach: 59 to 75 % of an H100's 989 TFLOP/s for bf16

@@ -34,9 +34,9 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._products import bandwidths, moved, sides
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("gemm-degenerate-subject", "products with a dimension of size 1, share of the time on the GPU")
 _BASIS = Text(

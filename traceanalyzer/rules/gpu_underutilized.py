@@ -28,16 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.host_activity import is_loading_overhead
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
-from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
+from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners
-from traceanalyzer.rules.budget import RESOURCES
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.budget import RESOURCES
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.host_activity import is_loading_overhead
 
 _ELSEWHERE = Text(
     "gpu-underutilized-elsewhere",

@@ -31,12 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.decode_graphs import DecodeBatch, DecodeGraphs
+from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("graph-batch-padded-subject", "padding, share of what decode steps compute on the GPU")
 _BASIS = Text(

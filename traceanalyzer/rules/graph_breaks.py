@@ -38,9 +38,9 @@ from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.compilation.regions import GraphBreak
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _JOINED = 1.5
 """Greatest saving on a CPU as a multiple of the time at the breaks (measured in the lab, explained on the page)."""

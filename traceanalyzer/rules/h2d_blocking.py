@@ -29,13 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies import Copies
-from traceanalyzer.analyzers.synchronizations import Synchronizations
 from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _copies, _waits
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 from traceanalyzer.trace.document import TableRow
 
 _SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})

@@ -34,9 +34,9 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _copies, _program, _settings
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _PCIE_3 = 12.0
 """GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""

@@ -35,13 +35,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
-from traceanalyzer.analyzers.idle.repeated_steps import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners, _settings
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("host-python-gap-subject", "long gaps in which the host launches nothing, share of the typical step")
 _SUBJECT_LISTED = Text(

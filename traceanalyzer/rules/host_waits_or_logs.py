@@ -33,15 +33,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.host_owners import HostOwner
-from traceanalyzer.analyzers.host_pauses import HostPauses, PauseOwner
-from traceanalyzer.analyzers.value_reads import ValueReads
+from traceanalyzer.analyzers.host import HostOwner
+from traceanalyzer.analyzers.host.pauses import HostPauses, PauseOwner
+from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _host_work
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""

@@ -35,9 +35,9 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._repeated_heads import COPY, repeated_heads
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _LEAST = 0.5
 """Least part of the time that is saved with a flash kernel (own choice, as for other copies)."""

@@ -29,14 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepCause
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _idle, _owners, _program, _settings
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _BY_HOST = ("launch_bound", "host_code")
 _IN_GRAPHS = 0.5

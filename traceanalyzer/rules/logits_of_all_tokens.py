@@ -35,9 +35,9 @@ from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._program import workload
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _PER_INPUT = 8
 """Own choice: outputs per input of a product with a vocabulary; other layers have at most about four."""

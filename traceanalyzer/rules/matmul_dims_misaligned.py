@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._alignment import WITHOUT_PEER, Slow, is_aligned, is_candidate, judge, loaded_at_once
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text(
     "matmul-dims-misaligned-subject",

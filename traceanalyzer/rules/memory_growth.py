@@ -32,8 +32,8 @@ from itertools import pairwise
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _CPU = "CPU"
 _RISING = 0.8

@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
-from traceanalyzer.analyzers.resources import StepResources
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.resources import StepResources
 
 _GROWING = 0.5
 """Share of the idle time that host code outside of operators may have (own choice): what prepares samples there takes

@@ -32,8 +32,8 @@ from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _ALLOCATED = Text("memory-near-limit-allocated", "peak of allocated memory, share of the device's")
 _NO_TABLE = Text("memory-near-limit-no-table", "a printed table sums up allocations; it does not show the peak")

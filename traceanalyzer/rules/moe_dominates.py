@@ -33,8 +33,8 @@ from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _EXPERTS = (KernelClass.MOE, KernelClass.ROUTING)
 _SUBJECT = Text("moe-dominates-subject", "kernels of experts, share of the time on the GPU")

@@ -30,14 +30,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers
+from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _fused_optimizers, optimizer_not_fused
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
 _SUBJECT = Text("optimizer-expensive-subject", "host time of the optimizer's step, share of the step")

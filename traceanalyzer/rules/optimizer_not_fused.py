@@ -41,8 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from traceanalyzer.analyzers.host_owners.labels import EVALUATION
-from traceanalyzer.analyzers.optimizers import IN_PLACE, Optimizer, Optimizers
+from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
@@ -51,9 +50,10 @@ from traceanalyzer.rules import _settings
 from traceanalyzer.rules._fused_optimizers import CLASS, FEWEST_CALLS, is_sparse, is_sparse_name, saved_on_cpu
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, OperatorFact
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.owners.labels import EVALUATION
 
 _LEAST, _MOST = 0.5, 0.8
 """Own choice: the Python loops that collect parameters and a few launches remain."""

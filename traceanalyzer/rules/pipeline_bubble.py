@@ -40,12 +40,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _SUBJECT = Text("pipeline-bubble-subject", "waiting while the pipeline fills and drains, share of the step")
 _BASIS = Text(

@@ -34,13 +34,13 @@ from statistics import median
 
 from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.kinds import StepKind
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _steps
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 
 _SUBJECT = Text(
     "prefill-with-decode-subject", "median duration of steps that also compute prompts, over that of decode steps"

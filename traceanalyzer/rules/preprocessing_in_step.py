@@ -31,14 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
 from traceanalyzer.knowledge.loader_workers import SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _host_work, _owners, _recording
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _STACKS = 0.5
 """What is left at least of a host's time that was recorded with stacks (own choice; C code is not slowed down)."""

@@ -35,17 +35,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.passes import Passes
-from traceanalyzer.analyzers.passes.discarded import Discarded
-from traceanalyzer.analyzers.passes.repeated import RepeatedForward
-from traceanalyzer.analyzers.passes.unused import UnusedForward
+from traceanalyzer.analyzers.optimizer.discarded import Discarded
+from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
+from traceanalyzer.analyzers.optimizer.unused import UnusedForward
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules._processor import Processor
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _LEAST = 0.9
 """Least part of the time that is saved (own choice, explained on the rule's page)."""

@@ -28,13 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.accelerators import Accelerators
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.synchronizations import Synchronizations
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.recording import Recording
 
 _IN_FLIGHT = "requests-in-flight"
 """Evidence in the analysis `recording` that several threads serve requests at the same time."""

@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.recording import RecordedStep, Recording
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _steps
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.recording import RecordedStep, Recording
 
 _EDGES = ("earlier-work", "recording-end")
 """Reasons that have to do with the recording alone."""

@@ -36,14 +36,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.operators import Operators
-from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
-from traceanalyzer.analyzers.value_reads import ValueReads
+from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
+from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _environment, _host_work, _program, _waits
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 _OWN_BESIDE = 0.5

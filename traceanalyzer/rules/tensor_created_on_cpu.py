@@ -27,12 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.host_origins import HostOrigin, HostOrigins
+from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts, Missing
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _LAUNCH_NS = 20_000
 """Host time of an operator that launches one kernel, in eager mode on a common CPU."""

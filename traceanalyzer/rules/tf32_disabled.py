@@ -34,9 +34,9 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import THRESHOLDS, fp32_products, precision
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule
 
 _SUBJECT = Text("tf32-disabled-subject", "matrix products in fp32 without TF32, share of the time on the GPU")
 _BASIS = Text(

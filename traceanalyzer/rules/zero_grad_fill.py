@@ -32,16 +32,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.optimizers import Optimizer, Optimizers, is_zero_grad
-from traceanalyzer.analyzers.passes import Passes
+from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers, is_zero_grad
+from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
-from traceanalyzer.rules.change import TimeSaved
-from traceanalyzer.rules.facts import Facts
-from traceanalyzer.rules.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
 
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
 _LOOP = 0.2

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from traceanalyzer.analyzers import Analyzer
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.simulation import critical_path, replay_error, window
+from traceanalyzer.structure.context import Context
 
 _NO_LENGTH = Text("skip-no-step-length", "the trace has no step longer than 0")
 

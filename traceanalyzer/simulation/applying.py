@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.gathering import SHARE_DIGITS, Gathered, gather
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import F64, I64, Bool
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import calls, device_chain, host_points, releases, streams
 from traceanalyzer.simulation.graph import Graph, Inputs
 from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.table import I64
 
 

@@ -9,10 +9,6 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.communicating import communication_kernels
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import program_steps
-from traceanalyzer.analyzers.sums import sum_by
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import (
     back_pointers,
@@ -29,6 +25,10 @@ from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_operators import CriticalOperator, KernelWithSlack
+from traceanalyzer.structure.communicating import communication_kernels
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64

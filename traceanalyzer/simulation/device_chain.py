@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
 from traceanalyzer.simulation import streams, waits
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, shifted
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation import stand_ins
 from traceanalyzer.simulation.edits import (
     BandwidthEdit,
@@ -23,6 +21,8 @@ from traceanalyzer.simulation.edits import (
     UnblockEdit,
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_activity import operator_rows
-from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation.graph import NOTHING, shifted
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import operator_rows
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool

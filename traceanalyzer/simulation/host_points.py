@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.simulation import handovers
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
 from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree

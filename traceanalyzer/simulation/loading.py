@@ -6,12 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from traceanalyzer.analyzers import dataloader, loading_in_workers, recording
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
+from traceanalyzer.analyzers import loader
+from traceanalyzer.analyzers.loader import in_workers
 from traceanalyzer.simulation.applying import loader_waits
 from traceanalyzer.simulation.edits import Edit, LoaderEdit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure import recording
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.intervals import Intervals
 
 _ALL = 0.99
@@ -76,12 +78,12 @@ def at_most(model: Model, floor_ns: int) -> tuple[list[Edit], list[Edit], list[E
 def _saved(context: Context, share: float) -> tuple[float, float] | None:
     """What workers save in ns per step if a share of the waiting goes away: least and most; None if unknown."""
     typical = recording.analyze(context).typical
-    if typical is None or dataloader.missing(context) is not None:
+    if typical is None or loader.missing(context) is not None:
         return None
     capture = context.trace.info.capture
-    loaders = dataloader.analyze(context).loaders
-    if loading_in_workers.are_workers(loaders, capture):
+    loaders = loader.analyze(context).loaders
+    if in_workers.are_workers(loaders, capture):
         return 0.0, typical.parts.dataloader_ns * share
-    own = loading_in_workers.room(capture.host if capture else None, is_on_host=typical.resources.gpu_ns is None)
-    asleep = loading_in_workers.asleep_share(typical.parts, loaders, capture)
-    return loading_in_workers.saving(typical.parts, loaders, asleep, own, share)
+    own = in_workers.room(capture.host if capture else None, is_on_host=typical.resources.gpu_ns is None)
+    asleep = in_workers.asleep_share(typical.parts, loaders, capture)
+    return in_workers.saving(typical.parts, loaders, asleep, own, share)

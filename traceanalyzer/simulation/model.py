@@ -9,8 +9,6 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.simulation import applying, building, residuals, step_times, window
 from traceanalyzer.simulation import graph as graphs
 from traceanalyzer.simulation.edits import Edits
@@ -18,6 +16,8 @@ from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times, replay
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 

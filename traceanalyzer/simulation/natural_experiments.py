@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.simulation import model, step_times, window
 from traceanalyzer.simulation.longest_path import replay
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.table import I64
 
 LEAST_SHARE = 0.01

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.sums import members, sum_by
 from traceanalyzer.simulation import slack
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.sums import members, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.host_owners import owner_index
-from traceanalyzer.analyzers.host_owners.labels import Owner
-from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.owners.labels import Owner
+from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT

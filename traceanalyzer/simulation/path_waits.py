@@ -10,13 +10,13 @@ from enum import IntEnum
 
 import numpy as np
 
-from traceanalyzer.analyzers import recorded_collectives
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.holes import holes
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_owners import cut
+from traceanalyzer.structure import recorded_collectives
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.holes import holes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 

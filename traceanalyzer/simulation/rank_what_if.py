@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.ranks import joint_run
 from traceanalyzer.analyzers.ranks.joint_run import JointRun
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator

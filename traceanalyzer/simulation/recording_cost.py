@@ -12,12 +12,12 @@ from statistics import mean
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_activity import operator_rows
-from traceanalyzer.analyzers.sums import members
 from traceanalyzer.knowledge.profiler_overhead import EventCost, overheads
 from traceanalyzer.simulation.edits import HostEdit
 from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import operator_rows
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.table import F64, I64
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_activity import direction, host_side
-from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.streams import StreamEvents, typical
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import direction, host_side
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation import model
+from traceanalyzer.structure.context import Context
 
 
 class Replay(msgspec.Struct, frozen=True):

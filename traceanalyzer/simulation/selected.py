@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.simulation.graph import shifted
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.table import I64
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import owner_index
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.steps import Steps, launched_in
 from traceanalyzer.simulation.building import Built
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.longest_path import NEVER, Times
 from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.steps import Steps, launched_in
 from traceanalyzer.trace.table import I64
 
 

@@ -12,11 +12,11 @@ import re
 
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import members
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
 from traceanalyzer.simulation.streams import StreamEvents, typical
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.table import I64, Bool
 
 _WAIT = re.compile(r"StreamWaitEvent")

@@ -15,10 +15,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import kernel_classes, operators
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import owner_index
-from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.analyzers import operators
+from traceanalyzer.analyzers.kernels import classes
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.source import ReportSource
@@ -27,6 +25,9 @@ from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.simulation.selected import Selected
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.tables import Category
 
 SCHEMA_VERSION = 1
@@ -272,8 +273,8 @@ def _candidates(context: Context) -> Iterator[tuple[str, str]]:
     listed = operators.by_name(context).rows
     for row in islice(listed, _TOP):
         yield "operator", f"operator:{row.name}"
-    if kernel_classes.missing(context) is None:
-        for each in islice(kernel_classes.analyze(context).rows, _TOP):
+    if classes.missing(context) is None:
+        for each in islice(classes.analyze(context).rows, _TOP):
             yield "class", f"class:{each.name}"
     index = context.once(owner_index)
     segments = index.timeline

@@ -10,8 +10,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, program_steps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import ProgramSteps, program_steps
 from traceanalyzer.trace.table import I64
 
 MOST_EVENTS = 30_000

@@ -10,7 +10,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.communication import Communication, Overlap
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure.context import Context
 
 COMPUTE = "ampere_sgemm_128x64_nn"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

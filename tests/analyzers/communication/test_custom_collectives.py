@@ -6,10 +6,12 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import communication, rank_facts, resources, step_breakdown
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers.ranks import rank_facts
 from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.structure import resources, step_breakdown
+from traceanalyzer.structure.context import Context
 
 REDUCE = "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)"
 COMPUTE = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"

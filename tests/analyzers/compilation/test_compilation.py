@@ -11,8 +11,8 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.situations import graph_breaks
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.inputs import compile_logs
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 
 

@@ -9,8 +9,8 @@ from tests.builders import ROCM, TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import copies
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.copies import Copies, Copy
+from traceanalyzer.structure.context import Context
 
 US = 1000
 KIB = 1024

@@ -6,9 +6,9 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import copies
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.copies import Copies
-from traceanalyzer.renderers.sections.copies import build
+from traceanalyzer.sections.copies import build
+from traceanalyzer.structure.context import Context
 
 
 def test_each_name_has_a_row() -> None:

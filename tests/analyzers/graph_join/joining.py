@@ -9,10 +9,10 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.graph_capture import CUDA, HIP, Node
 from tests.reading import read_built
-from traceanalyzer.analyzers import graph_join
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.graph_join import CaptureFile, Join, tables
-from traceanalyzer.analyzers.graph_join.tables import JoinedOperator
+from traceanalyzer.analyzers.launches import graph_join
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile, Join, tables
+from traceanalyzer.analyzers.launches.graph_join.tables import JoinedOperator
+from traceanalyzer.structure.context import Context
 
 US = 1000
 BOTH = pytest.mark.parametrize("vendor", [HIP, CUDA], ids=["names", "order"])

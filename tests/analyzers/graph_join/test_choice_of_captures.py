@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.analyzers.graph_join.joining import BOTH, DECODE, expected, join, reason, self_times
 from tests.builders import TraceBuilder
 from tests.builders.graph_capture import ADD, CUDA, Node, Vendor, captured, model, replayed
-from traceanalyzer.analyzers.graph_join import tables
+from traceanalyzer.analyzers.launches.graph_join import tables
 
 
 @BOTH

@@ -9,10 +9,11 @@ import pytest
 from tests.analyzers.graph_join.joining import BOTH, US, expected, join, operators, self_times
 from tests.builders.graph_capture import CUDA, HIP, Node, Vendor, captured, model, replayed
 from tests.reading import read_built
-from traceanalyzer.analyzers import graph_join, roofline
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.graph_join import CaptureFile, tables
-from traceanalyzer.analyzers.graph_join.tables import JoinedModule, JoinedOperator, JoinedPlace
+from traceanalyzer.analyzers.kernels import roofline
+from traceanalyzer.analyzers.launches import graph_join
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile, tables
+from traceanalyzer.analyzers.launches.graph_join.tables import JoinedModule, JoinedOperator, JoinedPlace
+from traceanalyzer.structure.context import Context
 
 
 @BOTH

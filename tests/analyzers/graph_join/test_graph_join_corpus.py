@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.analyzers import graph_join
-from traceanalyzer.analyzers.graph_join import CaptureFile, Join, tables
+from traceanalyzer.analyzers.launches import graph_join
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile, Join, tables
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.trace.model import Trace
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.builders.graph_capture import captured, model, replayed
 from tests.reading import read_built
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers.sections.graph_join import build
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections.graph_join import build
 
 US = 1000
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_owners
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import HostOwner, HostOwners
+from traceanalyzer.analyzers import host
+from traceanalyzer.analyzers.host import HostOwner, HostOwners
+from traceanalyzer.structure.context import Context
 
 
 def owners_of(trace: TraceBuilder) -> HostOwners:
-    return host_owners.analyze(Context(read_built(trace)))
+    return host.analyze(Context(read_built(trace)))
 
 
 def by_name(found: HostOwners) -> dict[str, HostOwner]:

@@ -12,11 +12,11 @@ from tests.analyzers.host_owners.test_owner_laws import context_of, evaluations,
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_owners
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import HostOwners
-from traceanalyzer.analyzers.host_owners.flame_graphs import DEVICE, HOST, IDLE, FlameGraph, of_recording, of_steps
-from traceanalyzer.analyzers.host_owners.stacks import UNKNOWN_OWNER
+from traceanalyzer.analyzers import host as host_owners
+from traceanalyzer.analyzers.host import HostOwners
+from traceanalyzer.analyzers.host.flame_graphs import DEVICE, HOST, IDLE, FlameGraph, of_recording, of_steps
+from traceanalyzer.analyzers.host.stacks import UNKNOWN_OWNER
+from traceanalyzer.structure.context import Context
 
 
 def drawn(graph: FlameGraph | None) -> dict[str, float]:

@@ -13,10 +13,11 @@ from tests import corpus_files
 from tests.analyzers.host_owners.reading_owners import assert_adds_up
 from tests.random_traces import Plan, duration, plans, thread, time
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_owners, recording
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import OwnerIndex, owner_index
-from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.analyzers import host
+from traceanalyzer.structure import recording
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import OwnerIndex, owner_index
+from traceanalyzer.structure.recording.program_steps import program_steps
 
 FRAMES = (
     "train.py(10): main",
@@ -59,8 +60,8 @@ def assert_tiles(index: OwnerIndex) -> None:
 
 def assert_laws(context: Context) -> None:
     index = context.once(owner_index)
-    assert bool(index.critical.kept) == (host_owners.missing(context) is None)
-    found = host_owners.analyze(context)
+    assert bool(index.critical.kept) == (host.missing(context) is None)
+    found = host.analyze(context)
     assert_adds_up(found)
     assert_tiles(index)
     typical = program_steps(context).typical

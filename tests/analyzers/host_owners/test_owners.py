@@ -7,9 +7,9 @@ import numpy as np
 from tests.analyzers.host_owners.reading_owners import assert_adds_up, by_name, owners_of, self_us
 from tests.builders import OLD, TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_owners
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import owner_index
+from traceanalyzer.analyzers import host
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import owner_index
 
 
 def a_step(length: int = 100) -> TraceBuilder:
@@ -253,7 +253,7 @@ def test_a_trace_without_host_events_has_no_owners() -> None:
     trace = TraceBuilder()
     trace.kernel("k", 0, 10)
     context = Context(read_built(trace))
-    assert host_owners.missing(context) is not None
+    assert host.missing(context) is not None
     assert not context.once(owner_index).owners
 
 

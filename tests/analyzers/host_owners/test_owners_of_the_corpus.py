@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.analyzers.host_owners import HostOwners
+from traceanalyzer.analyzers.host import HostOwners
 
 pytestmark = pytest.mark.corpus
 

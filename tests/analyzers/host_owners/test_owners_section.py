@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.analyzers.host_owners.reading_owners import owners_of
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
-from traceanalyzer.renderers.language import ENGLISH
-from traceanalyzer.renderers.sections import host_owners as section
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections import host_owners as section
 
 
 def section_of(trace: TraceBuilder, top: int = 100) -> Section:

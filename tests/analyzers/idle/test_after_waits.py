@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import repeated_steps
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.idle import step_idle
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.structure.context import Context
 
 US = 1000
 
 
 def analyzed(trace: TraceBuilder) -> StepIdle:
-    return repeated_steps.analyze(Context(read_built(trace)))
+    return step_idle.analyze(Context(read_built(trace)))
 
 
 def explained(device: DeviceInSteps) -> int:

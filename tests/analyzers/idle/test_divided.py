@@ -8,10 +8,10 @@ from hypothesis import given
 from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import causes, gaps
-from traceanalyzer.analyzers.idle import divided as parts
-from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.structure import divided_gaps as parts
+from traceanalyzer.structure import gap_causes, gaps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.steps import Steps
 
 US = 1000
 
@@ -33,7 +33,7 @@ def recorded() -> Context:
 
 def test_a_gap_across_a_border_counts_in_both_steps_and_once_as_a_gap() -> None:
     found = parts.divide(recorded(), 0, steps((0, 50), (60, 200)))
-    loader = causes.DATALOADER
+    loader = gap_causes.DATALOADER
     # Of the 90 us in the loader the first step has 20, the second 60, and the time between them 10.
     assert [int(time) for time in found.of_cause(loader) // US if time] == [20, 10, 60]
     assert found.step[found.of_cause(loader) > 0].tolist() == [0, parts.BETWEEN, 1]
@@ -57,6 +57,6 @@ def test_parts_sum_to_the_causes_of_whole_gaps(plan: Plan) -> None:
     middle = (low + high) // 2
     cut = Steps(("0", "1"), np.array([low, middle]), np.array([middle - (middle - low) // 3, high]), None)
     found = parts.divide(context, 0, cut)
-    whole = causes.attribute(context, gaps.of_device(context, 0, window))
+    whole = gap_causes.attribute(context, gaps.of_device(context, 0, window))
     assert found.by_cause(np.ones(len(found.gaps), np.bool_)).tolist() == whole.sum(axis=0).tolist()
     assert found.gaps_by_cause().tolist() == (whole > 0).sum(axis=0).tolist()

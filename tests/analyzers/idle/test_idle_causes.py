@@ -7,8 +7,8 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import idle
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle import DeviceIdle
+from traceanalyzer.structure.context import Context
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 US = 1000

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.analyzers import gpu, idle
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import gaps, streams
+from traceanalyzer.analyzers import idle
+from traceanalyzer.analyzers.idle import gpu, streams
+from traceanalyzer.structure import gaps
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT

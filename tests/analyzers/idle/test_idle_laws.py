@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.analyzers.idle.plans import Plan, causes, plans
 from tests.reading import read_built
-from traceanalyzer.analyzers import gpu, idle
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import idle
+from traceanalyzer.analyzers.idle import gpu
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 

@@ -6,8 +6,8 @@ from tests.analyzers.memory.report_with import in_english, report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import idle
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.renderers.sections.idle import CAUSE_LABELS, build
+from traceanalyzer.sections.idle import CAUSE_LABELS, build
+from traceanalyzer.structure.context import Context
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 US = 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import idle
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.idle.streams import GapStatistics, StreamIdle
+from traceanalyzer.structure.context import Context
 
 US = 1000
 NONE = GapStatistics(0, 0, None, None)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import repeated_steps
-from traceanalyzer.analyzers.idle.repeated_steps import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.idle import step_idle
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.structure.context import Context
 
 US = 1000
 
 
 def analyzed(trace: TraceBuilder) -> StepIdle:
     context = Context(read_built(trace))
-    assert repeated_steps.missing(context) is None
-    return repeated_steps.analyze(context)
+    assert step_idle.missing(context) is None
+    return step_idle.analyze(context)
 
 
 def kernels(trace: TraceBuilder, *starts: int, dur: int = 10) -> None:
@@ -101,7 +101,7 @@ def test_parts_of_the_window_tell_whether_a_device_is_busy_all_the_time() -> Non
 def test_without_kernels_there_is_a_reason() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 10)
-    reason = repeated_steps.missing(Context(read_built(trace)))
+    reason = step_idle.missing(Context(read_built(trace)))
     assert reason is not None
     assert "no kernel" in reason.text
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import kernel_classes
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers.kernels import classes
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.tables import Category
 
@@ -35,7 +35,7 @@ def built() -> TraceBuilder:
 
 
 def test_time_and_calls_per_class() -> None:
-    found = kernel_classes.analyze(Context(read_built(built())))
+    found = classes.analyze(Context(read_built(built())))
     assert [(r.name, r.calls, r.total_ns, r.kernels, r.longest) for r in found.rows] == [
         ("gemm", 3, 50_000, 2, GEMM),
         ("communication", 1, 20_000, 1, NCCL),  # as long as copies: the tie goes by name
@@ -52,10 +52,10 @@ def test_what_the_trace_itself_says_is_not_inferred() -> None:
     trace.collective("all_reduce", 30, 20, at=5, nelems=100)
     trace.kernel(GEMM, 60, 10)
     trace.kernel("mine", 80, 10)
-    found = {row.name: row.inferred for row in kernel_classes.analyze(Context(read_built(trace))).rows}
+    found = {row.name: row.inferred for row in classes.analyze(Context(read_built(trace))).rows}
     assert found == {"communication": False, "gemm": True, "other": False}
     trace.kernel(NCCL, 100, 5)  # one of two, without a description
-    found = {row.name: row.inferred for row in kernel_classes.analyze(Context(read_built(trace))).rows}
+    found = {row.name: row.inferred for row in classes.analyze(Context(read_built(trace))).rows}
     assert found == {"communication": True, "gemm": True, "other": False}
 
 
@@ -64,7 +64,7 @@ def test_generated_kernels_are_of_the_class_of_what_they_do() -> None:
     for at, name in ((0, "triton_poi_fused_add_mul_3"), (20, "void at::native::vectorized_elementwise_kernel<4>")):
         trace.kernel(name, at, 10)
     trace.kernel("triton__0d1d2d3d", 40, 30)
-    rows = kernel_classes.analyze(Context(read_built(trace))).rows
+    rows = classes.analyze(Context(read_built(trace))).rows
     assert [(row.name, row.total_ns, row.generated_ns) for row in rows] == [
         ("triton", 30_000, 30_000),
         ("elementwise", 20_000, 10_000),
@@ -72,7 +72,7 @@ def test_generated_kernels_are_of_the_class_of_what_they_do() -> None:
 
 
 def test_what_no_pattern_explains_is_told() -> None:
-    found = kernel_classes.analyze(Context(read_built(built())))
+    found = classes.analyze(Context(read_built(built())))
     assert [(k.name, k.calls, k.total_ns, k.share) for k in found.unexplained] == [
         ("a_kernel_of_mine", 1, 6_000, 0.06),
         ("zeta", 1, 4_000, 0.04),
@@ -84,7 +84,7 @@ def test_only_the_longest_unexplained_names_are_listed_but_all_are_counted() -> 
     trace = TraceBuilder()
     for number in range(15):
         trace.kernel(f"mine_{number:02}", 20 * number, number + 1)
-    found = kernel_classes.analyze(Context(read_built(trace)))
+    found = classes.analyze(Context(read_built(trace)))
     assert [k.name for k in found.unexplained] == [f"mine_{number:02}" for number in range(14, 4, -1)]
     assert (found.unexplained_calls, found.unexplained_ns, found.unexplained_share) == (15, 120_000, 1.0)
 
@@ -92,7 +92,7 @@ def test_only_the_longest_unexplained_names_are_listed_but_all_are_counted() -> 
 def test_kernels_without_length_have_no_share() -> None:
     trace = TraceBuilder()
     trace.kernel(GEMM, 0, 0)
-    found = kernel_classes.analyze(Context(read_built(trace)))
+    found = classes.analyze(Context(read_built(trace)))
     assert [(r.name, r.calls, r.total_ns, r.share) for r in found.rows] == [("gemm", 1, 0, None)]
     assert found.unexplained_share is None
 
@@ -100,10 +100,10 @@ def test_kernels_without_length_have_no_share() -> None:
 def test_without_kernels_it_says_why() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    reason = kernel_classes.missing(Context(read_built(trace)))
+    reason = classes.missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-kernels"
-    assert kernel_classes.missing(Context(read_built(built()))) is None
+    assert classes.missing(Context(read_built(built()))) is None
 
 
 def test_only_the_chosen_steps_count() -> None:
@@ -115,8 +115,8 @@ def test_only_the_chosen_steps_count() -> None:
     read = read_built(trace)
     everything = Context(read)
     chosen = Context(read, everything.steps.take(slice(1, 2)))
-    assert [r.total_ns for r in kernel_classes.analyze(everything).rows] == [63_000]
-    assert [r.total_ns for r in kernel_classes.analyze(chosen).rows] == [21_000]
+    assert [r.total_ns for r in classes.analyze(everything).rows] == [63_000]
+    assert [r.total_ns for r in classes.analyze(chosen).rows] == [21_000]
 
 
 @given(
@@ -126,7 +126,7 @@ def test_classes_sum_to_all_kernels(kernels: list[tuple[str, int]]) -> None:
     trace = TraceBuilder()
     for number, (name, dur) in enumerate(kernels):
         trace.kernel(name, 100 * number, dur)
-    found = kernel_classes.analyze(Context(read_built(trace)))
+    found = classes.analyze(Context(read_built(trace)))
     total = sum(dur for _, dur in kernels) * 1000
     assert sum(row.total_ns for row in found.rows) == found.total_ns == total
     assert sum(row.calls for row in found.rows) == len(kernels)
@@ -143,9 +143,9 @@ def test_the_table_explains_real_traces(corpus: Path, corpus_name: str) -> None:
     trace = corpus_files.trace_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     assert isinstance(trace, Trace)
     context = Context(trace)
-    if kernel_classes.missing(context) is not None:
+    if classes.missing(context) is not None:
         pytest.skip("nothing to compare: no kernels")
-    found = kernel_classes.analyze(context)
+    found = classes.analyze(context)
     kernels = trace.device.category == Category.KERNEL
     assert found.total_ns == trace.device.dur_ns[kernels].sum()
     assert found.unexplained_share is not None

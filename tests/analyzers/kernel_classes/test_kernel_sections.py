@@ -10,16 +10,18 @@ import pytest
 from tests.builders import A100, TraceBuilder
 from tests.builders.hardware import Device
 from tests.reading import read_built
-from traceanalyzer.analyzers import communication, kernel_classes, roofline
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers.kernels import classes as kernel_classes
+from traceanalyzer.analyzers.kernels import roofline
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.renderers.language import ENGLISH
-from traceanalyzer.renderers.sections import communication as communication_section
-from traceanalyzer.renderers.sections import kernel_classes as classes_section
-from traceanalyzer.renderers.sections import roofline as roofline_section
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections import communication as communication_section
+from traceanalyzer.sections import kernel_classes as classes_section
+from traceanalyzer.sections import roofline as roofline_section
+from traceanalyzer.structure.context import Context
 
 ANALYSES: dict[str, Any] = {
     "kernel_classes": kernel_classes.analyze,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.key_averages import EventAverage, KeyAverages, analyze
+from traceanalyzer.analyzers.operators.key_averages import EventAverage, KeyAverages, analyze
+from traceanalyzer.structure.context import Context
 
 
 def averaged(trace: TraceBuilder, by_shape: bool = False) -> KeyAverages:

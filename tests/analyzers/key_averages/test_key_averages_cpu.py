@@ -9,8 +9,8 @@ import pytest
 from tests.analyzers.key_averages.averaged import averaged, by_name, cpu
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.key_averages import analyze
+from traceanalyzer.analyzers.operators.key_averages import analyze
+from traceanalyzer.structure.context import Context
 
 
 def test_self_time_is_what_children_leave() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.analyzers.key_averages.nesting import levels, nest
+from traceanalyzer.analyzers.operators.key_averages.nesting import levels, nest
 
 Slice = tuple[int, int, int, int]
 SLICES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12), st.integers(0, 2)), max_size=40)

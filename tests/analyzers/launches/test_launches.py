@@ -9,10 +9,10 @@ from tests.builders import ROCM, TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import launches
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import Blocked, GraphCall, Graphs, LaunchFigures, ShortKernels
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
+from traceanalyzer.structure.context import Context
 
 US = 1000
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import launches
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
 pytestmark = pytest.mark.corpus

@@ -6,9 +6,9 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import launches
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.renderers.sections.launches import build
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections.launches import build
+from traceanalyzer.structure.context import Context
 
 US = 1000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from traceanalyzer.renderers.language import ENGLISH
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report
 from traceanalyzer.report.source import ReportSource

@@ -8,13 +8,13 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import OLD, ROCM, XPU, Dialect, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import memory
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.analyzers.memory.blocks import Holder, MemoryBlock
 from traceanalyzer.analyzers.memory.operators import OperatorMemory
 from traceanalyzer.analyzers.memory.steps import StepMemory
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.renderers.sections import memory as section
+from traceanalyzer.sections import memory as section
+from traceanalyzer.structure.context import Context
 
 
 def analyzed(trace: TraceBuilder) -> MemoryUse:

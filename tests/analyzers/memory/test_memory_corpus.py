@@ -10,8 +10,8 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import memory, operators
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
 NAMES = (

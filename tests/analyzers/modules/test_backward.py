@@ -12,9 +12,9 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import modules
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules import Modules, Unattributed
-from traceanalyzer.renderers.sections import modules as section
+from traceanalyzer.sections import modules as section
+from traceanalyzer.structure.context import Context
 
 ENGINE = 4297
 EVALUATE = "autograd::engine::evaluate_function: "

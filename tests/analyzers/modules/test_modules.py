@@ -8,10 +8,10 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import modules
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place, Unattributed
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.renderers.sections import modules as section
+from traceanalyzer.sections import modules as section
+from traceanalyzer.structure.context import Context
 
 NO_BACKWARD = (0, 0, 0, 0, 0)
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import modules
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules import Modules
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
 NAMES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import phases
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases import Phase, Phases
+from traceanalyzer.structure.context import Context
 
 ENGINE = 4297
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.random_traces import Plan, duration, plans, time
 from tests.reading import read_built
 from traceanalyzer.analyzers import phases
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases import Phases
-from traceanalyzer.analyzers.phases.forest import forest
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import forest
 from traceanalyzer.trace.tree import NO_PARENT
 
 passes = st.lists(st.tuples(time, duration), max_size=4)

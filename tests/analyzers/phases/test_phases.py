@@ -8,7 +8,7 @@ from tests.analyzers.phases.reading_phases import by_name, phases_of, tree_of, u
 from tests.builders import OLD, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import phases
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure.context import Context
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.analyzers.memory.report_with import report_with
 from tests.analyzers.phases.reading_phases import ENGINE, phases_of
 from tests.builders import TraceBuilder
-from traceanalyzer.renderers.language import ENGLISH
-from traceanalyzer.renderers.sections import phases as section
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections import phases as section
 
 
 def sections_of(trace: TraceBuilder, top: int = 100) -> list[Section]:

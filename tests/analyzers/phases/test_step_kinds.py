@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.analyzers.memory.report_with import in_english, report_with
 from tests.analyzers.phases.reading_phases import phases_of, us
 from tests.builders import TraceBuilder
-from traceanalyzer.renderers.sections import phases as section
+from traceanalyzer.sections import phases as section
 
 
 def roofline(context: int, generation: int, tokens: int) -> str:

@@ -12,11 +12,11 @@ from tests import corpus_files
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import python_lines
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.python_lines import Line, PythonLines
+from traceanalyzer.analyzers.modules import python_lines
+from traceanalyzer.analyzers.modules.python_lines import Line, PythonLines
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.renderers.sections import python_lines as section
+from traceanalyzer.sections import python_lines as section
+from traceanalyzer.structure.context import Context
 
 TRAIN = "train.py(20): step"
 MODEL = "model.py(30): forward"

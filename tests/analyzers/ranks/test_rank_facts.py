@@ -9,13 +9,14 @@ from tests.analyzers.ranks.joining import members
 from tests.builders import TraceBuilder
 from tests.builders.ranks import BASE_NS, Meeting, run
 from tests.reading import assert_reads_back, read_built
-from traceanalyzer.analyzers import rank_facts, ranks
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.rank_facts import ProcessGroup, RankFacts
+from traceanalyzer.analyzers import ranks
+from traceanalyzer.analyzers.ranks import rank_facts
 from traceanalyzer.analyzers.ranks.member import of_report
+from traceanalyzer.analyzers.ranks.rank_facts import ProcessGroup, RankFacts
 from traceanalyzer.multirank import join
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.context import Context
 
 
 def facts(trace: TraceBuilder) -> RankFacts:

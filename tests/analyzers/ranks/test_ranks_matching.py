@@ -10,7 +10,7 @@ from tests.analyzers.ranks.joining import by_rank, joined
 from tests.builders import TraceBuilder
 from tests.builders.ranks import BASE_NS, Meeting, run
 from tests.builders.trace import distributed_info
-from traceanalyzer.analyzers import rank_facts
+from traceanalyzer.analyzers.ranks import rank_facts
 
 
 def even(rank: int, step: int) -> int:

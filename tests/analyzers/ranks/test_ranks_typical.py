@@ -13,9 +13,9 @@ from tests.builders.ranks import Meeting, run
 from tests.builders.trace import distributed_info
 from traceanalyzer.analyzers.ranks import Ranks, typical
 from traceanalyzer.analyzers.ranks.member import Member
-from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.multirank import join
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.recording import Recording
 
 
 def late_and_once_very_late(rank: int, step: int) -> int:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.analyzers.ranks.joining import members
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
-from traceanalyzer.analyzers.rank_facts import CollectiveKind, ProcessGroup, RankCollectives, RankFacts, RankSteps
 from traceanalyzer.analyzers.ranks import stragglers
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankCollectives, RankFacts, RankSteps
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.multirank import join
 from traceanalyzer.report.message import Message

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import recording
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording import Recording
+from traceanalyzer.structure import recording
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import Recording
 
 US = 1000
 

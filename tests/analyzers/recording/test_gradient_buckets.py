@@ -6,9 +6,9 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence, frameworks
-from traceanalyzer.analyzers.recording.gradient_buckets import gradient_buckets
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
+from traceanalyzer.structure.recording.gradient_buckets import gradient_buckets
 
 FIRST = (1 << 20) // 4
 """Numbers in a bucket of 1 MiB."""

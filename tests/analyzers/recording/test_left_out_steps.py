@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzers.recording.reading import US, recorded
 from tests.builders import TraceBuilder
-from traceanalyzer.analyzers.recording import left_out
+from traceanalyzer.structure.recording import left_out
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 

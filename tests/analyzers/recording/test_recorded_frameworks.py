@@ -7,8 +7,8 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.knowledge.framework_examples import FRAMES, MARKS, NAMES, NO_FRAMES, NO_NAMES
 from tests.reading import read_built
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence, frameworks, main_framework
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, main_framework
 
 MARKED = [(framework, name) for framework, name, _ in MARKS]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.analyzers.recording.frameworks import main_framework
+from traceanalyzer.structure.recording.frameworks import main_framework
 
 pytestmark = pytest.mark.corpus
 

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import idle, recording
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.step_breakdown import PARTS
-from traceanalyzer.analyzers.unrecorded_work import unrecorded_work
+from traceanalyzer.analyzers import idle
+from traceanalyzer.structure import recording
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.step_breakdown import PARTS
+from traceanalyzer.structure.unrecorded_work import unrecorded_work
 
 
 def check(trace: TraceBuilder) -> Recording:

@@ -8,8 +8,8 @@ from tests.analyzers.recording.reading import US
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import idle
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.unrecorded_work import longest_ns, unrecorded_work
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.unrecorded_work import longest_ns, unrecorded_work
 
 
 def found(trace: TraceBuilder) -> list[tuple[int, int]]:

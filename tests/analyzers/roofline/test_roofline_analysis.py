@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.builders import A100, MI300X, TraceBuilder
 from tests.builders.hardware import Device
 from tests.reading import read_built
-from traceanalyzer.analyzers import roofline
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.roofline import Roofline
+from traceanalyzer.analyzers.kernels import roofline
+from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.structure.context import Context
 
 TENSOR_CORE, PLAIN = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", "ampere_sgemm_128x64_nn"
 TF32 = "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_cublas"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import corpus_files
-from traceanalyzer.analyzers import roofline
+from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.knowledge import op_models
 
 pytestmark = pytest.mark.corpus

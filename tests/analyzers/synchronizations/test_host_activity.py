@@ -7,8 +7,8 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import host_activity
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
 
 
 @pytest.mark.parametrize(

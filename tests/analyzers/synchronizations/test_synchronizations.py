@@ -7,16 +7,16 @@ from hypothesis import given
 from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import ROCM, TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import synchronizations
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.synchronizations import Synchronization, Synchronizations
+from traceanalyzer.analyzers import waits
+from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
+from traceanalyzer.structure.context import Context
 
 US = 1000
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
 def analyzed(trace: TraceBuilder) -> Synchronizations:
-    return synchronizations.analyze(Context(read_built(trace)))
+    return waits.analyze(Context(read_built(trace)))
 
 
 def test_a_wait_costs_the_gap_that_follows_it() -> None:
@@ -203,14 +203,14 @@ def test_a_trace_with_calls_but_without_waits_has_no_rows() -> None:
     trace = TraceBuilder()
     trace.launch_kernel("a", 5, 15, at=0)
     context = Context(read_built(trace))
-    assert synchronizations.missing(context) is None
-    assert synchronizations.analyze(context) == Synchronizations(0, 0.0, 0, 0, 0, 0, 0, 0, (), 0)
+    assert waits.missing(context) is None
+    assert waits.analyze(context) == Synchronizations(0, 0.0, 0, 0, 0, 0, 0, 0, (), 0)
 
 
 def test_no_calls_are_a_reason_to_skip() -> None:
     trace = TraceBuilder()
     trace.kernel("a", 5, 15)
-    skipped = synchronizations.missing(Context(read_built(trace)))
+    skipped = waits.missing(Context(read_built(trace)))
     assert skipped is not None
     assert skipped.id == "skip-no-runtime-calls"
 
@@ -221,13 +221,13 @@ def test_only_waits_in_the_chosen_steps_count() -> None:
         trace.step(number, 100 * number, 100)
         trace.launch("cudaStreamSynchronize", 100 * number + 10, 5 + number)
     whole = Context(read_built(trace))
-    found = synchronizations.analyze(Context(whole.trace, whole.steps.take(slice(1, 2))))
+    found = waits.analyze(Context(whole.trace, whole.steps.take(slice(1, 2))))
     assert (found.calls, found.calls_per_step, found.waiting_ns) == (1, 1.0, 6 * US)
 
 
 @given(plans)
 def test_rows_sum_to_the_whole(plan: Plan) -> None:
-    found = synchronizations.analyze(Context(read_built(plan.build())))
+    found = waits.analyze(Context(read_built(plan.build())))
     fields = ("calls", "waiting_ns", "waiting_idle_ns", "drains", "drained_ns", "drained_unexplained_ns")
     for field in fields:
         assert sum(getattr(row, field) for row in found.rows) == getattr(found, field)

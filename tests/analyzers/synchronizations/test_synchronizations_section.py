@@ -5,16 +5,16 @@ from __future__ import annotations
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import synchronizations
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.renderers.sections.synchronizations import build
+from traceanalyzer.analyzers import waits
 from traceanalyzer.report.section import Section
+from traceanalyzer.sections.synchronizations import build
+from traceanalyzer.structure.context import Context
 
 US = 1000
 
 
 def sections(trace: TraceBuilder, top: int = 5) -> list[Section]:
-    return list(build(report_with("synchronizations", synchronizations.analyze(Context(read_built(trace)))), top))
+    return list(build(report_with("synchronizations", waits.analyze(Context(read_built(trace)))), top))
 
 
 def waiting() -> TraceBuilder:

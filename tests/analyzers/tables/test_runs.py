@@ -6,11 +6,11 @@ import pytest
 
 from tests.analyzers.tables.making import MS, SHAPED, document, row, table
 from traceanalyzer.analyzers import tables
-from traceanalyzer.analyzers.recording import Recording
 from traceanalyzer.analyzers.tables.grouping import group
 from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all
 from traceanalyzer.pipeline import analyze as report_on
-from traceanalyzer.renderers.sections.runs import build
+from traceanalyzer.sections.runs import build
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.trace.document import ProfilerTable
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tests.builders import A100, TraceBuilder
 from tests.builders.hardware import Device
 from tests.reading import read_built
-from traceanalyzer.analyzers import throughput
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import ProgramSteps, _program_steps
-from traceanalyzer.analyzers.throughput import ThroughputFigures
+from traceanalyzer.analyzers import serving
+from traceanalyzer.analyzers.serving import ThroughputFigures
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import ProgramSteps, _program_steps
 
 STEP = 1000
 BF16 = "c10::BFloat16"
@@ -73,4 +73,4 @@ def analyze(trace: TraceBuilder, reasons: Sequence[str | None] | None = None) ->
         steps = context.steps
         found = ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, tuple(reasons))
         context._computed[_program_steps] = found  # as if the steps had been judged so
-    return throughput.analyze(context)
+    return serving.analyze(context)

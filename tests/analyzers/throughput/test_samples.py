@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.analyzers.throughput.loops import Loop, analyze
-from traceanalyzer.analyzers.throughput.batches import Samples
+from traceanalyzer.analyzers.serving.batches import Samples
 
 UNKNOWN = {"batch_size": None, "batches_per_step": None, "per_s": None, "source": None}
 

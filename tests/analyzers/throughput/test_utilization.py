@@ -16,7 +16,7 @@ from tests.analyzers.throughput.loops import (
 )
 from tests.builders import A100, MI300X
 from tests.builders.hardware import Device
-from traceanalyzer.analyzers.throughput.utilization import PeakShare, Utilization
+from traceanalyzer.analyzers.serving.utilization import PeakShare, Utilization
 
 ODD = Device("My GPU", 2**34, 50, 8, 0)
 FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >(Flash_fwd_params)"

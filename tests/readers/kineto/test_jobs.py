@@ -19,11 +19,11 @@ from tests.readers.kineto.many_windows import SMALL, TEXT, everything
 from tests.reading import read
 from traceanalyzer import processes
 from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.formats import render
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers import kineto
 from traceanalyzer.readers.kineto import windows
 from traceanalyzer.readers.source import Source
-from traceanalyzer.renderers import render
 
 pytestmark = pytest.mark.skipif(not processes.can_fork(), reason="processes are not forked on this system")
 

@@ -14,10 +14,10 @@ from traceanalyzer.analyzers.compilation.compiling import Compiling
 from traceanalyzer.analyzers.compilation.from_log import FailedCompilation, SizeGuard
 from traceanalyzer.analyzers.compilation.input_copies import InputCopies
 from traceanalyzer.analyzers.compilation.regions import CompiledRegion, GraphBreak
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
 
 _NOTHING = Text(

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.compilation.from_log import Told, place_of
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.recording.program_steps import program_steps
 from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import graph_calls
-from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.compilation.from_log import Told, place_of
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.knowledge import compiled_code, marks
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import gaps, longest, streams
-from traceanalyzer.analyzers.idle.causes import CAUSES
-from traceanalyzer.analyzers.idle.divided import are_disjoint, divide
+from traceanalyzer.analyzers.idle import longest, streams
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.idle.streams import StreamIdle
-from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import gaps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.divided_gaps import are_disjoint, divide
+from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN
 from traceanalyzer.trace.tables import Category

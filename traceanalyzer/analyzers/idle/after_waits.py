@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers import busy_times, host_activity
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_activity import HostWaits
-from traceanalyzer.analyzers.idle import causes
-from traceanalyzer.analyzers.idle.causes import CAUSES
-from traceanalyzer.analyzers.idle.divided import DividedGaps
-from traceanalyzer.analyzers.steps import Steps
-from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.structure import busy_times, gap_causes, host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.divided_gaps import DividedGaps
+from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.host_activity import HostWaits
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool, entries
 
-_OF_THE_DEVICE = (causes.UNRECORDED, causes.PENDING, causes.DEVICE, causes.UNKNOWN)
+_OF_THE_DEVICE = (gap_causes.UNRECORDED, gap_causes.PENDING, gap_causes.DEVICE, gap_causes.UNKNOWN)
 """Causes of idle time that no earlier launch ends."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers import busy_times
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.steps import Steps
+from traceanalyzer.structure import busy_times
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import Bool
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_owners import OwnerIndex, owner_index
-from traceanalyzer.analyzers.host_owners.labels import Owner
-from traceanalyzer.analyzers.idle.gaps import Gaps
 from traceanalyzer.knowledge.host_roles import BUFFERS, INPUTS
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import Gaps
+from traceanalyzer.structure.owners import OwnerIndex, owner_index
+from traceanalyzer.structure.owners.labels import Owner
 from traceanalyzer.trace.distinct import moments
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT

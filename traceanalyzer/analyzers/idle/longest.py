@@ -7,19 +7,19 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity, host_owners
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.idle import causes, drains
-from traceanalyzer.analyzers.idle.causes import CAUSES, EVERY_THREAD
-from traceanalyzer.analyzers.idle.gaps import Gaps
-from traceanalyzer.analyzers.steps import step_names
+from traceanalyzer.analyzers import host
+from traceanalyzer.structure import drains, gap_causes, host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
+from traceanalyzer.structure.gaps import Gaps
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.table import I32, I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SHOWN = 20
-_NOT_OF_HOST = frozenset({causes.UNRECORDED, causes.PENDING, causes.DEVICE, causes.UNKNOWN})
+_NOT_OF_HOST = frozenset({gap_causes.UNRECORDED, gap_causes.PENDING, gap_causes.DEVICE, gap_causes.UNKNOWN})
 _THREADS = 8
 """How many launching threads are examined, the busiest first."""
 
@@ -72,12 +72,12 @@ def of_devices(context: Context, found: Mapping[int, Gaps]) -> tuple[LongGap, ..
 def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = True) -> list[LongGap]:
     """Describe what the host did in each gap, in a loop for a few hundred gaps. As for `causes.attribute`."""
     trace, names = context.trace, context.trace.names
-    times = causes.attribute(context, gaps, blame_waits=blame_waits)
+    times = gap_causes.attribute(context, gaps, blame_waits=blame_waits)
     main = times.argmax(axis=1)
     drained, _ = drains.drained_by(context, gaps)
-    drained[~causes.fed_late(context, gaps)] = NO_PARENT
+    drained[~gap_causes.fed_late(context, gaps)] = NO_PARENT
     moments = _moments(context, gaps, main, drained)
-    activity = _activity(context, causes.responsible_thread(context, gaps), moments)
+    activity = _activity(context, gap_causes.responsible_thread(context, gaps), moments)
 
     def named(codes: I64) -> list[str | None]:
         return [names[code] if code >= 0 else None for code in codes.tolist()]
@@ -101,9 +101,9 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
 
 def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
     """The owner with most of each gap that the host is to blame for."""
-    if not causes.fed_late(context, gaps).any():
+    if not gap_causes.fed_late(context, gaps).any():
         return [None] * len(gaps)
-    index = context.once(host_owners.owner_index)
+    index = context.once(host.owner_index)
     segments = index.timeline
     found: list[str | None] = []
     for start, end, cause in zip(gaps.start_ns.tolist(), gaps.end_ns.tolist(), main.tolist(), strict=True):
@@ -123,16 +123,16 @@ def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
 
 def _moments(context: Context, gaps: Gaps, main: I64, drained: I64) -> I64:
     """For each gap, the middle of its longest piece that has its main cause."""
-    timelines = causes.timelines(context)
-    thread = causes.responsible_thread(context, gaps)
-    late = causes.fed_late(context, gaps)
+    timelines = gap_causes.timelines(context)
+    thread = gap_causes.responsible_thread(context, gaps)
+    late = gap_causes.fed_late(context, gaps)
     moments = (gaps.start_ns + gaps.end_ns) // 2
     for row in np.flatnonzero(late).tolist():
         timeline = timelines.get(int(thread[row]), timelines[EVERY_THREAD])
         begin, end, label = timeline.segments(int(gaps.start_ns[row]), int(gaps.end_ns[row]))
         fits = label == main[row]
         if not fits.any() and drained[row] != NO_PARENT:
-            fits = label >= causes.SYNCHRONIZATION  # causes that an emptied queue explains
+            fits = label >= gap_causes.SYNCHRONIZATION  # causes that an emptied queue explains
         if fits.any():
             longest = int(np.where(fits, end - begin, -1).argmax())
             moments[row] = (begin[longest] + end[longest]) // 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.idle import gaps
-from traceanalyzer.analyzers.idle.causes import SHORT_GAP_NS
+from traceanalyzer.structure import gaps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT

@@ -12,13 +12,13 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host_activity, unrecorded_work
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.launches import delays, queues
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.analyzers.launches.queues import StreamQueue
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity, unrecorded_work
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category

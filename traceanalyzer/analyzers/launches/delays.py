@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import F64, I64
 

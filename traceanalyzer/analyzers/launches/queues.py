@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.sums import group, members
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64
 

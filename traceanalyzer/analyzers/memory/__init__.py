@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory import ledger as records
 from traceanalyzer.analyzers.memory.blocks import PeakContents, at_peak
 from traceanalyzer.analyzers.memory.curve import Curve, curve
@@ -23,6 +22,7 @@ from traceanalyzer.analyzers.memory.operators import (
 )
 from traceanalyzer.analyzers.memory.steps import StepMemory, by_step, growth, host_steps
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.table import I64, UNKNOWN
 
 _NO_RECORDS = Text("skip-no-memory", "the trace has no memory records: record them with profile_memory=True")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory.ledger import Ledger
 from traceanalyzer.analyzers.memory.operators import is_operator, operator_of
-from traceanalyzer.analyzers.python_lines import line_tree, own_line_tree
-from traceanalyzer.analyzers.sums import count_by, group, sum_by
+from traceanalyzer.analyzers.modules.python_lines import line_tree, own_line_tree
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.memory.ledger import Ledger, ledgers
-from traceanalyzer.analyzers.sums import count_by, sum_by
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 

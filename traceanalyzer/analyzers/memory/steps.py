@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
 from traceanalyzer.analyzers.memory.ledger import Ledger
-from traceanalyzer.analyzers.steps import Steps
 from traceanalyzer.knowledge.marks import step_number
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.table import I64
 
 

@@ -12,12 +12,12 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.modules.figures import ModuleTotals, totals
-from traceanalyzer.analyzers.modules.owners import owners
 from traceanalyzer.analyzers.modules.paths import Paths
-from traceanalyzer.analyzers.sums import group, sum_by
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_MODULES = Text("skip-no-modules", "the trace has no calls of nn.Module: record them with with_stack=True")

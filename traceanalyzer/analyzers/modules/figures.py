@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.modules.backward import forward_nodes
-from traceanalyzer.analyzers.modules.owners import ModuleOwners, device_time, owners
 from traceanalyzer.analyzers.modules.paths import Paths, paths
-from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.module_backward import forward_nodes
+from traceanalyzer.structure.module_calls import ModuleOwners, device_time, owners
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 

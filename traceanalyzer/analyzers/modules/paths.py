@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.modules.owners import ModuleOwners
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.module_calls import ModuleOwners
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT
 

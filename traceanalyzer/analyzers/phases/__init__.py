@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases import inferred
 from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.analyzers.phases.figures import PhaseTimes, TimesByName, figures, most_expensive, times
-from traceanalyzer.analyzers.phases.forest import forest, mark_rows
 from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
 from traceanalyzer.analyzers.phases.rows import names_of, paths, sums
 from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import forest, mark_rows
 
 ROWS = 200
 """Number of listed rows, those with the most host time (own choice: longer lists are not read)."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import busy_times
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.modules.owners import device_time
-from traceanalyzer.analyzers.phases.forest import Forest, forest
-from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.phases.windows import windows
-from traceanalyzer.analyzers.sums import sum_by
+from traceanalyzer.structure import busy_times
+from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import Forest, forest
+from traceanalyzer.structure.module_calls import device_time
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.analyzers.phases.rows import Sums
 from traceanalyzer.analyzers.phases.windows import windows
+from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.tree import NO_PARENT
 
 TimesByName = dict[str, Any]

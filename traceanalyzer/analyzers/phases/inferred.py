@@ -11,16 +11,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.modules.owners import device_time, owners
-from traceanalyzer.analyzers.passes.marks import backward, graph, optimizer_starts
 from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks
-from traceanalyzer.analyzers.phases.forest import forest, mark_rows
-from traceanalyzer.analyzers.phases.threads import critical_threads, engines
 from traceanalyzer.analyzers.phases.windows import windows
-from traceanalyzer.analyzers.sums import group, members, sum_by
 from traceanalyzer.knowledge import marks
+from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
+from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.mark_forest import forest, mark_rows
+from traceanalyzer.structure.module_calls import device_time, owners
+from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, entries

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import fields
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases.costs import costs
-from traceanalyzer.analyzers.phases.forest import Forest, forest
-from traceanalyzer.analyzers.sums import members
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, StepMark
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import Forest, forest
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Array
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
 from traceanalyzer.analyzers.phases.costs import costs
-from traceanalyzer.analyzers.phases.forest import Forest, forest
-from traceanalyzer.analyzers.phases.labels import Labels, labels
-from traceanalyzer.analyzers.sums import count_by, sum_by
-from traceanalyzer.analyzers.sums import group as grouped
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import Forest, forest
+from traceanalyzer.structure.mark_labels import Labels, labels
+from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.structure.sums import group as grouped
 from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT

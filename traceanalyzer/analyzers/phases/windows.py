@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.context import Context
-from traceanalyzer.analyzers.host_tree import NodeKind
-from traceanalyzer.analyzers.recording.program_steps import program_steps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.distinct import moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool

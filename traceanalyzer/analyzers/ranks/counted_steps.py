@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks.member import Member
-from traceanalyzer.analyzers.recording.left_out import MARKED
-from traceanalyzer.analyzers.recording.program_steps import WHOLE
+from traceanalyzer.structure.recording.left_out import MARKED
+from traceanalyzer.structure.recording.program_steps import WHOLE
 
 
 def with_common_steps(members: Mapping[int, Member]) -> Mapping[int, Member]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceanalyzer.analyzers import rank_work
-from traceanalyzer.analyzers.rank_facts import RankFacts
-from traceanalyzer.analyzers.rank_work import RankEvents
+from traceanalyzer.analyzers.ranks import rank_work
 from traceanalyzer.analyzers.ranks.joint_replay import JointProgram, Shorter
 from traceanalyzer.analyzers.ranks.meetings import Meetings
-from traceanalyzer.analyzers.sums import count_by, group
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
+from traceanalyzer.analyzers.ranks.rank_work import RankEvents
+from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, entries
 
 KINDS = ("host", "loader", "compute", "memory", "communication")

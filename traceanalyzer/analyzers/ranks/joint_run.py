@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.ranks import joint_program, joint_replay, meetings, typical
 from traceanalyzer.analyzers.ranks import table as tables
 from traceanalyzer.analyzers.ranks.joint_replay import JointProgram, Shorter
-from traceanalyzer.analyzers.sums import count_by
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.sums import count_by
 from traceanalyzer.trace.table import F64, I64, UNKNOWN
 
 MOST_EVENTS = 200_000

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.rank_facts import CollectiveKind
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind
 from traceanalyzer.analyzers.ranks.table import RankTable
-from traceanalyzer.analyzers.sums import count_by, group
+from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool

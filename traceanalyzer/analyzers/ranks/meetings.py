@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.rank_facts import CollectiveKind, ProcessGroup
 from traceanalyzer.analyzers.ranks import clocks, matching
 from traceanalyzer.analyzers.ranks.matching import Matched
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup
 from traceanalyzer.analyzers.ranks.table import RankTable
-from traceanalyzer.analyzers.sums import count_by, group
+from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 

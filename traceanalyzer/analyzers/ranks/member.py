@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.analyzers import idle, kernel_classes, rank_facts, recording, step_breakdown
-from traceanalyzer.analyzers.context import Context
+from traceanalyzer.analyzers import idle
 from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.kernel_classes import KernelClasses
-from traceanalyzer.analyzers.rank_facts import RankFacts
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.analyzers.step_breakdown import Average, StepBreakdown
+from traceanalyzer.analyzers.kernels import classes
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.ranks import rank_facts
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.source import ReportSource, TraceSummary
+from traceanalyzer.structure import recording, step_breakdown
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
 ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle", "recording")
 """Results of a saved report that `of_report` uses."""
@@ -51,7 +54,7 @@ def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> M
         facts,
         facts.resources,
         step_breakdown.analyze(context).average if len(context.steps) else None,
-        kernel_classes.analyze(context) if kernel_classes.missing(context) is None else None,
+        classes.analyze(context) if classes.missing(context) is None else None,
         idle.analyze(context) if idle.missing(context) is None else None,
         recording.analyze(context) if len(context.steps) else None,
         any(loss.id in DAMAGE for loss in context.trace.losses),

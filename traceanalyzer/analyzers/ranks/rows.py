@@ -15,9 +15,9 @@ from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
 from traceanalyzer.analyzers.ranks.table import RankTable
 from traceanalyzer.analyzers.ranks.waits import Blame, RankWaits
-from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.analyzers.sums import count_by, sum_by
 from traceanalyzer.knowledge.collectives import bus_factor
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import F64, Array
 

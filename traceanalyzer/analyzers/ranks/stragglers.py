@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.rank_facts import RankFacts
 from traceanalyzer.analyzers.ranks import joint_run
 from traceanalyzer.analyzers.ranks.joint_program import KINDS
 from traceanalyzer.analyzers.ranks.joint_run import JointRun
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.report.message import Message
 
 WORTH_NAMING = 0.01

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.rank_facts import CollectiveKind, ProcessGroup, RankFacts
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankFacts
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 

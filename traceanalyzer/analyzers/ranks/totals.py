@@ -9,12 +9,12 @@ import msgspec
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
-from traceanalyzer.analyzers.kernel_classes import KernelClasses, KernelClassTime
+from traceanalyzer.analyzers.kernels.classes import KernelClasses, KernelClassTime
 from traceanalyzer.analyzers.ranks import typical
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
-from traceanalyzer.analyzers.step_breakdown import StepBreakdown
 from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
+from traceanalyzer.structure.step_breakdown import StepBreakdown
 
 FORMAT = "kineto-ranks"
 """Format in the source of a run's report."""

@@ -14,13 +14,13 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.rank_facts import RankCollectives, RankFacts, RankSteps
 from traceanalyzer.analyzers.ranks.member import Member
-from traceanalyzer.analyzers.recording import CauseInStep, Recording, TypicalStep
-from traceanalyzer.analyzers.recording.left_out import FEWEST
-from traceanalyzer.analyzers.recording.program_steps import WHOLE
-from traceanalyzer.analyzers.resources import StepResources
-from traceanalyzer.analyzers.step_breakdown import Average
+from traceanalyzer.analyzers.ranks.rank_facts import RankCollectives, RankFacts, RankSteps
+from traceanalyzer.structure.recording import CauseInStep, Recording, TypicalStep
+from traceanalyzer.structure.recording.left_out import FEWEST
+from traceanalyzer.structure.recording.program_steps import WHOLE
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.step_breakdown import Average
 
 T = TypeVar("T")
 

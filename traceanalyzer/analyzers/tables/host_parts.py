@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from traceanalyzer.analyzers import host_activity
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
+from traceanalyzer.structure import host_activity
 from traceanalyzer.trace.document import TableRow
 
 _BLOCKING_NS = 100_000

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from traceanalyzer.analyzers import host_activity
 from traceanalyzer.knowledge import marks
+from traceanalyzer.structure import host_activity
 from traceanalyzer.trace.document import TableRow
 
 

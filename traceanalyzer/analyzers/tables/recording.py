@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from traceanalyzer.analyzers.recording import Recording
-from traceanalyzer.analyzers.recording.frameworks import FrameworkEvidence
-from traceanalyzer.analyzers.recording.workload import FEW_KERNELS, HARDLY_ANY_NS, STARTUP_SHARE, WorkloadEvidence
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence
+from traceanalyzer.structure.recording.workload import FEW_KERNELS, HARDLY_ANY_NS, STARTUP_SHARE, WorkloadEvidence
 from traceanalyzer.trace.document import TableRow
 
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d{0,2}\Z|_backward")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.analyzers.peers import Peer, Priced, peers
 from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
+from traceanalyzer.structure.peers import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 
 

@@ -1,0 +1,151 @@
+"""Charts follow the theme of the page, have descriptions, and are deterministic."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.formats.samples import EVERY, report_of
+from tests.reading import plain, read_built
+from traceanalyzer.formats import chart_data, charts, plots
+from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
+from traceanalyzer.formats.html import bar_charts, page
+from traceanalyzer.formats.language import ENGLISH
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.report.model import Report
+
+STACKS = StackedBars(
+    "chart-x",
+    "Steps <of> 核心",
+    "What & why",
+    "ns",
+    tuple(map(str, range(5))),
+    (Series("Kernel", "kernel", (5e6, 6e6, 5e6, 9e6, 5e6)), Series("Other", "other", (1e6, 1e6, 0.0, 1e6, 1e6))),
+    6e6,
+    (3,),
+)
+BARS = Bars("chart-b", "Idle", "Why", ("核心 <b>", "$x$"), ("1 ms", "2 ms"), Series("Idle", "runtime", (2e6, 1e6)))
+CURVES = Curves(
+    "chart-c", "Memory", "GPU0", "bytes", ((0.0, 5e6, 9e6),), (Series("Allocated", "cpu_exec", (0.0, 2e9, 1e9)),)
+)
+ROLES = ("kernel", "other")
+each_chart = pytest.mark.parametrize("chart", [STACKS, BARS, CURVES], ids=lambda chart: type(chart).__name__)
+each_width = pytest.mark.parametrize("width", [charts.WIDE, charts.NARROW])
+
+
+@each_chart
+@each_width
+def test_the_same_chart_gives_the_same_bytes(chart: Chart, width: int) -> None:
+    first = plots.svg(chart, ENGLISH, width)
+    assert first == plots.svg(chart, ENGLISH, width)
+    assert "dc:date" not in first
+    assert ET.fromstring(first).get("width") == f"{width}pt"
+
+
+@each_chart
+@each_width
+def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) -> None:
+    text = page.drawn(chart, ENGLISH, width)
+    assert not re.search(r"#[0-9a-f]{6}", text)
+    assert 'style="' not in text
+    assert "<style" not in text
+    roles = set(re.findall(r"var\(--([\w-]+)\)", text))
+    assert roles
+    assert roles <= {role.replace("_", "-") for role in charts.PALETTE}
+    assert chart.series if isinstance(chart, Bars) else all(s.role.replace("_", "-") in roles for s in chart.series)
+
+
+@each_chart
+def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
+    wide, narrow = (ET.fromstring(page.drawn(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
+    assert wide.findtext("title") == chart.title
+    assert wide.findtext("desc") == chart.description
+    ids = [[element.get("id") for element in svg.iter() if element.get("id")] for svg in (wide, narrow)]
+    assert not set(ids[0]) & set(ids[1])
+    for svg, known in zip((wide, narrow), ids, strict=True):
+        used = re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", ET.tostring(svg, encoding="unicode"))
+        assert {a or b for a, b in used} <= set(known)
+
+
+def test_texts_stay_text() -> None:
+    texts = [element.text for element in ET.fromstring(page.drawn(BARS, ENGLISH, charts.WIDE)).iter("text")]
+    assert {"核心 <b>", "$x$", "1 ms", "2 ms"} <= set(texts)
+
+
+def test_every_bar_has_its_place_and_size() -> None:
+    svg = ET.fromstring(page.drawn(STACKS, ENGLISH, charts.NARROW))
+    kernel, other = (next(p.get("d") or "" for p in svg.iter("path") if p.get("fill") == f"var(--{r})") for r in ROLES)
+    bars = [tuple(map(float, bar)) for bar in re.findall(r"M(\S+) (\S+)H(\S+)V(\S+)H", kernel)]
+    assert [round(bottom - top, 1) for _, top, _, bottom in bars] == pytest.approx(
+        [69.6, 83.6, 69.6, 125.4, 69.6], abs=0.2
+    )
+    assert {bottom for *_, bottom in bars} == {166}
+    assert other.count("M") == 4  # what takes no time is not drawn
+    marks = [text for text in svg.iter("text") if text.text == "▼"]
+    assert [float(mark.get("x") or 0) for mark in marks] == pytest.approx([(bars[3][0] + bars[3][2]) / 2], abs=0.2)
+
+
+@pytest.mark.parametrize(("top", "step"), [(0.7, 0.2), (4, 1), (4.1, 2), (9, 2.5), (18.3, 5), (1001, 500), (1, 0.25)])
+def test_a_scale_has_round_steps(top: float, step: float) -> None:
+    assert bar_charts.round_step(top) == step
+
+
+def test_the_shortest_bar_is_seen() -> None:
+    tiny = Bars("chart-b", "Idle", "Why", ("a", "b"), ("1 s", "1 ns"), Series("Idle", "runtime", (1e9, 1.0)))
+    assert "H318.4" in page.drawn(tiny, ENGLISH, charts.WIDE)
+
+
+def test_colours_tell_roles_apart() -> None:
+    assert len(set(charts.PALETTE.values())) == len(charts.PALETTE)
+
+
+def test_the_colours_of_a_theme_are_those_of_the_palette() -> None:
+    """A chart in a separate file looks like the one in the light page."""
+    style = page.source("style.css")
+    for role in ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other", "grid"):
+        assert f"--{role.replace('_', '-')}: light-dark({charts.PALETTE[role]}," in style
+
+
+# From a report
+
+
+def with_steps(durations_us: list[int]) -> Report:
+    trace = TraceBuilder()
+    start = 0
+    for number, duration in enumerate(durations_us):
+        trace.step(number, start, duration)
+        trace.op("aten::mm", start + 10, duration - 20)
+        trace.launch_kernel("gemm", start + 30, 20, at=start + 20)
+        start += duration + 10
+    return analyze(read_built(trace))
+
+
+def test_steps_that_take_much_longer_are_marked() -> None:
+    (chart,) = (
+        c
+        for owner, c in chart_data.build(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
+        if owner == "steps"
+    )
+    assert isinstance(chart, StackedBars)
+    assert [chart.labels[i] for i in chart.marked] == ["2"]
+    assert "Outliers, more than 20 % above it: 1." in chart.description
+
+
+def test_many_steps_are_a_line() -> None:
+    (chart,) = (c for owner, c in chart_data.build(with_steps([1000] * 300), ENGLISH) if owner == "steps")
+    assert len(page.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
+    assert [label for _, label in page.picture(chart, ENGLISH).legend] == []
+    assert [label for _, label in page.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_every_fixture_has_drawable_charts(path: object) -> None:
+    report = report_of(path)  # type: ignore[arg-type]
+    found = list(chart_data.build(report, ENGLISH))
+    drawn = [page.drawn(chart, ENGLISH, width) for _, chart in found for width in (charts.WIDE, charts.NARROW)]
+    assert [ET.fromstring(text).tag for text in drawn] == ["svg"] * len(drawn)
+    if len(plain(report).get("step_breakdown", {}).get("steps", ())) > 1:
+        assert "steps" in dict(found)

@@ -1,0 +1,259 @@
+"""The page as a file: whole, self-contained, of bounded size, and the same for the same report."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.formats.html.advised import advised, finding, saving
+from tests.formats.html.pages import Page
+from tests.formats.pseudo import pseudo
+from tests.formats.samples import EVERY, NO_GPU, TRAINING, report_of
+from tests.reading import read_built
+from traceanalyzer.formats import html
+from traceanalyzer.formats.html.detail import LIMIT, stages
+from traceanalyzer.formats.html.page import GROUPS
+from traceanalyzer.formats.json import render as to_json
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Topic
+
+each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+
+
+def page_of(report: Report, top: int | None = 5) -> Page:
+    return Page(html.render(report, top))
+
+
+@cache
+def text_of(path: Path) -> str:
+    """The page of a fixture, with findings of all kinds."""
+    return html.render(advised(report_of(path)), 5)
+
+
+# Structure
+
+
+@each_fixture
+def test_it_is_one_balanced_document(path: Path) -> None:
+    text = text_of(path)
+    page = Page(text)
+    assert text.startswith("<!doctype html>\n<html lang=")
+    assert not page.unbalanced
+    assert len(page.ids) == len(set(page.ids))
+    links = {str(a["href"])[1:] for a in page.all("a") if str(a["href"]).startswith("#")}
+    assert links <= set(page.ids)
+    labels = {name for _, a in page.elements for name in str(a.get("aria-labelledby") or "").split()}
+    assert labels <= set(page.ids)
+    assert [tag for tag, _ in page.elements if tag == "main"] == ["main"]
+
+
+def test_it_carries_our_mark_and_title() -> None:
+    page = page_of(report_of(TRAINING))
+    marks = [meta["content"] for meta in page.all("meta") if meta.get("name") == "generator"]
+    assert len(marks) == 1
+    assert str(marks[0]).startswith("traceanalyzer ")
+    assert f"Profile of {TRAINING.name}" in page.text
+
+
+@each_fixture
+def test_nothing_refers_outside(path: Path) -> None:
+    page = Page(text_of(path))
+    assert page.elements
+    for tag, attributes in page.elements:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
+        assert "style" not in attributes, "the policy blocks style attributes"
+        assert not {name for name in attributes if name.startswith("on")}
+        assert "src" not in attributes
+        if tag == "a":
+            assert re.match(r"#|https?://", str(attributes["href"]))
+        elif "href" in attributes:
+            assert str(attributes["href"]).startswith("#")
+
+
+def test_the_policy_allows_this_style_and_this_script_only() -> None:
+    text = html.render(report_of(TRAINING), 5)
+    page = Page(text)
+    policy = next(str(m["content"]) for m in page.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        (source,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+# The same bytes
+
+
+@each_fixture
+def test_the_same_report_gives_the_same_bytes_also_after_it_was_saved(path: Path) -> None:
+    saved = msgspec.json.decode(to_json(advised(report_of(path))).encode(), type=Report)
+    assert html.render(saved, 5) == text_of(path)
+
+
+# Size
+
+
+def huge_trace() -> TraceBuilder:
+    trace = TraceBuilder(options=("record_shapes",))
+    for number in range(400):
+        trace.step(number, number * 10_000, 9_000)
+    for number in range(6000):
+        start = number * 600
+        name = f"very::long_operator_{number}_" + "x<&\"'" * 300
+        trace.op(name, start, 500, shapes=[[number, 8]] * 20)
+        trace.launch_kernel(f"kernel_{number}", start + 100, 90, at=start + 20)
+    return trace
+
+
+def test_a_huge_trace_fits_and_says_what_it_leaves_out() -> None:
+    text = html.render(advised(analyze(read_built(huge_trace()))))
+    assert len(text.encode()) <= LIMIT
+    page = Page(text)
+    assert not page.unbalanced
+    assert re.search(r"\d+ of 6,000 rows\. All of them: traceanalyzer report TRACE -o report\.json", page.text)
+
+
+def test_it_takes_the_most_detail_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = report_of(TRAINING)
+    sizes = [
+        len(html.page.assemble(report, pseudo(), detail).encode()) for detail in (stages(None)[0], stages(None)[-1])
+    ]
+    assert sizes[0] > sizes[1]
+    whole = html.render(report)
+    monkeypatch.setattr(html, "LIMIT", len(whole.encode()) - 1)
+    assert len(html.render(report).encode()) < len(whole.encode())
+
+
+def test_rows_are_limited_and_counted() -> None:
+    trace = TraceBuilder()
+    for number in range(250):
+        trace.op(f"aten::op_{number}", number * 100, 50)
+    report = analyze(read_built(trace))
+    full = page_of(report, None)
+    assert "200 of 250 rows. All of them:" in full.text
+    assert "3 of 250 rows. All of them:" in page_of(report, 3).text
+
+
+# What is shown
+
+
+@pytest.mark.parametrize("name", NO_GPU)
+def test_without_a_gpu_there_is_no_section_of_zeros(name: str) -> None:
+    page = page_of(report_of(next(path for path in EVERY if path.name == name)))
+    assert {"gpu", "kernels"}.isdisjoint(page.ids)
+    assert "GPU utilization" not in page.text
+    assert {"summary", "operators", "definitions"} <= set(page.ids)
+
+
+def test_every_topic_has_a_place_on_the_page() -> None:
+    assert set(Topic) - {Topic.SUMMARY} <= set(GROUPS)
+
+
+def test_the_first_screen_has_step_gpu_and_findings() -> None:
+    page = page_of(advised(report_of(TRAINING)))
+    for words in ("Bound by input: Plain words", "One step, on average", "GPU utilization", "Most valuable findings"):
+        assert words in page.text
+    begin = page.text.index("Most valuable findings")
+    assert "100-130 ms per step, 57-75 %" in page.text[begin:]
+
+
+def test_a_finding_says_everything() -> None:
+    page = page_of(advised(report_of(TRAINING)))
+    for words in (
+        "Title: Plain words",
+        "Summary: Plain words",
+        "Advice: Plain words",
+        "Not when: Plain words",
+        "DataLoader(dataset, num_workers=4) # Plain words",
+        "Measured: Plain words 75.00 % 5.00 %",
+        "174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms",
+        "up to 5.0 ms per step",
+        "Critical",
+        "B: inferred from names and shapes",
+        "Latent:",
+        "docs.pytorch.org/docs/stable/data.html",
+        "What bounds the step after that: GPU",
+    ):
+        assert words in page.text, words
+
+
+def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that() -> None:
+    small = finding("fp32-matmul", latent=True, blocked_by="loader", saving=saving(0, 40_000, "gpu", arithmetic=False))
+    page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(small,)))
+    assert "Latent: saves nothing until this resource is no longer the bottleneck: DataLoader" in page.text
+    assert "No saving yet" in page.text
+    assert "up to 40.00 us" not in page.text
+
+
+def test_findings_have_addresses_of_their_own() -> None:
+    page = page_of(advised(report_of(TRAINING)))
+    addresses = [id_ for id_ in page.ids if id_.startswith("finding-") and not id_.endswith("-title")]
+    assert addresses == [
+        "finding-dataloader-bound",
+        "finding-fp32-matmul",
+        "finding-small-kernels",
+        "finding-pageable-copies",
+        "finding-memory-near-limit",
+        "finding-small-kernels-2",
+    ]
+
+
+@each_fixture
+def test_skipped_analyses_and_warnings_are_on_the_page(path: Path) -> None:
+    report = report_of(path)
+    text = Page(text_of(path)).text
+    assert report.skipped
+    for item in report.skipped:
+        assert f"{item.id}: " in text
+    for warning in report.warnings[:5]:
+        assert " ".join(warning.message.text.split())[:60] in text
+
+
+@each_fixture
+def test_no_word_escapes_translation(path: Path) -> None:
+    """In the pseudo-locale every text of ours is in brackets; what is outside is a name, a number or a command."""
+    text = html.render(advised(report_of(path)), 2, language=pseudo())
+    for label in ("Contents", "Findings", "Zoom in", "Copy as CSV", "Filter", "Evidence", "How every metric", "Median"):
+        assert f">{label}" not in text
+
+
+def test_the_data_of_the_script_is_json() -> None:
+    page = page_of(report_of(TRAINING))
+    data = json.loads(page.data["waterfall-data"])
+    lanes = data["lanes"]
+    assert lanes
+    for lane in lanes:
+        lengths = {len(lane[key]) for key in ("start", "length", "row", "name", "count", "tone")}
+        assert len(lengths) == 1
+        assert max(lane["name"]) < len(data["names"])
+        assert max(lane["tone"]) < len(data["tones"])
+        assert 0 <= sum(lane["start"]) + lane["length"][-1] <= data["duration"]
+    assert set(json.loads(page.data["words"])) >= {"copied", "found", "slice"}
+
+
+def test_bars_fill_from_the_left() -> None:
+    style = text_of(TRAINING).partition("<style")[2].partition("</style>")[0]
+    assert "td.n .meter" in style
+    assert "scaleX" not in style
+
+
+def test_code_in_a_sentence_is_an_element_of_its_own() -> None:
+    report = advised(report_of(TRAINING), "in `a.py: <b>`, not ``c``")
+    text = html.render(report, 5)
+    page = Page(text)
+    assert not page.unbalanced
+    assert text.count("Title: in <code>a.py: &lt;b&gt;</code>, not ``c``</a>") >= 1
+    assert "<p>Summary: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>" in text
+    assert '<p class="sentence">Bound by input: in <code>a.py: &lt;b&gt;</code>, not ``c``</p>' in text
+    labels = [str(a["aria-label"]) for a in page.all("a") if "aria-label" in a]
+    assert any(label.endswith("Title: in a.py: <b>, not ``c``") for label in labels)

@@ -1,0 +1,240 @@
+"""All formats show the numbers of the JSON, and "unknown" where it has null."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import A100, ROCM, TraceBuilder
+from tests.formats import readback
+from tests.formats.samples import SOUND, TRAINING, report_of
+from tests.reading import plain, read_built
+from traceanalyzer.formats import render
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.report import units
+from traceanalyzer.report.model import Report
+
+_QUANTITY = re.compile(r"([\d,]+(?:\.\d+)?)(?: (ns|us|ms|s|%|B|KiB|MiB|GiB|TiB))?")
+_FACTORS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "%": 0.01, "": 1}
+_FACTORS |= {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+OPERATORS = {
+    "Calls": "calls",
+    "Device self": "device_self_ns",
+    "Device total": "device_total_ns",
+    "Host self": "host_self_ns",
+    "Host total": "host_total_ns",
+}
+KERNELS = {
+    "Calls": "calls",
+    "Total": "total_ns",
+    "Mean": "mean_ns",
+    "Min": "min_ns",
+    "Max": "max_ns",
+    "Blocks per SM": "mean_blocks_per_sm",
+    "Est. occupancy": "mean_est_achieved_occupancy",
+}
+GPU = {
+    "GPU": "device",
+    "Utilization": "utilization",
+    "Busy": "busy_share",
+    "Idle": "idle_share",
+    "Est. SM efficiency": "est_sm_efficiency",
+    "Est. occupancy": "est_achieved_occupancy",
+    "Tensor cores": "tensor_core_share",
+}
+STEPS = {
+    "Duration": "duration_ns",
+    "Kernel": "kernel_ns",
+    "Memcpy": "memcpy_ns",
+    "Communication": "communication_ns",
+    "DataLoader": "dataloader_ns",
+    "Other": "other_ns",
+}
+with_gpu = pytest.mark.parametrize(
+    "path", [path for path in SOUND if plain(report_of(path)).get("kernels", {}).get("rows")], ids=lambda p: p.name
+)
+
+
+def quantity(text: str) -> float | None:
+    """The number that a reader sees, in the JSON's unit; None for `unknown`."""
+    if text == "unknown":
+        return None
+    match = _QUANTITY.fullmatch(text)
+    assert match, text
+    return float(match[1].replace(",", "")) * _FACTORS[match[2] or ""]
+
+
+def same(shown: str, raw: float | None) -> None:
+    """The shown number is the raw one to its four digits or two decimals, and unknown only where it is null."""
+    seen = quantity(shown)
+    assert (seen is None) == (raw is None), (shown, raw)
+    if seen is not None and raw is not None:
+        assert seen == pytest.approx(raw, rel=6e-4, abs=6e-5 if "%" in shown else 6e-4 if "." in shown else 0)
+
+
+def compare(table: list[dict[str, str]], rows: list[dict[str, Any]], fields: dict[str, str]) -> None:
+    assert table
+    assert set(table[0]) & set(fields)
+    for shown, row in zip(table, rows, strict=False):
+        for title in set(shown) & set(fields):
+            same(shown[title], row[fields[title]])
+
+
+def section(report: Report, title: str) -> readback.Part:
+    return readback.parts(render(report, "markdown"))[title]
+
+
+@with_gpu
+def test_operators(path: Path) -> None:
+    report = report_of(path)
+    rows = plain(report)["operators"]["rows"]
+    on_device = any(row["device_self_ns"] for row in rows)
+    table = section(report, f"Operators by {'device' if on_device else 'host'} self time").rows()
+    compare(table, rows, OPERATORS)
+    assert set(OPERATORS if on_device else {"Calls", "Host self", "Host total"}) < set(table[0])
+    assert len(table) >= min(10, len(rows)), "a page that is too long shows fewer rows"
+    assert [row["Operator"] for row in table] == [row["name"] for row in rows[: len(table)]]
+
+
+@with_gpu
+def test_kernels(path: Path) -> None:
+    report = report_of(path)
+    rows = plain(report)["kernels"]["rows"]
+    table = section(report, "Kernels").rows()
+    compare(table, rows, KERNELS)
+    tensor_cores = {True: "yes", False: "no", None: "unknown"}
+    assert [row["Tensor cores"] for row in table] == [tensor_cores[row["tensor_cores"]] for row in rows[: len(table)]]
+    whole = sum(row["total_ns"] for row in rows)
+    for shown, row in zip(table, rows, strict=False):
+        same(shown["Share"], row["total_ns"] / whole)
+
+
+@with_gpu
+def test_gpus(path: Path) -> None:
+    report = report_of(path)
+    devices = plain(report)["gpu"]["devices"]
+    table = section(report, "GPU").rows()
+    compare(table, devices, GPU)
+    assert len(table) == len(devices)
+    missing = set(GPU) - set(table[0])
+    assert all(device[GPU[title]] is None for title in missing for device in devices)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SOUND if report_of(p).trace.steps_from == "ProfilerStep"], ids=lambda p: p.name
+)  # type: ignore[union-attr]
+def test_steps(path: Path) -> None:
+    report = report_of(path)
+    steps = plain(report)["step_breakdown"]["steps"]
+    found = readback.parts(render(report, "markdown"))
+    if len(steps) == 1:
+        assert "Steps" not in found
+        return
+    table = found["Steps"].rows()
+    compare(table, steps, STEPS)
+    assert [row["Step"] for row in table] == [step["name"] for step in steps]
+
+
+def test_the_trace_itself() -> None:
+    report = report_of(TRAINING)
+    part = section(report, "Trace")
+    assert report.trace is not None
+    same(part.facts["Size"], report.source.size_bytes)
+    same(part.facts["Events"], report.trace.events)
+    same(part.facts["Time span"], report.trace.span_ns)
+    (device,) = part.rows()
+    assert device["Name"] == report.trace.devices[0].name
+    same(device["Memory"], report.trace.devices[0].memory_bytes)
+
+
+# Unknown
+
+
+def rocm() -> Report:
+    trace = TraceBuilder(ROCM)
+    trace.step(1, 0, 500)
+    trace.op("aten::mm", 10, 100)
+    trace.launch_kernel("Cijk_unheard_of", 100, 50, at=20)
+    return analyze(read_built(trace))
+
+
+def test_unknown_is_said_and_is_not_zero() -> None:
+    report = rocm()
+    (row,) = plain(report)["kernels"]["rows"]
+    assert row["mean_blocks_per_sm"] is None
+    assert row["mean_est_achieved_occupancy"] is None
+    (shown,) = section(report, "Kernels").rows()
+    assert (shown["Blocks per SM"], shown["Est. occupancy"]) == ("unknown", "unknown")
+    assert "Est. occupancy" not in section(report, "GPU").rows()[0], "a column without a figure is left out"
+    assert "occupancy" not in render(report, "terminal")
+
+
+def test_zero_is_said_and_is_not_unknown() -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 100)
+    trace.op("aten::relu", 100, 50)
+    trace.launch_kernel("ampere_sgemm_64x64_nn", 50, 20, at=10, occupancy=0)
+    report = analyze(read_built(trace))
+    idle = section(report, "Operators by device self time").rows()[1]
+    assert (idle["Operator"], idle["Device self"], idle["Share"]) == ("aten::relu", "0 ns", "0.00 %")
+
+
+def test_what_the_file_does_not_say_about_a_device_is_unknown() -> None:
+    bare = TraceBuilder(devices=(type(A100)("Some GPU", 0),))
+    bare.op("aten::mm", 0, 100)
+    bare.launch_kernel("k", 50, 20, at=10)
+    (device,) = section(analyze(read_built(bare)), "Trace").rows()
+    assert device["Compute capability"] == device["Multiprocessors"] == "unknown"
+
+
+@pytest.mark.parametrize("unit", ["ns", "bytes", "share", "count", "number", "bool", ""])
+def test_null_is_unknown_in_every_unit(unit: str) -> None:
+    assert units.render(None, unit) == "unknown"
+
+
+# Units
+
+
+@given(st.integers(min_value=0, max_value=10**16))
+def test_times_are_shown_to_four_digits(value: int) -> None:
+    assert quantity(units.nanoseconds(value)) == pytest.approx(value, rel=6e-4)
+
+
+@given(st.integers(min_value=0, max_value=2**50))
+def test_sizes_are_shown_to_four_digits(value: int) -> None:
+    assert quantity(units.size(value)) == pytest.approx(value, rel=6e-4)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=10**13), min_size=2, max_size=2))
+def test_more_time_never_looks_like_less(pair: list[int]) -> None:
+    shorter, longer = (quantity(units.nanoseconds(value)) for value in sorted(pair))
+    assert shorter is not None
+    assert longer is not None
+    assert shorter <= longer
+
+
+@pytest.mark.parametrize(
+    ("render_unit", "value", "text"),
+    [
+        (units.nanoseconds, 0, "0 ns"),
+        (units.nanoseconds, 999, "999 ns"),
+        (units.nanoseconds, 999.96, "1.000 us"),
+        (units.nanoseconds, 148_736_000, "148.7 ms"),
+        (units.nanoseconds, 999_960, "1.000 ms"),
+        (units.nanoseconds, 5_000_000_000_000, "5,000 s"),
+        (units.size, 1024, "1.000 KiB"),
+        (units.size, 101_303_910, "96.61 MiB"),
+        (units.share, 0.67821, "67.82 %"),
+        (units.count, 12_345, "12,345"),
+        (units.number, 0.0741, "0.074"),
+        (units.yes_no, False, "no"),
+    ],
+)
+def test_quantities_as_people_read_them(render_unit: Callable[[Any], str], value: float, text: str) -> None:
+    assert render_unit(value) == text

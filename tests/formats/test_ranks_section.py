@@ -1,0 +1,87 @@
+"""The sections about a run of several ranks."""
+
+from __future__ import annotations
+
+from tests.analyzers.ranks.joining import members
+from tests.builders import TraceBuilder
+from tests.builders.ranks import Meeting, run
+from traceanalyzer.formats.html import render as html
+from traceanalyzer.multirank import join
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.section import Section
+from traceanalyzer.sections import ranks
+
+
+def shown(*traces: TraceBuilder) -> dict[str, Section]:
+    return {section.id: section for section in ranks.build(join(members(traces), "run"), 5)}
+
+
+def titles(section: Section) -> list[str]:
+    return [str(column.title) for column in section.tables[0].columns]
+
+
+def late(**how: object) -> tuple[TraceBuilder, ...]:
+    return run(3, [Meeting(lambda rank, step: 1000 + 300 * (rank == 1))], skew_ns={2: -9_000}, **how)  # type: ignore[arg-type]
+
+
+def test_the_rank_that_would_take_longest_comes_first() -> None:
+    section = shown(*late())["ranks"]
+    assert titles(section) == ["Rank", "Step", "Without waiting", "Waiting", "Came last"]
+    assert [row[0] for row in section.tables[0].rows] == [1, 0, 2]
+    assert [row[3:] for row in section.tables[0].rows] == [(0, 4), (300_000, 0), (300_000, 0)]
+    said = " ".join(message.text for message in section.messages)
+    assert "a rank waits 200.0 us per step" in said
+    assert "rank 1 would take longest" in said
+
+
+def test_who_is_waited_for_and_why() -> None:
+    section = shown(*late())["ranks-late"]
+    ((rank, caused, steps, reason, excess),) = section.tables[0].rows
+    assert (rank, caused, steps, excess) == (1, 200_000, 4, 300_000)
+    assert isinstance(reason, Text)
+    assert reason().text == "computation"
+
+
+def test_what_slow_ranks_cost() -> None:
+    """A step takes 15 + 1300 + 5 + 200 + 5 us, without what rank 1 does longer 300 us less."""
+    section = shown(*late())["ranks-slowdown"]
+    ranks_table, kinds = section.tables
+    assert ranks_table.rows == ((1, 1525 / 1225), (0, 1.0), (2, 1.0))
+    assert kinds.rows[0][1] == 1525 / 1225
+    said = " ".join(message.text for message in section.messages)
+    assert "Slowdown 1.245: a step takes 1.525 ms; it would take 1.225 ms" in said
+    assert "only the work of rank 1 took no longer, a step would be 300.0 us shorter" in said
+
+
+def test_clocks() -> None:
+    (row, _) = shown(*late())["ranks-clocks"].tables[0].rows
+    assert row == (2, -9_000, -9_000, -9_000, 0, 4, "trace.json")
+    assert "ranks-clocks" not in shown(*late(clock=False))
+
+
+def test_on_the_cpu_all_waiting_is_shown() -> None:
+    traces = []
+    for rank in range(2):
+        trace = TraceBuilder(distributed={"backend": "gloo", "rank": rank, "world_size": 2})
+        trace.step(1, 0, 9_000)
+        trace.op("aten::mm", 5, 3000 + 1000 * rank)
+        trace.annotation("gloo:all_reduce", 3010 + 1000 * rank, 3000 - 1000 * rank)
+        traces.append(trace)
+    sections = shown(*traces)
+    assert [(row[0], row[3]) for row in sections["ranks"].tables[0].rows] == [(1, 0), (0, 1_000_000)]
+    assert titles(sections["ranks-late"]) == ["Rank", "Waiting caused", "Steps"]
+    assert any("500.0 us of it while nothing else runs" in message.text for message in sections["ranks"].messages)
+
+
+def test_texts_of_tables_can_be_translated() -> None:
+    found = shown(*late())
+    assert found
+    for section in found.values():
+        assert isinstance(section.title, Text)
+        assert all(isinstance(column.title, Text) for table in section.tables for column in table.columns)
+
+
+def test_the_page_has_them() -> None:
+    page = html(join(members(late()), "run"))
+    assert 'id="section-ranks"' in page
+    assert "Waiting, Transfer" in page, "and says what the words mean"

@@ -1,0 +1,117 @@
+"""Tables in CSV files and in a workbook."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import msgspec
+import openpyxl
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.cli.running import FIXTURES, TRAINING, call
+from tests.reading import read_built
+from traceanalyzer.analyzers.operators import Operators
+from traceanalyzer.formats import language, spreadsheet
+from traceanalyzer.inputs.loading import load
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.report.model import Report
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return analyze(load(TRAINING))
+
+
+def hostile(name: str) -> Report:
+    trace = TraceBuilder()
+    trace.step(0, 0, 100)
+    trace.op(name, 10, 30)
+    trace.launch_kernel(name, 25, 40, at=15)
+    return analyze(read_built(trace))
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_all_rows_in_plain_values(report: Report) -> None:
+    head, *found = rows(spreadsheet.csv_files(report)["operators.csv"])
+    operators = report.result("operators", Operators)
+    assert operators is not None
+    assert head[:3] == ["Operator", "Calls", "Device self [ns]"]
+    assert [(r[0], int(r[1]), int(r[2])) for r in found] == [
+        (o.name, o.calls, o.device_self_ns) for o in operators.rows
+    ]
+
+
+def test_the_workbook_holds_the_same(report: Report) -> None:
+    book = openpyxl.load_workbook(io.BytesIO(spreadsheet.workbook(report)), read_only=True)
+    sheets = {sheet.name[:31]: sheet for sheet in spreadsheet.sheets(report)}
+    assert book.sheetnames == list(sheets)
+    for name, sheet in sheets.items():
+        head, *found = ([cell.value for cell in row] for row in book[name].rows)
+        assert head == list(sheet.head)
+        for row, cells in zip(sheet.rows, found, strict=True):
+            for value, cell in zip(row, cells, strict=True):
+                assert (
+                    cell == (value if isinstance(value, str | None) else pytest.approx(value, rel=1e-12)) or not value
+                )
+
+
+def test_the_same_report_gives_the_same_bytes(report: Report) -> None:
+    assert spreadsheet.workbook(report) == spreadsheet.workbook(report)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+cmd|' /C calc'!A0", "@SUM(A1)", "-2", "\t=1"])
+def test_no_name_becomes_a_formula(name: str) -> None:
+    report = hostile(name)
+    (_, row, *_) = rows(spreadsheet.csv_files(report)["operators.csv"])
+    assert not row[0].startswith(("=", "+", "-", "@", "\t"))
+    book = openpyxl.load_workbook(io.BytesIO(spreadsheet.workbook(report)))
+    assert book["operators"].cell(2, 1).data_type == "s"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "\uff1d1", "\t=1", "\n@x"])
+def test_no_title_of_a_column_becomes_a_formula(name: str) -> None:
+    """The heads of the comparison of runs are headings out of a document."""
+    article = analyze(load(FIXTURES / "key_averages" / "article.md"))
+    runs = tuple(msgspec.structs.replace(run, title=name + run.title) for run in article.analyses["runs"])
+    report = msgspec.structs.replace(article, analyses=article.analyses | {"runs": runs})
+    assert len(runs) > 1
+    for form in spreadsheet.csv_files(report).values():
+        for row in rows(form):
+            assert not any(cell.startswith(("=", "\uff1d", "\t", "\n", "@")) for cell in row)
+
+
+@pytest.mark.parametrize("field", ["rule", "run", "severity"])
+def test_findings_of_anybody_stay_text(report: Report, field: str) -> None:
+    hostile = msgspec.structs.replace(report.findings[0], **{field: "=1+1\x1b[31m"})
+    changed = msgspec.structs.replace(report, findings=(hostile,))
+    (_, row) = rows(spreadsheet.csv_files(changed)["findings.csv"])
+    assert "'=1+1\ufffd[31m" in row
+    book = openpyxl.load_workbook(io.BytesIO(spreadsheet.workbook(changed)))
+    assert {cell.data_type for cell in book["findings"][2]} <= {"s", "n"}
+
+
+def test_heads_are_translated(report: Report) -> None:
+    english, russian = (spreadsheet.csv_files(report, language.of(code)) for code in ("en", "ru"))
+    assert english.keys() == russian.keys()
+    assert rows(english["kernels.csv"])[0] != rows(russian["kernels.csv"])[0]
+    values = [[row[:4] for row in rows(text["kernels.csv"])[1:]] for text in (english, russian)]
+    assert values[0] == values[1], "numbers are for programs"
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    folder, book = tmp_path / "tables", tmp_path / "tables.xlsx"
+    assert call("report", TRAINING, "-q", "-o", folder, "--format", "csv").code == 0
+    assert call("report", TRAINING, "-q", "-o", book).code == 0
+    assert (folder / "operators.csv").is_file()
+    assert openpyxl.load_workbook(book, read_only=True).sheetnames
+    again = call("report", TRAINING, "-q", "-o", folder, "--format", "csv")
+    assert again.code == 2
+    assert "use --force" in again.err
+    assert "cannot be printed" in call("report", TRAINING, "-q", "-o", "-", "--format", "xlsx").err
+    assert "name a folder" in call("report", TRAINING, "-q", "-o", tmp_path / "x.csv").err

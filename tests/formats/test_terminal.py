@@ -1,0 +1,161 @@
+"""The first screen: 80 columns, no control characters, and bars that every console can show."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.formats.samples import DAMAGED, EVERY, SOUND, TRAINING, report_of
+from tests.reading import plain
+from traceanalyzer import sections
+from traceanalyzer.formats import render, terminal
+from traceanalyzer.report import units
+from traceanalyzer.sections.overview import PART_LABELS
+
+each_fixture = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+FIGURE = re.compile(r"\d[\d,.]* (?:[mun]?s|%)|\bunknown\b")
+
+
+def screen_of(path: Path, **options: int) -> str:
+    return terminal.render(report_of(path), **options)
+
+
+def shown(path: Path, encoding: str) -> bytes:
+    """What a console of this encoding gets."""
+    console = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace")
+    terminal.show(report_of(path), console)
+    console.flush()
+    return console.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+@each_fixture
+def test_no_line_is_wider_than_80_columns(path: Path) -> None:
+    screen = screen_of(path)
+    assert max(map(cell_len, screen.splitlines())) <= 80
+    assert screen.replace("\n", "").isprintable()
+    assert len(screen.splitlines()) <= 61, "it is one screen"
+
+
+@each_fixture
+def test_it_names_the_file_and_the_step(path: Path) -> None:
+    report = report_of(path)
+    first, *_ = screen_of(path).splitlines()
+    assert report.trace is not None
+    assert first.startswith(f"{path.name}: {report.trace.events:,} events in ")
+    assert "\nStep time\n" in screen_of(path)
+
+
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
+def test_numbers_are_whole(path: Path) -> None:
+    """Names give way when the line is full, never numbers: every figure of the tables that are asked for is there."""
+    screen = screen_of(path, top=5)
+    tables = tables_of(path)
+    assert tables
+    for table in tables:
+        expected = [
+            units.render(value, column.unit)
+            for row in table.rows
+            for value, column in zip(row, table.columns, strict=True)
+            if column.title.id in kept(table.id)
+        ]
+        assert set(expected) <= set(FIGURE.findall(screen))
+
+
+def tables_of(path: Path) -> Iterable[sections.Section]:
+    return [t for s in sections.build(report_of(path), 5) if not s.is_detail for t in s.tables]
+
+
+def kept(table: str) -> set[str]:
+    """Columns with a unit that the screen keeps."""
+    return {
+        "operators": {"operators-device-self", "operators-device-share", "operators-host-self"},
+        "kernels": {"kernels-total", "kernels-share", "kernels-mean"},
+        "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
+        "phases_kinds": {"phases-kind-host-median", "phases-kind-device-median"},
+        "host_owners": {"owners-self", "owners-share"},
+        "kernel_classes": {"kernel-classes-total", "kernel-classes-share"},
+        "repeated_layers": {"repeated-layers-total", "repeated-layers-share"},
+        **{key: set[str]() for key in ("repeated_layers_first", "kernel_classes_unexplained")},  # may be left out
+        "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
+        **{key: set[str]() for key in ("graph_breaks", "compilations", "compiled_regions")},  # may be left out
+        "accelerators": {
+            "accelerators-busy",
+            "accelerators-share",
+            "accelerators-work",
+            "accelerators-transfer",
+            "accelerators-only-waiting",
+        },
+        "accelerator_tasks": {"accelerators-total", "accelerators-longest"},
+    }[table]
+
+
+@pytest.mark.parametrize("width", [50, 60, 100, 160])
+def test_other_widths_are_kept(width: int) -> None:
+    screen = screen_of(TRAINING, width=width, top=5)
+    assert max(map(cell_len, screen.splitlines())) <= width
+    assert "7.060 ms" in screen
+
+
+def test_a_wider_screen_shows_more_of_a_name() -> None:
+    name = plain(report_of(TRAINING))["kernels"]["rows"][0]["name"]
+    assert name not in screen_of(TRAINING)
+    assert name in screen_of(TRAINING, width=250)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437", "latin-1"])
+def test_poor_consoles_get_ascii_bars(encoding: str) -> None:
+    text = shown(TRAINING, encoding)
+    assert text.isascii()
+    assert b"?" not in text
+    assert b"###" in text
+
+
+def test_other_consoles_get_blocks() -> None:
+    text = shown(TRAINING, "utf-8").decode("utf-8")
+    assert "███" in text
+    assert "###" not in text
+
+
+def test_bars_are_as_long_as_the_shares() -> None:
+    lines = screen_of(TRAINING).splitlines()
+    found = {}
+    for line in lines:
+        if (match := re.fullmatch(r"  (\S.*?) {2,}\S+ \S+ +([\d.]+) % +([█▏]+) *", line)) is not None:
+            found[match[1]] = (float(match[2]), match[3].count("█"))
+    assert set(found) <= {label.english for label in PART_LABELS.values()}
+    assert len(found) == 7
+    for share, length in found.values():
+        assert length == round(share / 100 * 36)
+    assert sum(share for share, _ in found.values()) == pytest.approx(100, abs=0.05)
+
+
+def test_plain_text_has_no_codes_and_ends_in_one_newline() -> None:
+    text = render(report_of(TRAINING), "terminal")
+    assert "\x1b" not in text
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+def test_no_line_ends_in_blanks() -> None:
+    lines = screen_of(TRAINING).split("\n")
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_a_repaired_file_is_said_on_the_first_screen() -> None:
+    for path in DAMAGED:
+        warnings = report_of(path).warnings
+        section = screen_of(path).partition("\nWarnings\n")[2]
+        text = " ".join(section.split())
+        assert text == " ".join(word for w in warnings for word in w.message.text.split()), path.name
+
+
+def test_details_stay_out() -> None:
+    for path in SOUND:
+        screen = screen_of(path)
+        for title in ("Kernels by operator", "Operators by input shapes", "Steps", "Trace", "Skipped"):
+            assert not re.search(rf"\n{title}(  |\n)", screen)

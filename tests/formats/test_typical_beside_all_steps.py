@@ -1,0 +1,69 @@
+"""If figures of all steps differ much from those of the typical step, the page explains why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.formats import language, render
+from traceanalyzer.formats.terminal import elements
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.report.model import Report
+
+
+def decoding(*, before: int) -> Report:
+    """A step of a server: `before` us of older work, then 1000 us of which a kernel runs for 500."""
+    trace = TraceBuilder()
+    trace.annotation("step[DECODE bs=8]", 0, before + 1000)
+    trace.op("aten::mm", 0, 20)
+    trace.launch_kernel("gemm", before or 20, 500, at=10, call_dur=5)
+    trace.op("aten::mm", before + 900, 100)
+    return analyze(read_built(trace))
+
+
+def test_the_panel_of_utilization_tells_of_work_from_before_the_recording() -> None:
+    page = render(decoding(before=8000), "html")
+    assert "In a typical step the GPU works for 50 % of the time" in page
+    assert "still ran unrecorded work from before the recording" in page
+
+
+def test_the_panel_of_utilization_tells_of_steps_that_are_left_out() -> None:
+    trace = TraceBuilder()
+    # Four steps of 100 us with 80 us of work; in the mean over all five, 320 of 1400 us.
+    for number, (start, dur) in enumerate(((0, 1000), (1000, 100), (1100, 100), (1200, 100), (1300, 100))):
+        trace.step(number, start, dur)
+        trace.op("aten::mm", start, 20)
+        if number:
+            trace.launch_kernel("gemm", start + 10, 80, at=start + 5)
+    page = render(analyze(read_built(trace)), "html")
+    assert "In a typical step the GPU works for 80 % of the time. The figures above cover all marked steps." in page
+
+
+def test_where_both_are_about_the_same_the_panel_says_nothing() -> None:
+    assert "In a typical step the GPU works" not in render(decoding(before=0), "html")
+
+
+def test_the_warning_of_steps_names_the_framework_as_its_makers_do() -> None:
+    (warning,) = (one for one in decoding(before=0).warnings if one.message.id == "q-steps-inferred")
+    assert warning.message.text == "The profiler marked no steps: the only step is taken from SGLang."
+
+
+def test_labels_have_the_colon_of_the_language() -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        trace.step(number, 1000 * number, 1000)
+        trace.op("aten::mm", 1000 * number, 900)
+        trace.launch_kernel("gemm", 1000 * number + 900, 90, at=1000 * number + 880)
+    report = analyze(read_built(trace))
+    english, chinese = render(report, "markdown"), render(report, "markdown", language=language.of("zh_Hans"))
+    assert "**What to do:** " in english
+    assert ":**" not in chinese
+    assert chinese.count("：** ") == english.count(":** ")
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"), [("abcdefgh", "abcdefgh"), ("abcdefghi", "abcde..."), ("步骤步骤步骤", "步骤...")]
+)
+def test_a_fact_is_cut_off_at_its_end(text: str, cut: str) -> None:
+    assert elements.cut_off(text, 8) == cut

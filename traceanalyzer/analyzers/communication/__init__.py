@@ -1,0 +1,281 @@
+"""What do collectives cost, how fast are they, and how much of them does computation hide?
+
+Bandwidths are those of nccl-tests (doc/PERFORMANCE.md there): the algorithm bandwidth is size over time; the bus
+bandwidth multiplies it by a factor of the operation, so that it compares with the speed of the hardware.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import links
+from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.communicating import communication_kernels
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_COLLECTIVES = Text(
+    "skip-no-collectives",
+    "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of the "
+    "program's own",
+)
+
+HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
+"""Prefixes of host events that are named after a collective."""
+
+
+class CollectiveRow(msgspec.Struct, frozen=True):
+    """All kernels of one operation in one process group with messages of one size."""
+
+    operation: str | None
+    """What the collective does: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
+    `gather`, `scatter`, `send`, `recv`, `send_recv` or `barrier`; null if neither metadata nor names show it."""
+    process_group: str | None
+    """Name of the process group; null where it is not recorded."""
+    group_size: int | None
+    """Number of ranks in the group; null where it is not recorded."""
+    dtype: str | None
+    """Element type of the message as recorded; null where it is not recorded."""
+    message_bytes: int | None
+    """Size of one message in bytes: the input of a rank, for `all_gather` the output; null if unknown."""
+    calls: int
+    """Number of kernels."""
+    total_ns: int
+    """Sum of the durations of the kernels in ns; the time in which they wait for other ranks is included."""
+    mean_ns: float
+    """Mean duration of a kernel in ns."""
+    min_ns: int
+    """Duration of the shortest kernel in ns."""
+    max_ns: int
+    """Duration of the longest kernel in ns."""
+    algorithm_gb_per_s: float | None
+    """Algorithm bandwidth: bytes of all messages over the total time, in 10^9 bytes per second; null if the size is
+    unknown."""
+    bus_gb_per_s: float | None
+    """Bus bandwidth in 10^9 bytes per second: the algorithm bandwidth times 2(n-1)/n (all_reduce), (n-1)/n (all_gather,
+    reduce_scatter, all_to_all, gather, scatter) or 1, for n ranks; null if the size, or a number of ranks that is
+    needed, is unknown."""
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """Communication and computation as sets of times; `exposed_ns` and `overlapped_ns` sum to `communication_ns`."""
+
+    communication_ns: int
+    """Time in ns in which a collective kernel runs."""
+    computation_ns: int
+    """Time in ns in which any other kernel runs."""
+    exposed_ns: int
+    """Time in ns in which a collective kernel runs and no other kernel."""
+    overlapped_ns: int
+    """Time in ns in which a collective kernel and another kernel run."""
+    overlap_share: float | None
+    """Overlapped time over communication time (0 to 1); null without communication."""
+
+
+class DeviceCommunication(msgspec.Struct, frozen=True):
+    """Communication of one device."""
+
+    device: int | None
+    """Number of the device; null where the kernels name none."""
+    whole: Overlap
+    """Times over the whole trace, or over the chosen steps."""
+    window: Overlap | None
+    """Times from the start of the first to the end of the last step; null without steps."""
+
+
+class StepCommunication(msgspec.Struct, frozen=True):
+    """Communication within one step, over all devices."""
+
+    name: str
+    """Number of the step in its mark; counted from 0 if the profiler marked no steps."""
+    calls: int
+    """Number of collective kernels that start in the step."""
+    communication_ns: int
+    """Time of the step in which a collective kernel runs on some device, in ns."""
+    exposed_ns: int
+    """Part of that time in which no other kernel runs on any device, in ns."""
+
+
+class GpuLink(msgspec.Struct, frozen=True):
+    """The link between the GPUs of a machine of this kind, by the vendor's data sheet."""
+
+    name: str
+    """`NVLink`, `PCIe` or `Infinity Fabric`."""
+    gb_per_s: float
+    """Bandwidth of all links of one GPU in one direction, in 10^9 bytes per second. Between machines the network is
+    the link, and slower."""
+    source: str
+    """Document with the figure."""
+
+
+class Communication(msgspec.Struct, frozen=True):
+    """Cost of collectives on devices. Only kernels that start in the chosen steps count, or all without a choice."""
+
+    rows: tuple[CollectiveRow, ...]
+    """Collective kernels by operation, group, type and message size, the most time first."""
+    devices: tuple[DeviceCommunication, ...]
+    """Communication and computation of each device that ran a collective kernel."""
+    steps: tuple[StepCommunication, ...]
+    """Communication within each step, in the order of time."""
+    calls: int
+    """Number of collective kernels."""
+    calls_without_size: int
+    """Number of collective kernels whose message size is unknown: no metadata (torch before 2.2), or a type without a
+    known size."""
+    link: GpuLink | None = None
+    """The link between the GPUs of a machine; null if it is unknown for these devices, or the devices differ."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why a trace cannot be analyzed, or None."""
+    return None if context.once(kernels_of_collectives).any() else _NO_COLLECTIVES()
+
+
+def analyze(context: Context) -> Communication:
+    """All collectives of a trace that run on a device."""
+    device = context.trace.device
+    collective = context.once(kernels_of_collectives)
+    numbers = distinct(device.device[collective]).tolist()
+    rows = _rows(context)
+    return Communication(
+        rows=rows,
+        devices=tuple(_device(context, number) for number in numbers),
+        steps=_steps(context),
+        calls=sum(row.calls for row in rows),
+        calls_without_size=sum(row.calls for row in rows if row.message_bytes is None),
+        link=_link(context),
+    )
+
+
+def _link(context: Context) -> GpuLink | None:
+    found = links.between(context.trace.info.devices)
+    return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
+
+
+def kernels_of_collectives(context: Context) -> Bool:
+    """Which device events are collective kernels that start in the chosen steps (anywhere without a choice)."""
+    device = context.trace.device
+    found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
+    return found
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """The values that distinguish rows of the table."""
+
+    operation: str | None
+    process_group: str | None
+    group_size: int | None
+    dtype: str | None
+    message_bytes: int | None
+
+
+_Figures = tuple[int, int, int, int]
+"""Calls, and total, shortest and longest duration in ns."""
+
+
+def _rows(context: Context) -> tuple[CollectiveRow, ...]:
+    trace, device = context.trace, context.trace.device
+    kernels = np.flatnonzero(context.once(kernels_of_collectives))
+    described, host_name = described_by(context, kernels)
+    duration = device.dur_ns[kernels]
+    first, groups = group(described, host_name, device.name[kernels])
+    least, most = np.full(len(first), np.iinfo(np.int64).max), np.zeros(len(first), np.int64)
+    np.minimum.at(least, groups, duration)
+    np.maximum.at(most, groups, duration)
+    total = sum_by(groups, duration, len(first))
+    figures = np.column_stack((first, count_by(groups, len(first)), total, least, most))
+    joined: dict[_Kind, list[_Figures]] = {}
+    for row, calls, time, shortest, longest in figures.tolist():
+        facts = trace.collectives[described[row]]
+        host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
+        names = (facts.name, host, trace.names[device.name[kernels[row]]])
+        found = next((known for name in names if (known := operation(name)) is not None), None)
+        size = message_bytes(found, facts)
+        kind = _Kind(found, facts.group or None, facts.group_size, facts.dtype or None, size)
+        joined.setdefault(kind, []).append((calls, time, shortest, longest))
+    return tuple(sorted((_row(kind, members) for kind, members in joined.items()), key=_order))
+
+
+def _row(kind: _Kind, figures: list[_Figures]) -> CollectiveRow:
+    calls, total = sum(f[0] for f in figures), sum(f[1] for f in figures)
+    rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
+    factor = bus_factor(kind.operation, kind.group_size)
+    return CollectiveRow(
+        kind.operation,
+        kind.process_group,
+        kind.group_size,
+        kind.dtype,
+        kind.message_bytes,
+        calls=calls,
+        total_ns=total,
+        mean_ns=total / calls,
+        min_ns=min(f[2] for f in figures),
+        max_ns=max(f[3] for f in figures),
+        algorithm_gb_per_s=rate,  # bytes per ns are 10^9 per second
+        bus_gb_per_s=None if rate is None or factor is None else rate * factor,
+    )
+
+
+def _order(row: CollectiveRow) -> tuple[object, ...]:
+    size = -1 if row.message_bytes is None else row.message_bytes
+    return (-row.total_ns, row.operation or "", row.process_group or "", row.group_size or 0, row.dtype or "", size)
+
+
+def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
+    """For each kernel, the row of its collective (0: none) and the code of the host name that names it (-1: none).
+
+    The kernel's own metadata have priority over those of the innermost host event around its launch that has any.
+    """
+    trace, host = context.trace, context.host
+    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
+    described = trace.device.collective[kernels].astype(np.int64)
+    node = context.links.device_node()[kernels]
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # these rows are of the other table
+    own = entries(trace.host.collective, row, 0)
+    described_by = entries(host.tree.nearest(own > 0), node, NO_PARENT)
+    named_by = entries(host.tree.nearest(tells[host.name]), node, NO_PARENT)
+    described = np.where(described > 0, described, entries(own, described_by, 0))
+    return described, entries(host.name, named_by, -1).astype(np.int64)
+
+
+def _device(context: Context, number: int) -> DeviceCommunication:
+    communication, computation = times_of(context, context.trace.device.device == number)
+    window = context.steps.window
+    clipped = None if window is None else _overlap(communication.clip(*window), computation.clip(*window))
+    return DeviceCommunication(
+        None if number == UNKNOWN else number, whole=_overlap(communication, computation), window=clipped
+    )
+
+
+def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
+    """Times of the kernels of collectives, and of all other kernels, among some device events."""
+    device, communicates = context.trace.device, communication_kernels(context.trace)
+    end = device.end_ns
+    counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    both = [counted & communicates, counted & ~communicates]
+    communication, computation = (Intervals.union(device.start_ns[part], end[part]) for part in both)
+    return communication, computation
+
+
+def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
+    total, exposed = communication.length, (communication - computation).length
+    hidden = total - exposed
+    return Overlap(total, computation.length, exposed, hidden, hidden / total if total else None)
+
+
+def _steps(context: Context) -> tuple[StepCommunication, ...]:
+    steps, device = context.steps, context.trace.device
+    communication, computation = times_of(context, np.ones(len(device), np.bool_))
+    start = ascending(device.start_ns[context.once(kernels_of_collectives)])
+    calls = np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns)
+    busy = communication.within(steps.start_ns, steps.end_ns)
+    exposed = (communication - computation).within(steps.start_ns, steps.end_ns)
+    columns = (calls.tolist(), busy.tolist(), exposed.tolist())
+    return tuple(StepCommunication(*values) for values in zip(steps.names, *columns, strict=True))

@@ -1,0 +1,147 @@
+"""What does `nn.DataParallel` cost: the walk over the parameters, scattering, replicating, gathering?
+
+Calls are found by the range `DataParallel.forward` or, if only Python frames were recorded, by the frames of the
+wrapper. `DistributedDataParallel.forward` is another wrapper.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.operators import node_times
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, summed
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.tables import Category, Frames, HostEvents
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_HOST = Text("skip-no-host-events", "the trace has no operators, ranges or Python frames")
+_RANGE = "DataParallel.forward"
+_FRAME = re.compile(r"(nn\.Module: DataParallel(_\d+)?|.*\bparallel[/\\]data_parallel\.py\(\d+\): forward)$")
+_DISTRIBUTION = re.compile(r"(Scatter|Gather|Broadcast|ReduceAddCoalesced)(Backward)?\d*$")
+"""Functions of torch.nn.parallel that move inputs, parameters, outputs and gradients between devices."""
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """All calls of one function that distributes or collects."""
+
+    name: str
+    """Name of the range or operator that scatters, replicates or gathers, as recorded."""
+    calls: int
+    """Number of calls that are not inside another such call."""
+    host_ns: int
+    """Duration of the calls on the host, in ns."""
+    device_ns: int
+    """Device time in ns of everything that the calls launched."""
+
+
+class DataParallel(msgspec.Struct, frozen=True):
+    """All calls of `nn.DataParallel`; a model without it has none."""
+
+    calls: int
+    """Number of forward calls of the wrapper."""
+    host_ns: int
+    """Duration of the calls on the host, in ns."""
+    own_host_ns: int
+    """Duration of the calls without the time from the first to the last operator of the wrapped module, in ns."""
+    exposed: tuple[IdleTime, ...]
+    """How much earlier the device could have continued without the wrapper's own time, by cause of its idle time."""
+    devices: tuple[int, ...]
+    """Numbers of the devices on which kernels were launched during the calls."""
+    is_marked: bool
+    """Whether the wrapper's own range was recorded; false where the calls were inferred from Python frames."""
+    distribution: tuple[Distribution, ...]
+    """Scattering, replicating and gathering in the forward and backward pass, the most host time first."""
+    start_ns: int | None
+    """Start of the longest call in ns since the first event; null without calls."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why such a wrapper could not be found, or None."""
+    return None if len(context.trace.host) or len(context.trace.frames) else _NO_HOST()
+
+
+def analyze(context: Context) -> DataParallel:
+    """Sum up all calls of the wrapper."""
+    table, rows = _calls(context)
+    if not len(rows):
+        return DataParallel(0, 0, 0, (), (), False, (), None)
+    start, dur = table.start_ns[rows], table.dur_ns[rows]
+    own = _own_time(context, table, rows)
+    earlier = ended_earlier(context, start, start + dur, own)
+    return DataParallel(
+        calls=len(rows),
+        host_ns=int(dur.sum()),
+        own_host_ns=int(own.sum()),
+        exposed=summed(earlier),
+        devices=_devices(context, start, start + dur),
+        is_marked=table is context.trace.host,
+        distribution=_distribution(context),
+        start_ns=int(start[dur.argmax()]),
+    )
+
+
+def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
+    """The table and rows of the calls: ranges or, without ranges, the outermost frames."""
+    trace = context.trace
+    rows = np.flatnonzero(trace.host.name == trace.names.code(_RANGE))
+    rows = rows[context.in_scope(trace.host.start_ns[rows])]
+    if len(rows):
+        return trace.host, rows
+    frames = trace.frames
+    rows = np.flatnonzero(trace.names.where(lambda name: _FRAME.match(name) is not None)[frames.name])
+    rows = rows[context.in_scope(frames.start_ns[rows])]
+    order = rows[np.lexsort((frames.start_ns[rows], frames.thread[rows]))]
+    reach = np.maximum.accumulate(frames.start_ns[order] + frames.dur_ns[order]) if len(order) else order
+    inside = (frames.start_ns[order[1:]] < reach[:-1]) & (frames.thread[order[1:]] == frames.thread[order[:-1]])
+    return frames, order[np.append(True, ~inside)[: len(order)]]
+
+
+def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
+    """Duration of each call without the span of the wrapped module's operators."""
+    host, names = context.host, context.trace.names
+    distributes = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
+    plain = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
+    plain &= host.name != names.code(_RANGE)
+    nodes = np.flatnonzero(plain)
+    thread = host.tree.thread[nodes]
+    call = host_activity.innermost(table, np.sort(rows), thread, host.tree.start_ns[nodes])
+    nodes, call = nodes[call != NO_PARENT], np.searchsorted(np.sort(rows), call[call != NO_PARENT])
+    first, last = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows), np.int64)
+    np.minimum.at(first, call, host.tree.start_ns[nodes])
+    np.maximum.at(last, call, host.tree.end_ns[nodes])
+    own = table.dur_ns[np.sort(rows)] - np.maximum(last - first, 0)
+    result: I64 = own[np.searchsorted(np.sort(rows), rows)]
+    return result
+
+
+def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
+    """Devices that got kernels during the calls, from whatever thread."""
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    kernels = np.flatnonzero((device.category == Category.KERNEL) & (launch != NO_PARENT))
+    order = np.argsort(start, kind="stable")
+    called = launches.start_ns[launch[kernels]]
+    before = np.searchsorted(start[order], called, side="right") - 1
+    inside = (before >= 0) & (called < end[order][before])
+    numbers: list[int] = distinct(device.device[kernels[inside]]).tolist()
+    return tuple(numbers)
+
+
+def _distribution(context: Context) -> tuple[Distribution, ...]:
+    host, names, times = context.host, context.trace.names, context.once(node_times)
+    matches = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
+    outer = entries(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
+    nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
+    found = []
+    for code in distinct(host.name[nodes]).tolist():
+        own = nodes[host.name[nodes] == code]
+        sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
+        found.append(Distribution(names[code], len(own), *sums))
+    return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))

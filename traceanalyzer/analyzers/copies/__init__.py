@@ -1,0 +1,197 @@
+"""What is copied and filled, how fast, and which copies do the host or the device wait for?"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import waits as synchronizations
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.trace.distinct import distinct, ranked, stable_order
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_COPIES = Text("skip-no-copies", "the trace has no copies or fills on a device")
+_SMALL_BYTES = 65_536
+"""The driver stages smaller copies itself, so pinning their memory gains nothing (CUDA's documented 64 KB)."""
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """All copies or fills of one name that start in the chosen steps, or in the whole trace."""
+
+    name: str
+    """Name of the copy or fill as recorded."""
+    kind: str
+    """Direction of the copy (`HtoD`, `DtoH`, `DtoD`, `PtoP`, ...), `Memset` for a fill, or `unknown` where the name
+    does not show it."""
+    host_memory: str | None
+    """Memory on the side of the host: `pageable` or `pinned`; null if the trace does not show it (ROCm), or the copy
+    does not involve host memory."""
+    calls: int
+    """Number of copies or fills."""
+    small_calls: int
+    """Number of copies of less than 64 KiB, without copies of unknown size."""
+    bytes: int | None
+    """Bytes of all copies whose size is recorded; null where no size was recorded."""
+    time_ns: int
+    """Sum of the durations on the device in ns."""
+    bandwidth_gb_per_s: float | None
+    """Bytes over time of the copies whose size is known, in 10^9 bytes per second; null if there are none or they
+    took no time."""
+    max_bandwidth_gb_per_s: float | None
+    """Bandwidth of the fastest copy of 64 KiB or more, in 10^9 bytes per second; null if there is none."""
+    unlinked_calls: int
+    """Number of copies whose launch is not in the trace."""
+    blocking_calls: int | None
+    """Number of copies whose call blocked the host until the copy had ended; null where no launch is in the trace."""
+    blocking_ns: int | None
+    """Duration of these blocking calls on the host, in ns; null where no launch is in the trace."""
+    synchronized_calls: int | None
+    """Number of other copies whose call is directly followed by a synchronization on the same thread; null where no
+    launch is in the trace."""
+    synchronized_ns: int | None
+    """Duration of these synchronizations in ns; null where no launch is in the trace."""
+    avoidable_ns: int | None
+    """By how many ns all steps together could get shorter if the host waited for none of these copies; null where no
+    launch is in the trace."""
+    exposed_ns: int
+    """Time of these copies in which no kernel runs on their device, in ns."""
+    overlapped_ns: int
+    """Time of these copies in which some kernel runs on their device, in ns; with `exposed_ns` it sums to `time_ns`."""
+
+
+class Copies(msgspec.Struct, frozen=True):
+    """Copies and fills, those that took most time first."""
+
+    rows: tuple[Copy, ...]
+    """Copies and fills by name, the most time first."""
+    calls: int
+    """Number of all copies and fills."""
+    time_ns: int
+    """Sum of the durations of all copies and fills, in ns."""
+    exposed_ns: int
+    """Part of that time in which no kernel runs on the same device, in ns."""
+    overlapped_ns: int
+    """Part of that time in which some kernel runs on the same device, in ns."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why copies cannot be analyzed, or None."""
+    return None if _is_transfer(context).any() else _NO_COPIES()
+
+
+def analyze(context: Context) -> Copies:
+    """Copies and fills that start in the chosen steps, or all."""
+    device = context.trace.device
+    rows = np.flatnonzero(_is_transfer(context) & context.in_scope(device.start_ns))
+    overlapped = _overlapped(context, rows)
+    found = _rows(context, rows, overlapped) if len(rows) else ()
+    time = int(device.dur_ns[rows].sum())
+    return Copies(found, len(rows), time, time - int(overlapped.sum()), int(overlapped.sum()))
+
+
+def _is_transfer(context: Context) -> Bool:
+    category = context.trace.device.category
+    found: Bool = (category == Category.MEMCPY) | (category == Category.MEMSET)
+    return found
+
+
+def _overlapped(context: Context, rows: I64) -> I64:
+    """For each copy, the time in which some kernel runs on its device."""
+    device, overlapped = context.trace.device, np.zeros(len(rows), np.int64)
+    for number in distinct(device.device[rows]).tolist():
+        kernels = np.flatnonzero((device.category == Category.KERNEL) & (device.device == number))
+        running = Intervals.union(device.start_ns[kernels], device.start_ns[kernels] + device.dur_ns[kernels])
+        here = np.flatnonzero(device.device[rows] == number)
+        start = device.start_ns[rows[here]]
+        overlapped[here] = running.within(start, start + device.dur_ns[rows[here]])
+    return overlapped
+
+
+def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
+    trace, device = context.trace, context.trace.device
+    key = device.name[rows].astype(np.int64) * 2 + (device.category[rows] == Category.MEMSET)
+    keys, groups = ranked(key)
+    launch = context.links.launch[rows]
+    blocking = context.once(host_activity.blocking_copies)[rows]
+    wait = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
+    call_ns = np.append(trace.launches.dur_ns, 0)
+    avoidable = _avoidable(context, np.where(blocking, launch, wait))
+    size, dur = device.bytes[rows], device.dur_ns[rows]
+    known, big = size >= 0, size >= _SMALL_BYTES
+    count = len(keys)
+    sums = zip(
+        keys.tolist(),
+        count_by(groups, count).tolist(),
+        count_by(groups[known & ~big], count).tolist(),
+        count_by(groups[known], count).tolist(),
+        sum_by(groups[known], size[known], count).tolist(),
+        sum_by(groups, dur, count).tolist(),
+        sum_by(groups[known], dur[known], count).tolist(),
+        _fastest(groups[big], size[big], dur[big], count),
+        count_by(groups[launch == NO_PARENT], count).tolist(),
+        count_by(groups[blocking], count).tolist(),
+        sum_by(groups[blocking], call_ns[launch[blocking]], count).tolist(),
+        count_by(groups[wait != NO_PARENT], count).tolist(),
+        sum_by(groups, call_ns[wait], count).tolist(),
+        sum_by(groups, avoidable, count).tolist(),
+        sum_by(groups, overlapped, count).tolist(),
+        strict=True,
+    )
+    found = []
+    for code, calls, small, sized, total, time, sized_ns, fastest, unlinked, *host, overlap in sums:
+        name, unknown = trace.names[code >> 1], unlinked == calls
+        found.append(
+            Copy(
+                name=name,
+                kind="Memset" if code & 1 else host_activity.direction(name) or "unknown",
+                host_memory=None if code & 1 else host_activity.host_side(name),
+                calls=calls,
+                small_calls=small,
+                bytes=total if sized else None,
+                time_ns=time,
+                bandwidth_gb_per_s=total / sized_ns if sized_ns else None,
+                max_bandwidth_gb_per_s=fastest,
+                unlinked_calls=unlinked,
+                blocking_calls=None if unknown else host[0],
+                blocking_ns=None if unknown else host[1],
+                synchronized_calls=None if unknown else host[2],
+                synchronized_ns=None if unknown else host[3],
+                avoidable_ns=None if unknown else host[4],
+                exposed_ns=time - overlap,
+                overlapped_ns=overlap,
+            )
+        )
+    return tuple(sorted(found, key=lambda row: (-row.time_ns, row.name, row.kind)))
+
+
+def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]:
+    """The greatest bandwidth of each group, in bytes per nanosecond."""
+    fastest = np.zeros(count)
+    np.maximum.at(fastest, groups, np.where(dur > 0, size / np.maximum(dur, 1), 0))
+    return [value or None for value in fastest.tolist()]
+
+
+def _avoidable(context: Context, wait: I64) -> I64:
+    """For each call that waits for a copy, the time in ns saved without the wait; 0 for no call (-1)."""
+    costs, found = context.once(synchronizations.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
+    if costs is not None:
+        found[context.once(host_activity.waits).row] = costs[:, synchronizations.AVOIDABLE]
+    return found[wait]
+
+
+def _synchronization_after(context: Context, launch: I64) -> I64:
+    """For each launch, the synchronization if that is the next call on its thread; otherwise -1."""
+    launches = context.trace.launches
+    order = stable_order(launches.thread)  # then by start, because rows are in that order
+    following = np.full(len(launches) + 1, NO_PARENT, np.int64)
+    same = launches.thread[order[1:]] == launches.thread[order[:-1]]
+    following[order[:-1][same]] = order[1:][same]
+    waits = np.append(context.trace.names.where(host_activity.is_synchronization)[launches.name], False)
+    found = following[launch]
+    return np.where(waits[found], found, NO_PARENT)

@@ -1,0 +1,232 @@
+"""Which tensors are created on the CPU only to be copied to a device?
+
+An operator that makes a tensor (`aten::zeros`, `aten::randn`, ...) or fills one, that launches nothing, followed among
+the operators of the same parent by a move (`aten::to`, `aten::copy_`) of a tensor of the same shape and type, whose
+copy goes from the host to a device.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.op_models import call as op_call
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import step_names
+from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_NO_COPIES = Text("skip-no-copies-to-device", "the trace has no copy from the host to a device")
+
+_MAKING = re.compile(
+    r"^aten::((zeros|ones|full|rand|randn|randint|empty)(_like)?|arange|linspace|logspace|eye|normal|bernoulli|randperm"
+    r"|tril_indices|triu_indices|one_hot)$"
+)
+_FILLING = re.compile(r"^aten::(fill_|zero_|uniform_|normal_|random_|bernoulli_|exponential_|ones_|arange)$")
+_MOVING = frozenset(
+    {"aten::to", "aten::_to_copy", "aten::copy_", "aten::cuda", "aten::pin_memory", "aten::_pin_memory"}
+)
+_LOOK_BACK = 8
+"""Number of examined operators before the move: programs create a few tensors at a time, then move them."""
+_COPIES = 20_000
+"""Number of examined copies, the first ones; later copies are repetitions."""
+_SHOWN = 20
+
+
+class HostOrigin(msgspec.Struct, frozen=True):
+    """All tensors of one shape, made by one operator at one place, and moved."""
+
+    operator: str
+    """Name of the operator that made the tensors on the CPU."""
+    shapes: str | None
+    """Shape of the tensor as JSON; null where shapes were not recorded."""
+    python_line: str | None
+    """The Python line that made the tensors; null where stacks were not recorded."""
+    calls: int
+    """Number of tensors that were made and moved."""
+    steps: int
+    """Number of steps with such tensors."""
+    bytes: int | None
+    """Bytes that were copied; null where the trace does not have all sizes."""
+    making_ns: int
+    """Host time of making the tensors, in ns."""
+    moving_ns: int
+    """Host time of moving the tensors in ns, waits for the copies included."""
+    copy_ns: int
+    """Duration of the copies on the device in ns."""
+    first_start_ns: int
+    """Start of the first operator that made one, in ns since the first event."""
+
+
+class HostOrigins(msgspec.Struct, frozen=True):
+    """Tensors, those that take the host longest first."""
+
+    copies: int
+    """Number of examined copies from the host to a device; the search stops after a limit."""
+    rows: tuple[HostOrigin, ...]
+    """Tensors by operator, shape and Python line, the most host time first."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why there is nothing to analyze, or None."""
+    return None if len(_copies(context)) else _NO_COPIES()
+
+
+def analyze(context: Context) -> HostOrigins:
+    """Copies that start in the chosen steps, or all."""
+    rows = _copies(context)
+    rows = rows[context.in_scope(context.trace.device.start_ns[rows])][:_COPIES]
+    origins = list(filter(None, map(_Search(context).origin, rows.tolist())))
+    found: dict[tuple[str, str, int], list[_Origin]] = {}
+    for origin, line in zip(origins, _lines(context, origins), strict=True):
+        found.setdefault((origin.operator, origin.shapes, line), []).append(origin)
+    summed = [_row(context, key, own) for key, own in found.items()]
+    order = sorted(summed, key=lambda row: (-(row.making_ns + row.moving_ns), row.operator, row.first_start_ns))
+    return HostOrigins(len(rows), tuple(order[:_SHOWN]))
+
+
+def _copies(context: Context) -> I64:
+    """Device events that are copies from a host and have an operator."""
+    names, device = context.trace.names, context.trace.device
+    to_device = names.where(lambda name: host_activity.direction(name) == "HtoD")[device.name]
+    return np.flatnonzero(to_device & (device.category == Category.MEMCPY) & (context.links.device_node() != NO_PARENT))
+
+
+class _Origin(msgspec.Struct, frozen=True):
+    """One tensor that was made on the CPU and copied to a device."""
+
+    operator: str
+    shapes: str
+    node: int
+    """Position in the host tree of the operator that created it."""
+    start: int
+    making: int
+    moving: int
+    copy: int
+    size: int
+
+
+class _Search:
+    """Searches from a copy for its move, and from there for the operator that made the tensor."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        trace, host = context.trace, context.host
+        self.tree, self.name, self.row = host.tree, host.name, host.row
+        self.makes = trace.names.where(lambda name: bool(_MAKING.match(name) or _FILLING.match(name)))[self.name]
+        self.fills = self._fills()
+        launched = np.zeros(len(self.tree), np.int64)
+        node = context.links.device_node()
+        np.add.at(launched, node[node != NO_PARENT], 1)
+        self.launched = self.tree.sums(launched)
+        self.node = node
+        self.is_operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
+        moves = trace.names.where(_MOVING.__contains__)[self.name]
+        self.outermost = self.tree.nearest(~entries(moves, self.tree.parent, False))
+        self.before = _siblings_before(self.tree)
+
+    def origin(self, event: int) -> _Origin | None:
+        """The operator that created the tensor of a copy; None if no operator before it under the same parent did."""
+        copied = self._shape(int(self.node[event]))
+        node = int(self.outermost[self.node[event]])
+        maker = self._maker(node, copied)
+        if maker is None:
+            return None
+        trace, tree = self.context.trace, self.tree
+        return _Origin(
+            operator=trace.names[self.name[maker]],
+            shapes=copied[0],
+            node=maker,
+            start=int(tree.start_ns[maker]),
+            making=int(tree.end_ns[maker] - tree.start_ns[maker]),
+            moving=int(tree.end_ns[node] - tree.start_ns[node]),
+            copy=int(trace.device.dur_ns[event]),
+            size=int(trace.device.bytes[event]),
+        )
+
+    def _maker(self, move: int, copied: tuple[str, str]) -> int | None:
+        """The nearest operator before a move, among its siblings, that makes such a tensor on the CPU.
+
+        Without a recorded shape, only the operator directly before the move is considered.
+        """
+        sibling = move
+        for distance in range(_LOOK_BACK):
+            before = self._before(sibling)
+            if before is None:
+                return None
+            sibling = before
+            if self.makes[sibling] and not self.launched[sibling]:
+                made = self._made(sibling)
+                if made == copied if made and copied[0] else not distance:
+                    return sibling
+        return None
+
+    def _before(self, node: int) -> int | None:
+        """The sibling before a node if it is an operator, else None."""
+        before = int(self.before[node])
+        return before if before != NO_PARENT and self.is_operator[before] else None
+
+    def _made(self, node: int) -> tuple[str, str] | None:
+        """Shape and type of the tensor that an operator fills, from the first fill in it; None if not recorded."""
+        first = int(np.searchsorted(self.fills, node))
+        inside = first < len(self.fills) and self.fills[first] < self.tree.after[node]
+        return self._shape(int(self.fills[first])) if inside else None
+
+    def _fills(self) -> I64:
+        """Nodes that fill a tensor whose shape was recorded, ascending."""
+        host, table = self.context.host, self.context.trace.host
+        fills = self.context.trace.names.where(lambda name: bool(_FILLING.match(name)))
+        nodes = np.flatnonzero(fills[self.name] & (host.kind != NodeKind.MODULE))
+        row = host.row[nodes]
+        first, groups = group(table.shapes[row], table.types[row])
+        told = np.array([bool(self._shape(node)[0]) for node in nodes[first].tolist()], np.bool_)
+        return nodes[told[groups]]
+
+    def _shape(self, node: int) -> tuple[str, str]:
+        """Shape and type of an operator's first tensor; empty where they were not recorded."""
+        trace, row = self.context.trace, int(self.row[node])
+        call = op_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
+        first = call.tensor(0) if call is not None else None
+        return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
+
+
+def _siblings_before(tree: Tree) -> I64:
+    """For each node, the previous node under the same parent, or -1."""
+    order = np.argsort(tree.parent, kind="stable")
+    same = tree.parent[order[1:]] == tree.parent[order[:-1]]
+    before = np.full(len(tree), NO_PARENT, np.int64)
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _lines(context: Context, origins: list[_Origin]) -> list[int]:
+    """The code of the Python line that created each tensor, or -1."""
+    nodes = np.array([origin.node for origin in origins], np.int64)
+    thread = context.host.tree.thread[nodes]
+    lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[nodes]).tolist()
+    return lines
+
+
+def _row(context: Context, key: tuple[str, str, int], own: list[_Origin]) -> HostOrigin:
+    operator, shapes, line = key
+    known = all(origin.size >= 0 for origin in own)
+    steps = set(step_names(context.steps, np.array([origin.start for origin in own])))
+    return HostOrigin(
+        operator=operator,
+        shapes=shapes or None,
+        python_line=context.trace.names[line] if line >= 0 else None,
+        calls=len(own),
+        steps=len(steps - {None}),
+        bytes=sum(origin.size for origin in own) if known else None,
+        making_ns=sum(origin.making for origin in own),
+        moving_ns=sum(origin.moving for origin in own),
+        copy_ns=sum(origin.copy for origin in own),
+        first_start_ns=min(origin.start for origin in own),
+    )

@@ -1,0 +1,269 @@
+"""Which copies are made within the memory of a device, or of the host, and which operators cause them?
+
+`aten::copy_` does the work; `contiguous`, `clone`, `reshape`, `repeat` or `to` around it caused it. Copies between
+memories belong to another analysis (`copies`). Copies of optimizers, of gradient buckets and of the loader are left
+out.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.operators import node_times
+from traceanalyzer.analyzers.optimizer import ranges
+from traceanalyzer.knowledge.op_shapes import words
+from traceanalyzer.report.message import Message
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.module_classes import class_codes, class_name
+from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_COPY = "aten::copy_"
+_ASKING = words(
+    "clone contiguous reshape flatten repeat to _to_copy type_as expand_as _reshape_copy unflatten tile copy view_as "
+    "ravel float half bfloat16"
+)
+"""Operators that copy on behalf of their caller."""
+_FOREIGN = re.compile(r"AccumulateGrad|torch\.distributed|c10d|[Rr]educer|DistributedDataParallel|fsdp", re.IGNORECASE)
+"""Ranges in which copies are part of exchanging or collecting gradients."""
+_BEFORE_NS = 20_000
+"""Greatest time before a call that counts as part of the call (own choice: Python calls a module and an operator in 5
+to 15 us)."""
+_OF_COPIES = ("ToCopyBackward0", "ToCopyBackward", "CloneBackward0", "CopyBackwards")
+"""Functions of autograd that only copy."""
+_SHOWN = 60
+"""Rows in the result (own choice: a model has fewer places with relevant copies)."""
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """All copies of tensors of one shape and type that the same operator caused in the same class of modules."""
+
+    operator: str
+    """Name of the outermost operator that only copies, such as `aten::contiguous`; `aten::copy_` if no operator around
+    it only copies."""
+    caller: str | None
+    """Operator or class of modules that called it; null if it was called in a step or outside of everything."""
+    input_shapes: str
+    """Input shapes of `aten::copy_` as recorded, as JSON; empty where shapes were not recorded."""
+    to_type: str | None
+    """Element type of the copy as recorded; null where types were not recorded."""
+    from_type: str | None
+    """Element type of the tensor that was copied; null where types were not recorded."""
+    is_backward: bool
+    """Whether the autograd engine made the call."""
+    on_device: bool
+    """True for a copy in the memory of a device, false for one in the memory of the host."""
+    calls: int
+    """Number of copies."""
+    device_ns: int
+    """Device time of the copies in ns."""
+    host_ns: int
+    """Duration of the calls of the operator on the host, in ns."""
+    longest_run: int
+    """Most calls in a row without another operator between them."""
+    start_ns: int
+    """Start of the longest call in ns since the first event."""
+    python_line: str | None
+    """The Python line that made the longest call; null where stacks were not recorded."""
+    call_ns: int = 0
+    """Duration of the calls on the host in ns, with the evaluation by autograd around each and with the time since the
+    operator before it, of which at most 20 us count: about what the program spends to make the calls."""
+
+
+class Conversions(msgspec.Struct, frozen=True):
+    """Copies within one memory, those with most device time first, then those with most host time."""
+
+    rows: tuple[Conversion, ...]
+    """The copies with the most device time, at most 60 rows."""
+    hidden_rows: int
+    """Number of rows with less time that are not in `rows`."""
+    device_copies: int = 0
+    """Number of all copies within a device's memory (`Memcpy DtoD`), whatever made them."""
+    device_copies_here: int = 0
+    """Number of these copies that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy
+    without it."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why copies cannot be analyzed, or None."""
+    return reasons.operators(context)
+
+
+def analyze(context: Context) -> Conversions:
+    """Group the copies by the operator that caused them, shape and type."""
+    nodes = _copies(context)
+    within = _within_device(context, nodes)
+    if not len(nodes):
+        return Conversions((), 0, *within)
+    asking = _asking(context, nodes)
+    keys = _keys(context, nodes, asking)
+    first, groups = group(*keys)
+    count, times = len(first), context.once(node_times)
+    device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
+    runs = _runs(context, asking, groups, count)
+    longest = np.lexsort((-host_ns, -device_ns, groups))
+    longest = longest[np.unique(groups[longest], return_index=True)[1]]
+    sums = (
+        count_by(groups, count),
+        sum_by(groups, device_ns, count),
+        sum_by(groups, host_ns, count),
+        runs,
+        sum_by(groups, _made_ns(context, asking), count),
+    )
+    order = np.lexsort((np.arange(count), -sums[2], -sums[1]))
+    lines = _lines(context, asking[longest])
+    rows = [
+        _row(
+            context, [int(key[first[g]]) for key in keys], [int(s[g]) for s in sums], int(asking[longest[g]]), lines[g]
+        )
+        for g in order[:_SHOWN].tolist()
+    ]
+    return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
+
+
+def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
+    """How many copies within a device's memory there are, and how many of them these nodes launched."""
+    device, names = context.trace.device, context.trace.names
+    within = names.where(lambda name: host_activity.direction(name) == "DtoD")[device.name]
+    rows = (device.category == Category.MEMCPY) & within & context.in_scope(device.start_ns)
+    node = context.links.device_node()[rows]
+    found = np.zeros(len(context.host.tree) + 1, np.bool_)
+    found[nodes] = True
+    return int(rows.sum()), int(found[context.host.top[node[node != NO_PARENT]]].sum())
+
+
+def _copies(context: Context) -> I64:
+    """Positions of nodes that copy within one memory and belong to the model."""
+    host, trace = context.host, context.trace
+    names = trace.names
+    nodes = np.flatnonzero((host.name == names.code(_COPY)) & ~host.merged & context.in_scope(host.tree.start_ns))
+    kept = ~_crossing(context)[nodes]
+    foreign = names.where(lambda name: _FOREIGN.search(name) is not None)[host.name] | (
+        host.kind == NodeKind.DATALOADER
+    )
+    kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
+    row = host.row[nodes]
+    call = host_activity.innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
+    copies: I64 = nodes[kept & (call == NO_PARENT)]
+    return copies
+
+
+def _crossing(context: Context) -> Bool:
+    """Nodes that launch a copy between memories."""
+    device, names = context.trace.device, context.trace.names
+    crossing = names.where(lambda name: (host_activity.direction(name) or "DtoD") != "DtoD")
+    rows = (device.category == Category.MEMCPY) & crossing[device.name]
+    node = context.links.device_node()[rows]
+    found = np.zeros(len(context.host.tree) + 1, np.bool_)
+    found[context.host.top[node[node != NO_PARENT]]] = True
+    crossing_nodes: Bool = found[:-1]
+    return crossing_nodes
+
+
+def _asks(name: str) -> bool:
+    return name.startswith("aten::") and name.removeprefix("aten::") in _ASKING
+
+
+def _asking(context: Context, nodes: I64) -> I64:
+    """For each copy, the outermost operator around it that only copies."""
+    host = context.host
+    asks = np.append(context.trace.names.where(_asks)[host.name], False)
+    return host.tree.nearest(~asks[host.tree.parent])[nodes]
+
+
+def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
+    """Operator that caused the copy, its caller, shapes, types, whether in backward, whether on a device."""
+    host, table = context.host, context.trace.host
+    caller = host.tree.parent[asking].astype(np.int64)
+    plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
+    of_class = np.append(context.once(class_codes)[host.name], NO_PARENT)
+    found = context.once(owners)
+    backward = entries(found.evaluation, nodes, NO_PARENT) != NO_PARENT
+    launched = context.once(node_times).device_total_ns[nodes] > 0
+    row = host.row[nodes]
+    return (
+        host.name[asking].astype(np.int64),
+        np.where(plain[caller], -1, of_class[caller]),
+        table.shapes[row].astype(np.int64),
+        table.types[row].astype(np.int64),
+        backward.astype(np.int64),
+        launched.astype(np.int64),
+    )
+
+
+def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
+    """Per group: the most members that follow each other directly under one parent."""
+    tree = context.host.tree
+    order = np.argsort(asking, kind="stable")
+    here, of = asking[order], groups[order]
+    follows = (here[1:] == tree.after[here[:-1]]) & (tree.parent[here[1:]] == tree.parent[here[:-1]])
+    follows &= of[1:] == of[:-1]
+    starts = np.flatnonzero(np.append(True, ~follows))[: len(here)]
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, of[starts], np.diff(np.append(starts, len(here))))
+    return longest
+
+
+def _made_ns(context: Context, asking: I64) -> I64:
+    """For each call, its duration with the time that is only spent to make the call."""
+    tree = context.host.tree
+    evaluation = context.once(owners).evaluation[asking]
+    converts = context.trace.names.where(lambda name: name.endswith(_OF_COPIES))[context.host.name]
+    outer = np.where(entries(converts, evaluation, False), evaluation, asking)
+    siblings = np.flatnonzero(entries(tree.parent, tree.after, -2) == tree.parent)
+    before = np.full(len(tree), NO_PARENT, np.int64)
+    before[tree.after[siblings]] = siblings
+    start = tree.start_ns[outer]
+    ended = np.where(before[outer] == NO_PARENT, start, entries(tree.end_ns, before[outer], 0))
+    waited = np.where(tree.thread[before[outer]] == tree.thread[outer], start - ended, 0)
+    made: I64 = tree.end_ns[outer] - start + np.clip(waited, 0, _BEFORE_NS)
+    return made
+
+
+def _lines(context: Context, asking: I64) -> list[str | None]:
+    tree = context.host.tree
+    codes = host_activity.python_lines(context, tree.thread[asking], tree.start_ns[asking])
+    return [context.trace.names[code] if code >= 0 else None for code in codes.tolist()]
+
+
+def _row(context: Context, key: list[int], sums: list[int], asking: int, line: str | None) -> Conversion:
+    trace = context.trace
+    operator, caller, shapes, types, backward, device = key
+    calls, device_ns, host_ns, run, call_ns = sums
+    kinds = _types(trace.types[types])
+    return Conversion(
+        operator=trace.names[operator],
+        caller=class_name(trace.names[caller]) if caller >= 0 else None,
+        input_shapes=trace.shapes[shapes],
+        to_type=kinds[0],
+        from_type=kinds[1],
+        is_backward=bool(backward),
+        on_device=bool(device),
+        calls=calls,
+        device_ns=device_ns,
+        host_ns=host_ns,
+        longest_run=run,
+        start_ns=int(context.host.tree.start_ns[asking]),
+        python_line=line,
+        call_ns=call_ns,
+    )
+
+
+def _types(text: str) -> tuple[str | None, str | None]:
+    """Element types of the first two arguments."""
+    try:
+        kinds = msgspec.json.decode(text.encode()) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        kinds = []
+    given = kinds if isinstance(kinds, list) else []
+    known = [kind if isinstance(kind, str) and kind else None for kind in given] + [None, None]
+    return known[0], known[1]

@@ -1,0 +1,232 @@
+"""Where does the time of the host go, and which parts of the program own it?
+
+Time of the critical thread is assigned to owners: marks, modules and functions of the program, or functions of
+libraries, operators and runtime calls if there is no better owner. Each moment of a step that counts belongs to the
+innermost owner around it, so that exclusive times add up to the steps, to the nanosecond (docs/metrics/host_owners.md).
+
+Other analyses ask `owner_index` which owner a moment, a call or a launch has.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.host import calls, costs
+from traceanalyzer.analyzers.host.calls import OwnerCall, OwnerPart, largest_parts, longest_calls
+from traceanalyzer.analyzers.host.costs import idle_in_loader, owner_costs, role_costs, thread_costs
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import OwnerIndex, OwnerTimeline, owner_index
+from traceanalyzer.trace.tree import NO_PARENT
+
+__all__ = [
+    "HostOwner",
+    "HostOwners",
+    "OtherThread",
+    "OwnerCall",
+    "OwnerIndex",
+    "OwnerOnThread",
+    "OwnerPart",
+    "OwnerTimeline",
+    "analyze",
+    "missing",
+    "owner_index",
+]
+
+ROWS = 200
+"""Number of listed owners, those with the most self time (own choice: longer lists are not read)."""
+
+ROWS_OF_OTHERS = 10
+"""Number of listed owners of each other thread (own choice)."""
+
+_NO_HOST = Text("skip-no-host-time", "the trace has no events of host threads in its steps")
+
+
+class OwnerTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Times of owners on the critical thread in the steps that count. Self times are without owners inside."""
+
+    calls: int
+    """Number of times that the owner begins in a step that counts, on the critical thread."""
+    host_ns: int
+    """Time in ns from beginning to end, with owners inside; an owner inside itself counts once."""
+    host_self_ns: int
+    """Time in ns without owners inside; over all owners it adds up to the steps."""
+    idle_ns: int | None
+    """Part of the host time in ns in which the device had nothing to do because the host had launched nothing; null
+    without device events."""
+    idle_self_ns: int | None
+    """Part of the time without owners inside in which the device had nothing to do; null without device events."""
+    waiting_self_ns: int
+    """Part of the time without owners inside in ns in which a call waits for the device."""
+    device_ns: int | None
+    """Device time in ns of all work launched inside, each event in full, whenever it ran; null if no launch is
+    known."""
+    device_self_ns: int | None
+    """Device time in ns of the work launched inside but not in an inner owner; null if no launch is known."""
+    host_ns_per_step: float
+    """Host time in ns per step that counts."""
+    host_self_ns_per_step: float
+    """Host time in ns per step that counts, without owners inside."""
+    idle_ns_per_step: float | None
+    """Part of the host time in ns per step in which the device had nothing to do; null without device events."""
+    idle_self_ns_per_step: float | None
+    """`idle_ns_per_step` without owners inside; null without device events."""
+
+
+class HostOwner(OwnerTimes, frozen=True, kw_only=True):
+    """One owner of host time."""
+
+    kind: str
+    """`mark`, `module`, `function` (of the program), `library` (a function of one), `backward` (of a module),
+    `autograd` (in no recorded function), `operator` or `call`."""
+    name: str
+    """Name of the mark, class of the module, name of the function, operator or call."""
+    role: str | None
+    """What the work is for: `preprocessing`, `tokenization`, `sampling`, `buffer-broadcast`, `garbage-collection`,
+    `guards`, `checkpointing`, `logging`, `sleep`, `loader`, `compilation`; null if no name shows it."""
+    file: str | None
+    """File of the function, or of that of a module's forward pass; null if no stack shows it."""
+    line: int | None
+    """Line of the function in the file; null if no stack shows it."""
+    parts: tuple[OwnerPart, ...]
+    """The operators and runtime calls that the owner calls directly and that take most of its time, at most three
+    names."""
+    longest_call: OwnerCall | None
+    """The longest operator or runtime call that the owner calls directly; null without one."""
+
+
+class RoleTimes(OwnerTimes, frozen=True, kw_only=True):
+    """All owners with one role."""
+
+    role: str
+    """What the work is for, as in the owners."""
+    owner: int
+    """Position in the rows of the outermost owner of the role with the most time."""
+    idle_in_loader_ns: int | None = None
+    """Part of the idle time in ns in which the program waits for its loader, which does this work itself; null without
+    device events."""
+
+
+class OwnerOnThread(msgspec.Struct, frozen=True):
+    """One owner on a thread that is not the critical one."""
+
+    kind: str
+    """Kind of the owner, as in the rows of the critical thread."""
+    name: str
+    """Name of the owner, as in the rows of the critical thread."""
+    role: str | None
+    """What the work is for; null if no name shows it."""
+    host_self_ns: int
+    """Time in ns without owners inside, in the steps that count."""
+    device_self_ns: int
+    """Device time in ns of the work that it launched, each event in full."""
+
+
+class OtherThread(msgspec.Struct, frozen=True):
+    """A further thread that launches device work or waits for a loader, in parallel with the critical thread."""
+
+    thread: str
+    """Name of the thread."""
+    host_ns: int
+    """Time in ns of all its owners in the steps that count."""
+    device_ns: int
+    """Device time in ns of the work that it launched in the steps that count."""
+    rows: tuple[OwnerOnThread, ...]
+    """Its owners, the most time first, at most ten."""
+
+
+class HostOwners(msgspec.Struct, frozen=True):
+    """Owners of the time of the critical thread in the steps that count."""
+
+    thread: str
+    """Name of the program's thread."""
+    autograd_thread: str | None
+    """Name of autograd's thread, which is the critical one while the program waits for it; null without one."""
+    steps: int
+    """Number of steps that count."""
+    time_ns: int
+    """Duration of these steps in ns: the sum of the exclusive times of all owners and of the time without an owner."""
+    idle_ns: int | None
+    """Time in ns in which the busiest device had nothing to do because the host had launched nothing; null without
+    device events."""
+    device_ns: int | None
+    """Device time in ns of everything that the critical threads launched in these steps; null where no launch is
+    known."""
+    rows: tuple[HostOwner, ...]
+    """Owners, the most self time first, at most 200."""
+    hidden: OwnerTimes
+    """All other owners together; inclusive times and calls are sums."""
+    unowned: OwnerTimes
+    """Time without an owner: nothing was recorded on the thread, or only events that name no owner."""
+    roles: tuple[RoleTimes, ...]
+    """Known purposes of the work, the most time first. Inclusive times include everything inside."""
+    other_threads: tuple[OtherThread, ...] = ()
+    """Further threads that launch work of a device or wait for a loader, the most work first."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why owners cannot be analyzed, or None."""
+    return None if context.once(owner_index).critical.kept else _NO_HOST()
+
+
+def analyze(context: Context) -> HostOwners:
+    """The owners of the critical thread's time."""
+    index = context.once(owner_index)
+    found = context.once(owner_costs)
+    occurs = np.flatnonzero((found.host_self[:-1] > 0) | (found.host[:-1] > 0) | (found.calls[:-1] > 0))
+    order = occurs[np.lexsort((occurs, -found.host[occurs], -found.host_self[occurs]))].tolist()
+    shown = order[:ROWS]
+    longest, parts = longest_calls(context), largest_parts(context)
+    threads, engine = context.trace.threads, index.critical.engine
+    result = HostOwners(
+        thread=threads[index.critical.main].tid,
+        autograd_thread=None if engine is None else threads[engine].tid,
+        steps=index.critical.steps,
+        time_ns=index.critical.kept.length,
+        idle_ns=found.idle_total,
+        device_ns=found.device_total,
+        rows=tuple(
+            HostOwner(
+                **msgspec.structs.asdict(index.owners[number]),
+                parts=parts.get(number, ()),
+                longest_call=longest.get(number),
+                **found.times([number]),
+            )
+            for number in shown
+        ),
+        hidden=OwnerTimes(**found.times(order[ROWS:])),
+        unowned=OwnerTimes(**found.times([NO_PARENT])),
+        roles=_roles(context, index, shown),
+        other_threads=tuple(_other(context, index, thread) for thread in index.critical.others),
+    )
+    calls.release(context)
+    costs.release(context)
+    return result
+
+
+def _other(context: Context, index: OwnerIndex, thread: int) -> OtherThread:
+    host, device = thread_costs(context, thread)
+    occurs = np.flatnonzero((host > 0) | (device[:-1] > 0))
+    order = occurs[np.lexsort((occurs, -device[occurs], -host[occurs]))][:ROWS_OF_OTHERS].tolist()
+    rows = (
+        OwnerOnThread(own.kind, own.name, own.role, int(host[number]), int(device[number]))
+        for number, own in ((number, index.owners[number]) for number in order)
+    )
+    return OtherThread(context.trace.threads[thread].tid, int(host.sum()), int(device.sum()), tuple(rows))
+
+
+def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleTimes, ...]:
+    """The roles with their costs, and the owner with the most time of each."""
+    roles = sorted({own.role for own in index.owners if own.role})
+    number = np.array([roles.index(own.role) if own.role else NO_PARENT for own in index.owners], np.int64)
+    found, single = role_costs(context, number, len(roles)), context.once(owner_costs)
+    in_loader = idle_in_loader(context, number, len(roles))
+    rows = []
+    for role, name in enumerate(roles):
+        members = [row for row, owner in enumerate(shown) if number[owner] == role]
+        if members and (found.host[role] or found.calls[role]):
+            most = max(members, key=lambda row: int(single.host[shown[row]]))
+            inside = None if in_loader is None else int(in_loader[role])
+            rows.append(RoleTimes(role=name, owner=most, idle_in_loader_ns=inside, **found.times([role])))
+    return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.role)))

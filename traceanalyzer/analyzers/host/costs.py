@@ -1,0 +1,262 @@
+"""The costs of owners: time of the critical thread, idle time of the device, device time of launched work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.host_roles import LOADER
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.module_calls import device_time
+from traceanalyzer.structure.owners import OwnerIndex, owner_index
+from traceanalyzer.structure.owners.critical import device_idle
+from traceanalyzer.structure.owners.roles import ROLE_IDS
+from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+Measure = Callable[[I64, I64], I64]
+"""How much of something each of some intervals has, given their starts and ends in ns."""
+
+
+class OwnerCosts(msgspec.Struct, frozen=True):
+    """Costs by owner number, with a last entry for time without an owner. Times are in ns, 0 if unknown."""
+
+    calls: I64
+    host: I64
+    host_self: I64
+    idle: I64
+    idle_self: I64
+    waiting_self: I64
+    device: I64
+    device_self: I64
+    steps: int
+    idle_total: int | None
+    device_total: int | None
+
+    def times(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """The fields of `OwnerTimes` for some entries together."""
+        rows = np.array(numbers, np.int64)
+        host, host_self, idle, idle_self = (
+            int(column[rows].sum()) for column in (self.host, self.host_self, self.idle, self.idle_self)
+        )
+        has_idle, has_device = self.idle_total is not None, self.device_total is not None
+        return {
+            "calls": int(self.calls[rows].sum()),
+            "host_ns": host,
+            "host_self_ns": host_self,
+            "idle_ns": idle if has_idle else None,
+            "idle_self_ns": idle_self if has_idle else None,
+            "waiting_self_ns": int(self.waiting_self[rows].sum()),
+            "device_ns": int(self.device[rows].sum()) if has_device else None,
+            "device_self_ns": int(self.device_self[rows].sum()) if has_device else None,
+            "host_ns_per_step": host / self.steps,
+            "host_self_ns_per_step": host_self / self.steps,
+            "idle_ns_per_step": idle / self.steps if has_idle else None,
+            "idle_self_ns_per_step": idle_self / self.steps if has_idle else None,
+        }
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """Data with which costs are measured."""
+
+    index: OwnerIndex
+    idle: Intervals | None
+    launch_start: tuple[I64, I64]
+    """Starts of the launches of the program's thread and of autograd's in the steps that count."""
+    launch_device: tuple[I64, I64]
+    """Device time in ns of the work of each launch."""
+    segment_idle: I64
+    segment_waiting: I64
+    launch_owner: tuple[I64, I64]
+
+
+def owner_costs(context: Context) -> OwnerCosts:
+    """Costs of every owner."""
+    index = context.once(owner_index)
+    return _costs(context, index.owner, len(index.owners), np.arange(len(index.owners)))
+
+
+def role_costs(context: Context, role: I64, count: int) -> OwnerCosts:
+    """Costs of owners together.
+
+    Args:
+        context: The trace.
+        role: For each owner the number of its role, -1 for none.
+        count: Number of roles.
+    """
+    index = context.once(owner_index)
+    return _costs(context, role[index.owner], count, role)
+
+
+def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
+    """Idle time of each role in ns that passes inside the program's loader; None without device events.
+
+    Args:
+        context: The trace.
+        role: For each owner the number of its role, -1 for none.
+        count: Number of roles.
+    """
+    index, parts = context.once(owner_index), context.once(_parts)
+    if parts.idle is None:
+        return None
+    nested, segments = index.nested, index.timeline
+    loader = nested.tree.nearest(nested.role == ROLE_IDS.index(LOADER))
+    inside = entries(loader, index.slice_at(segments.thread, segments.start_ns), NO_PARENT) != NO_PARENT
+    number = np.append(role, NO_PARENT)[segments.owner] % (count + 1)
+    return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
+
+
+def release(context: Context) -> None:
+    """Free the data for measuring when it is no longer needed."""
+    context.release(_parts)
+
+
+def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> OwnerCosts:
+    parts = context.once(_parts)
+    segments = parts.index.timeline
+    by_owner = np.append(of_owner, NO_PARENT)
+    segment = by_owner[segments.owner] % (count + 1)
+    length = segments.end_ns - segments.start_ns
+    spans = _Spans.of(parts.index, of_slice, count)
+    kept, handed = parts.index.critical.kept, parts.index.critical.handed
+    host_self, idle_self, waiting = (
+        sum_by(segment, values, count + 1) for values in (length, parts.segment_idle, parts.segment_waiting)
+    )
+    idle = parts.idle or Intervals.none()
+    device_self = np.zeros(count + 1, np.int64)
+    for owner, device in zip(parts.launch_owner, parts.launch_device, strict=True):
+        device_self += sum_by(by_owner[owner] % (count + 1), device, count + 1)
+    device_total = int(device_self.sum()) if (context.links.launch != NO_PARENT).any() else None
+    return OwnerCosts(
+        calls=spans.calls,
+        host=_with_rest(spans.total(kept.within, (kept & handed).within), host_self),
+        host_self=host_self,
+        idle=_with_rest(spans.total(idle.within, (idle & handed).within), idle_self),
+        idle_self=idle_self,
+        waiting_self=waiting,
+        device=_with_rest(spans.launched(parts), device_self),
+        device_self=device_self,
+        steps=max(1, parts.index.critical.steps),
+        idle_total=None if parts.idle is None else parts.idle.length,
+        device_total=device_total,
+    )
+
+
+def _with_rest(inclusive: I64, exclusive: I64) -> I64:
+    """Time without an owner has no owners inside."""
+    return np.append(inclusive, exclusive[-1])
+
+
+class _Spans(msgspec.Struct, frozen=True):
+    """When each of some owners is open: on the program's thread, and on that or on autograd's."""
+
+    count: int
+    calls: I64
+    main: tuple[I64, I64, I64]
+    """Owner, start and end of disjoint spans."""
+    both: tuple[I64, I64, I64]
+
+    @classmethod
+    def of(cls, index: OwnerIndex, of_slice: I64, count: int) -> _Spans:
+        """The spans of all owners; slices of number -1 have none."""
+        tree, found = index.nested.tree, index.critical
+        thread = tree.thread
+        main = (thread == found.main) & (of_slice >= 0)
+        engine = (thread == (-1 if found.engine is None else found.engine)) & (of_slice >= 0)
+        begins = (main & found.kept.contains(tree.start_ns)) | (
+            engine & (found.kept & found.episodes).contains(tree.start_ns)
+        )
+        calls = sum_by(of_slice[begins], np.ones(int(begins.sum()), np.int64), count)
+
+        def spans(rows: Bool) -> tuple[I64, I64, I64]:
+            return _unions(of_slice[rows], tree.start_ns[rows], tree.end_ns[rows])
+
+        return cls(count, np.append(calls, 0), spans(main), spans(main | engine))
+
+    def total(self, every: Measure, handed: Measure) -> I64:
+        """For each owner the measure of its spans; those on autograd's thread count only while it is critical."""
+        return self._sum(self.main, every) + self._sum(self.both, handed) - self._sum(self.main, handed)
+
+    def launched(self, parts: _Parts) -> I64:
+        """For each owner the device time of the work launched in its spans."""
+        measures = [_in_points(*pair) for pair in zip(parts.launch_start, parts.launch_device, strict=True)]
+        return self._sum(self.main, measures[0]) + self._sum(self.both, measures[1])
+
+    def _sum(self, spans: tuple[I64, I64, I64], measure: Measure) -> I64:
+        return sum_by(spans[0], measure(spans[1], spans[2]), self.count)
+
+
+def _in_points(times: I64, values: I64) -> Measure:
+    """Measures intervals by the sum of the values at points in time, which ascend."""
+    passed = np.append(0, np.cumsum(values))
+
+    def measure(start: I64, end: I64) -> I64:
+        found: I64 = passed[np.searchsorted(times, end)] - passed[np.searchsorted(times, start)]
+        return found
+
+    return measure
+
+
+def _unions(group: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
+    """The union of the intervals of each group: group, start and end of each part."""
+    moments, rank = np.unique(np.concatenate((start, end)), return_inverse=True)
+    room = len(moments) + 1  # one more, so that intervals of neighbouring groups do not touch
+    base = group * room
+    joined = Intervals.union(base + rank[: len(start)], base + rank[len(start) :])
+    return joined.start // room, moments[joined.start % room], moments[joined.end % room]
+
+
+def _parts(context: Context) -> _Parts:
+    index = context.once(owner_index)
+    found, segments, launches = index.critical, index.timeline, context.trace.launches
+    idle = device_idle(context)
+    device = context.once(device_time)
+    rows = np.flatnonzero((device > 0) & found.kept.contains(launches.start_ns))
+    engine = NO_PARENT if found.engine is None else found.engine
+    own = [rows[launches.thread[rows] == thread] for thread in (found.main, engine)]
+    segment_idle = (idle or Intervals.none()).within(segments.start_ns, segments.end_ns)
+    return _Parts(
+        index=index,
+        idle=idle,
+        launch_start=(launches.start_ns[own[0]], launches.start_ns[own[1]]),
+        launch_device=(device[own[0]], device[own[1]]),
+        segment_idle=segment_idle,
+        segment_waiting=_waiting(context, index),
+        launch_owner=(index.of_launches(context, own[0]), index.of_launches(context, own[1])),
+    )
+
+
+def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
+    """The costs of each owner on one thread in the steps that count.
+
+    Returns:
+        Time in ns without owners inside, shape (owners,), and device time in ns of the work launched, shape
+        (owners + 1,), of which the last entry is that of launches without an owner.
+    """
+    index, launches = context.once(owner_index), context.trace.launches
+    tree, kept, count = index.nested.tree, index.critical.kept, len(index.owners)
+    part = tree.threads.get(thread, slice(0, 0))
+    time = kept.within(tree.start_ns, tree.end_ns)
+    own = (time - tree.child_sums(time))[part]
+    device = context.once(device_time)
+    rows = np.flatnonzero((launches.thread == thread) & (device > 0) & kept.contains(launches.start_ns))
+    owner = index.of_launches(context, rows) % (count + 1)
+    return sum_by(index.owner[part], own, count), sum_by(owner, device[rows], count + 1)
+
+
+def _waiting(context: Context, index: OwnerIndex) -> I64:
+    """Time of each segment of the timeline in which its thread waits for the device."""
+    segments, waits = index.timeline, context.once(host_activity.waits)
+    waiting = np.zeros(len(segments.owner), np.int64)
+    for thread in distinct(segments.thread).tolist():
+        own, rows = waits.thread == thread, np.flatnonzero(segments.thread == thread)
+        times = Intervals.union(waits.start_ns[own], waits.end_ns[own])
+        waiting[rows] = times.within(segments.start_ns[rows], segments.end_ns[rows])
+    return waiting

@@ -1,0 +1,164 @@
+"""When is nothing recorded for long in a program on the CPU, and what is around these pauses?
+
+A pause is time of a typical step in which nothing was recorded on any thread but marks of steps and Python frames: no
+operator, no loader, optimizer, collective or range. In a pause, Python code computes, sleeps, or waits for a file, the
+network or another process. Stacks, if recorded, name the owner. Recordings with device work are left out, because host
+time costs nothing there while the device works (see `step_idle`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import compiled_code, marks
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.tree import NO_PARENT
+
+LEAST_NS = 300_000
+"""Least duration of a pause (own choice: Python code between two operators takes some ten microseconds)."""
+_OWNERS = 5
+_LEAVES = frozenset({"operator", "call"})
+
+_HAS_DEVICE = Text(
+    "skip-pauses-device", "a device worked: time in which it idles is told apart from other time instead"
+)
+_NO_PAUSE = Text("skip-no-pauses", "something is recorded at any time of the typical steps, pauses of 0.3 ms excepted")
+
+
+class PauseOwner(msgspec.Struct, frozen=True):
+    """Part of the pauses that one owner has."""
+
+    kind: str
+    """Kind of the owner, as in `host_owners`."""
+    name: str
+    """Name of the owner, as in `host_owners`."""
+    role: str | None
+    """What the work is for; null if no name shows it."""
+    file: str | None
+    """File of the function; null if no stack shows it."""
+    line: int | None
+    """Line of the function; null if no stack shows it."""
+    time_ns: int
+    """Time of this owner in the pauses, in ns."""
+    start_ns: int
+    """Start of the first of these pauses in ns since the first event."""
+
+
+class HostPauses(msgspec.Struct, frozen=True):
+    """Pauses in the typical steps; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    paused_steps: int
+    """Number of typical steps that have a pause."""
+    pauses: int
+    """Number of pauses."""
+    time_ns: int
+    """Time of the pauses."""
+    longest_ns: int
+    """Duration of the longest."""
+    longest_start_ns: int
+    """Its start in ns since the first event."""
+    after: str | None
+    """Name of the last operator or range before the longest one in its step; null if there is none."""
+    owners: tuple[PauseOwner, ...]
+    """Owners of the time, those with most first, at most five; empty if unknown."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why there is nothing to analyze, or None."""
+    if len(context.trace.device) or len(context.trace.accelerator):
+        return _HAS_DEVICE()
+    return None if len(context.once(_pauses).start) else _NO_PAUSE()
+
+
+def analyze(context: Context) -> HostPauses:
+    """Add up the pauses."""
+    found, steps = context.once(_pauses), program_steps(context).typical
+    time = found.end - found.start
+    longest = int(time.argmax())
+    return HostPauses(
+        steps=len(steps),
+        paused_steps=len(distinct(steps.at(found.start))),
+        pauses=len(time),
+        time_ns=int(time.sum()),
+        longest_ns=int(time[longest]),
+        longest_start_ns=int(found.start[longest]),
+        after=_before(context, int(found.start[longest])),
+        owners=_owners(context, found),
+    )
+
+
+def _pauses(context: Context) -> Intervals:
+    """The long intervals of each typical step in which nothing was recorded."""
+    steps = program_steps(context).typical
+    free = Intervals.union(steps.start_ns, steps.end_ns) - _busy(context)
+    bounds = ascending(np.concatenate((free.start, free.end, steps.start_ns, steps.end_ns)))
+    start, end = bounds[:-1], bounds[1:]
+    kept = (end - start >= LEAST_NS) & (free.within(start, end) == end - start)
+    return Intervals(start[kept], end[kept])
+
+
+def _busy(context: Context) -> Intervals:
+    """When any event was recorded, except marks around parts of a step."""
+    host, launches, names = context.trace.host, context.trace.launches, context.trace.names
+    works = names.where(_works)[host.name]
+    plain = np.isin(context.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_only_marks)[host.name]
+    rows = works | plain | np.isin(context.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER, NodeKind.COLLECTIVE))
+    busy = Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    return busy | Intervals.union(launches.start_ns, launches.end_ns)
+
+
+def _works(name: str) -> bool:
+    """Whether a range is work of a kind that other rules are about."""
+    return (
+        marks.is_optimizer(name)
+        or host_activity.is_communicating(name)
+        or host_activity.is_compiling(name)
+        or compiled_code.is_compilation(name)
+    )
+
+
+def _only_marks(name: str) -> bool:
+    return marks.is_mark_among_operators(name) and not _works(name)
+
+
+def _before(context: Context, time: int) -> str | None:
+    """Name of the event that ended last before a time, in the step around it."""
+    host, steps = context.trace.host, program_steps(context).typical
+    step = int(steps.at(np.array([time]))[0])
+    ended = (host.end_ns <= time) & (host.start_ns >= steps.start_ns[step]) & (context.kind != NodeKind.NONE)
+    rows = np.flatnonzero(ended)
+    if not len(rows):
+        return None
+    last = rows[np.lexsort((host.dur_ns[rows], host.end_ns[rows]))[-1]]
+    name: str = context.trace.names[int(host.name[last])]
+    return name
+
+
+def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:
+    """Owners of the pauses, by the owners of host time."""
+    index = context.once(owner_index)
+    parts = index.timeline
+    time = found.within(parts.start_ns, parts.end_ns)
+    known = np.flatnonzero((time > 0) & (parts.owner != NO_PARENT))
+    total = sum_by(parts.owner[known], time[known], len(index.owners))
+    order = np.lexsort((np.arange(len(total)), -total))
+    rows = []
+    for number in order[total[order] > 0].tolist():
+        own = index.owners[number]
+        if own.kind in _LEAVES:
+            continue
+        first = known[np.flatnonzero(parts.owner[known] == number)[0]]
+        start = int(parts.start_ns[first])
+        rows.append(PauseOwner(own.kind, own.name, own.role, own.file, own.line, int(total[number]), start))
+    return tuple(rows[:_OWNERS])

@@ -1,0 +1,295 @@
+"""How busy is each device in the steps that the program repeats, and does the host feed it kernel by kernel or not?
+
+`idle` is about the whole window: time between steps and steps that load code count there. Here only steady steps count:
+typical steps of the program in which no device waits for code. Nothing after the last device event counts, where the
+recording ends. Gaps that the host could have prevented are divided
+by length: gaps up to `launching_limit_ns` are the time to launch one event after the other; in longer ones the host did
+something else. If stacks were recorded, Python code outside of operators counts as something else in every gap of 50 us
+or more, so that this time is in both figures.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.idle import after_waits, busy_parts, gap_owners, longest
+from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import gap_causes, gaps
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.divided_gaps import DividedGaps, divide, release
+from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.gaps import Gaps
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+
+_NO_KERNELS = Text(
+    "skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"
+)
+_NO_STEPS = Text(
+    "skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"
+)
+
+_WARM_UP = 0.05
+"""A step in which the device waits for code to be loaded or compiled for at least this share does not count.
+
+Own choice: steps vary by a few percent; first uses take many times that."""
+_FEW_LAUNCHES = 10
+"""Launches that one gap may take at the usual pace of the host (own choice)."""
+_SHORT_NS = 50_000
+"""At least that long are gaps of launching: about ten launches at the 5 us that one takes."""
+_MOST = 0.5
+"""Share of a gap from which on waits explain it."""
+_GAPS = 200
+"""How many of the longest gaps are examined one by one."""
+_SHOWN = 10
+MOST_OWNERS = 10
+"""Owners of gaps that are listed, at most."""
+
+
+class StepCause(msgspec.Struct, frozen=True):
+    """How long a device did nothing in steady steps for one cause."""
+
+    cause: str
+    """Id of the cause, one of those of the analysis `idle`."""
+    time_ns: int
+    """Time in ns for which the device did nothing in steady steps for this cause."""
+    launching_ns: int
+    """The part of that time in ns in gaps that are short enough to be the time between two launches."""
+    later_ns: int = 0
+    """The part of the time in ns in steady steps after the first recorded step."""
+    after_waits_ns: int = 0
+    """The part of the time in ns that would not be there if the host had never waited for the device: gaps after waits,
+    until they add up to the waiting."""
+    launching_after_waits_ns: int = 0
+    """Part of `launching_ns` that would disappear in the same way."""
+
+
+class HostGap(msgspec.Struct, frozen=True):
+    """Gaps of a device in which the host did the same thing, other than to launch one kernel after the other."""
+
+    python_line: str | None
+    """The Python line that ran; null if there is none or stacks were not recorded."""
+    operator: str | None
+    """The innermost operator that ran; null if none did."""
+    annotation: str | None
+    """The innermost annotation or loader that was open; null if none was."""
+    gaps: int
+    """Number of gaps."""
+    time_ns: int
+    """Time in these gaps in ns in which the host did something else than wait for the device."""
+    longest_ns: int
+    """Length in ns of the gap with the most such time."""
+    longest_start_ns: int
+    """Start of that gap in ns since the first event."""
+
+
+class GapOwner(msgspec.Struct, frozen=True):
+    """Owners of the time of these gaps, as in the analysis `host_owners`."""
+
+    kind: str
+    """Kind of the owner: a mark, a module, a function, a backward pass, an operator, a call."""
+    name: str
+    """Name of the owner."""
+    role: str | None
+    """What the work is for; null if no name shows it."""
+    file: str | None
+    """File of the function or module; null if no stack shows it."""
+    line: int | None
+    """Line of the function in the file; null if no stack shows it."""
+    time_ns: int
+    """Time of such gaps in ns that is the owner's, in the steps that count as typical."""
+    longest_start_ns: int
+    """Start of the gap in ns in which the owner has most, since the first event."""
+
+
+class DeviceInSteps(msgspec.Struct, frozen=True):
+    """One device in the steady steps."""
+
+    device: int
+    """Number of the device as in the trace."""
+    time_ns: int
+    """Duration of the steady steps in ns, without what follows the device's last event."""
+    busy_ns: int
+    """Time of the steady steps in which a kernel, copy or fill runs, in ns."""
+    events: int
+    """Number of kernels, copies and fills that start in the steady steps."""
+    causes: tuple[StepCause, ...]
+    """Idle time by cause; all causes are listed and sum to the idle time."""
+    launching_limit_ns: int
+    """The longest gap in ns that counts as the time between two launches."""
+    launching_gaps: int
+    """Number of gaps up to that limit in which the device waited for a launch."""
+    typical_host_gap_ns: float | None
+    """Idle time per step in ns that the host spent on something else than launching one kernel after the other, also
+    after a wait that emptied the queue: the median over the steady steps but the first, or the only steady step. Null
+    without a steady step."""
+    host_gaps: tuple[HostGap, ...]
+    """What the host did in the longest of these gaps, the most time first."""
+    low_busy_share: float | None
+    """Busy share (0 to 1) that the least busy 5 % of the equal parts of the window do not exceed; only parts within
+    steady steps count, null if there is none."""
+    high_busy_share: float | None
+    """Busy share (0 to 1) that the busiest 5 % of these parts at least reach; null if there is no part."""
+    gap_owners: tuple[GapOwner, ...] = ()
+    """Whose the time of the gaps is in which the host did something else, the most time first, at most ten."""
+    typical_other_gap_ns: float | None = None
+    """As `typical_host_gap_ns`, without input preprocessing and DDP's broadcast of buffers, which are causes of their
+    own; null without a steady step."""
+    owner_steps: int = 0
+    """Number of steps that the times of `gap_owners` are about."""
+    launching_owners: tuple[GapOwner, ...] = ()
+    """Owners of the time of launching gaps, the most time first, at most ten."""
+    launching_gaps_after_waits: int = 0
+    """Number of launching gaps of which most would not be there if the host had never waited for the device."""
+
+
+class StepIdle(msgspec.Struct, frozen=True):
+    """How busy each device is in the steps that the program repeats."""
+
+    steps: int
+    """Number of steady steps, which the figures are about: typical steps in which no device waits for code."""
+    warm_up_steps: int
+    """Number of steps that were left out because a device waited for code to be loaded or compiled."""
+    has_stacks: bool
+    """Whether Python frames were recorded; they name what the host did, and slow it down."""
+    steps_from: str | None
+    """What marks the steps, as in the analysis `recording`."""
+    devices: tuple[DeviceInSteps, ...]
+    """Every device that ran a kernel, by number."""
+    later_steps: int = 0
+    """Number of steady steps after the first recorded step."""
+    waits: int = 0
+    """Number of waits for a device that threads which launch begin in steady steps."""
+
+
+def missing(context: Context) -> Message | None:
+    """Why this cannot be analyzed; None if it can."""
+    if not len(_devices(context)):
+        return _NO_KERNELS()
+    window = _steps(context).window
+    return None if window and window[1] > window[0] else _NO_STEPS()
+
+
+def analyze(context: Context) -> StepIdle:
+    """Analyze every device that ran a kernel, in the typical steps in which none of them waits for code."""
+    steps = _steps(context)
+    parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
+    ready = np.ones(len(steps), np.bool_)
+    for part in parts.values():
+        loading = np.bincount(part.step, weights=part.of_cause(gap_causes.COMPILATION), minlength=len(steps))
+        ready &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
+    steady = ready & program_steps(context).is_typical
+    devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
+    release(context)
+    has_stacks = len(context.trace.frames) > 0
+    return StepIdle(
+        int(steady.sum()),
+        int((~ready).sum()),
+        has_stacks,
+        steps.found_by,
+        devices,
+        later_steps=int(steady[1:].sum()),
+        waits=after_waits.count(context, steps, steady),
+    )
+
+
+def _devices(context: Context) -> I64:
+    device = context.trace.device
+    numbers: I64 = distinct(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
+    return numbers
+
+
+def _steps(context: Context) -> Steps:
+    """The steps of the program."""
+    return program_steps(context).every
+
+
+def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
+    counts = steady[part.step] & (part.gaps.next != gaps.NOTHING)
+    tail = int(part.gaps.length[steady[part.step] & ~counts].sum())
+    time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
+    limit = _launching_limit(context, steps, steady)
+    short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
+    sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
+    waited = after_waits.shares(context, number, part)
+    behind = (after_waits.by_cause(part, waited, rows) for rows in (counts, counts & short))
+    of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
+    late = of_launches > 0
+    other = np.where(short, _named(context, part), part.by_host)
+    long = counts & (other > 0)
+    owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
+    # Time before the first event of all counts if recorded events show what it is.
+    long &= part.gaps.has_previous | (2 * owned.known >= other)
+    rest = np.maximum(other - owned.elsewhere, 0)
+    launched = gap_owners.divide(context, part.gaps, np.where(counts & short, of_launches, 0))
+    events = context.trace.device.start_ns[context.trace.device.device == number]
+    within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
+    low, high = busy_parts.extremes(context, steps, steady, number)
+    return DeviceInSteps(
+        device=number,
+        time_ns=time,
+        busy_ns=time - int(sums.sum()),
+        events=int(within.sum()),
+        causes=tuple(map(StepCause, CAUSES, *(times.tolist() for times in (sums, launching, later, *behind)))),
+        launching_limit_ns=limit,
+        launching_gaps=int((counts & short & late).sum()),
+        typical_host_gap_ns=_typical(part.step[long], other[long], steady),
+        host_gaps=_host_gaps(context, number, part.gaps, np.flatnonzero(long), other),
+        low_busy_share=low,
+        high_busy_share=high,
+        gap_owners=_owners(owned, long),
+        typical_other_gap_ns=_typical(part.step[long], rest[long], steady),
+        owner_steps=owned.steps,
+        launching_owners=_owners(launched, counts & short),
+        launching_gaps_after_waits=int((counts & short & late & (waited > _MOST)).sum()),
+    )
+
+
+def _owners(owned: gap_owners.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
+    """The owners with most time of some gaps."""
+    rows = owned.largest(chosen, MOST_OWNERS)
+    return tuple(GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start) for own, time, start in rows)
+
+
+def _named(context: Context, part: DividedGaps) -> I64:
+    """Time of each gap of 50 us or more that recorded stacks attribute to Python code outside of operators."""
+    long = part.gaps.whole_end_ns - part.gaps.whole_start_ns >= _SHORT_NS
+    return np.where(long & (len(context.trace.frames) > 0), part.python, 0)
+
+
+def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
+    """Ten times the median pause between calls that put something on a device, but at least 50 us."""
+    start = context.trace.launches.start_ns[context.links.calls]  # ascending, as the rows of the table are
+    step = steps.at(start)
+    inside = entries(steady, step, False)
+    together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])
+    pauses = np.diff(start)[together]
+    return max(_SHORT_NS, int(_FEW_LAUNCHES * np.median(pauses))) if len(pauses) else _SHORT_NS
+
+
+def _typical(step: I64, time: I64, steady: Bool) -> float | None:
+    """The median over the steady steps of the sum of some times by step, without the first if there are more."""
+    numbers = np.flatnonzero(steady)
+    if not len(numbers):
+        return None
+    per_step: F64 = np.bincount(step, weights=time, minlength=len(steady)).astype(np.float64)[numbers]
+    return float(np.median(per_step[1:] if len(per_step) > 1 else per_step))
+
+
+def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64) -> tuple[HostGap, ...]:
+    """The work of the host in the gaps in which it did something else for longest."""
+    chosen = rows[np.argsort(-time[rows], kind="stable")[:_GAPS]]
+    found: dict[tuple[str | None, str | None, str | None], list[tuple[int, LongGap]]] = {}
+    gaps = longest.described(context, device, every.take(chosen), blame_waits=False)
+    for gap, ns in zip(gaps, time[chosen].tolist(), strict=True):
+        found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append((ns, gap))
+    summed = [
+        HostGap(*doing, len(own), sum(ns for ns, _ in own), own[0][1].duration_ns, own[0][1].start_ns)
+        for doing, own in found.items()
+    ]
+    return tuple(sorted(summed, key=lambda row: (-row.time_ns, row.longest_start_ns))[:_SHOWN])

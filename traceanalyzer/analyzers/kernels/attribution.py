@@ -1,0 +1,116 @@
+"""How much of the device's time do operators explain, and modules, and names?
+
+A launch of a CUDA or HIP graph starts many kernels at once, so the operator around it explains none of them. If little
+is explained, tables of operators cover only a small part of the device time, and say so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.marks import is_graph_launch
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_backward import forward_nodes
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.table import Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_DEVICE_TIME = Text("skip-attribution-no-device", "the trace has no device events")
+
+
+class Attribution(msgspec.Struct, frozen=True):
+    """Device time that operators, modules and names explain; for chosen steps, of the events that start in them."""
+
+    device_ns: int
+    """Sum of the durations in ns of all kernels, copies and fills, overlap counted twice."""
+    operator_ns: int
+    """Part of the device time in ns that an operator launched kernel by kernel, not by the launch of a graph."""
+    operator_share: float | None
+    """Share of the device time (0 to 1) that an operator launched; null if the device time is 0."""
+    module_ns: int | None
+    """Part of the device time in ns that was launched, kernel by kernel, for a module: in its call, or in the backward
+    pass of one; null where no modules were recorded."""
+    module_share: float | None
+    """Share of the device time (0 to 1) that was launched for a module; null where no modules were recorded, or if the
+    device time is 0."""
+    class_ns: int
+    """Part of the device time in ns that is copies, fills, and kernels of a known class: not `other`, not `triton`."""
+    class_share: float | None
+    """Share of the device time (0 to 1) that is of a known class; null if the device time is 0."""
+    graph_ns: int
+    """Part of the device time in ns that launches of graphs started."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why a trace cannot be analyzed, or None."""
+    return None if len(context.trace.device) else _NO_DEVICE_TIME()
+
+
+def analyze(context: Context) -> Attribution:
+    """Sum up the device time that operators, modules and names explain."""
+    device = context.trace.device
+    counted = context.in_scope(device.start_ns)
+
+    def time(rows: Bool) -> int:
+        return int(device.dur_ns[rows & counted].sum())
+
+    def share(part: int | None) -> float | None:
+        return None if part is None or not total else part / total
+
+    total = time(np.ones(len(device), np.bool_))
+    operators, classes = time(of_operators(context)), time(_of_classes(context))
+    has_modules = bool((context.host.kind == NodeKind.MODULE).any())
+    modules = time(_of_modules(context)) if has_modules else None
+    return Attribution(
+        device_ns=total,
+        operator_ns=operators,
+        operator_share=share(operators),
+        module_ns=modules,
+        module_share=share(modules),
+        class_ns=classes,
+        class_share=share(classes),
+        graph_ns=time(context.once(of_graphs)),
+    )
+
+
+def of_graphs(context: Context) -> Bool:
+    """Which device events the launch of a graph started."""
+    trace, launch = context.trace, context.links.launch
+    launches = trace.names.where(is_graph_launch)[trace.launches.name]
+    found: Bool = entries(launches, launch, False)
+    return found
+
+
+def of_operators(context: Context) -> Bool:
+    """Which device events an operator launched one by one, not as nodes of a graph."""
+    operator = context.host.tree.nearest(context.host.is_row)
+    by_operator = entries(operator, context.links.device_node(), NO_PARENT) != NO_PARENT
+    found: Bool = by_operator & ~context.once(of_graphs)
+    return found
+
+
+def _of_modules(context: Context) -> Bool:
+    owned = context.once(owners)
+    evaluations, forward = forward_nodes(context)
+    made_by = np.arange(len(context.host.tree))
+    made_by[evaluations] = forward
+    owner = entries(owned.owner, entries(owned.launch_node, context.links.launch, NO_PARENT), NO_PARENT)
+    module = entries(owned.module, entries(made_by, owner, NO_PARENT), NO_PARENT)
+    found: Bool = (module != NO_PARENT) & ~context.once(of_graphs)
+    return found
+
+
+def _of_classes(context: Context) -> Bool:
+    trace, device = context.trace, context.trace.device
+    unknown = (KernelClass.OTHER, KernelClass.TRITON)
+    codes, own = ranked(device.name)
+    known = np.array([kernel_class(trace.names[code]) not in unknown for code in codes.tolist()], np.bool_)
+    found: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known[own]
+    return found

@@ -1,0 +1,144 @@
+"""What kind of work does the GPU do: matrix products, convolutions, copies, ...?
+
+Kernels are classified by their names (`knowledge.kernel_patterns`), except those that the trace describes as
+collectives. A name that no pattern matches is `other`; the time of such kernels is reported, so that the shares can be
+judged.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass as Class
+from traceanalyzer.report.message import Message
+from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.table import Bool
+from traceanalyzer.trace.tables import Category
+
+_NAMES_SHOWN = 10
+"""Unexplained names in the result (own choice: enough to extend the table, little enough to read)."""
+
+
+class KernelClassTime(msgspec.Struct, frozen=True):
+    """All kernels of one class."""
+
+    name: str
+    """Name of the class: `gemm`, `moe` (products of a mixture of experts), `moe_routing`, `convolution`, `attention`,
+    `recurrent`, `normalization`, `elementwise`, `reduction`, `copy`, `embedding`, `pooling`, `sorting`, `sampling`,
+    `linear_algebra`, `communication`, `optimizer`, `triton` (generated under a name that shows no more), or `other` for
+    kernels whose names no rule knows."""
+    calls: int
+    """Number of launches of kernels of this class."""
+    total_ns: int
+    """Sum of the durations of these kernels in ns, overlap counted twice."""
+    share: float | None
+    """Share of the time of all kernels (0 to 1); null if that is 0."""
+    kernels: int
+    """Number of different kernel names in the class."""
+    longest: str
+    """Name of the kernel with the most time in the class."""
+    inferred: bool = True
+    """Whether the class of some of these kernels is inferred from their names alone; false where the trace itself says
+    what all of them do, as the description of a collective does, and for `other`, where nothing is inferred."""
+    generated_ns: int = 0
+    """Part of the total in ns in kernels that a compiler generated, by their names."""
+
+
+class ClassifiedKernel(msgspec.Struct, frozen=True):
+    """All calls of one kernel, by name."""
+
+    name: str
+    """Name of the kernel as recorded, template arguments included."""
+    calls: int
+    """Number of launches of this kernel."""
+    total_ns: int
+    """Sum of its durations in ns."""
+    share: float | None
+    """Share of the time of all kernels (0 to 1); null if that is 0."""
+
+
+class KernelClasses(msgspec.Struct, frozen=True):
+    """Kernel time by class; the rows sum to the time of all kernels."""
+
+    rows: tuple[KernelClassTime, ...]
+    """The classes that occur, the one with the most time first."""
+    total_ns: int
+    """Time of all kernels in ns, overlap counted twice."""
+    unexplained_calls: int
+    """Number of launches of kernels whose names fit no class, which are those of the row `other`."""
+    unexplained_ns: int
+    """Time of kernels whose names fit no class, in ns."""
+    unexplained_share: float | None
+    """Share of the time of all kernels (0 to 1) whose names fit no class; null if that is 0."""
+    unexplained: tuple[ClassifiedKernel, ...]
+    """Names of kernels that fit no class, those with the most time first."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why a trace cannot be analyzed, or None."""
+    return reasons.kernels(context)
+
+
+def analyze(context: Context) -> KernelClasses:
+    """Sort all kernels into classes. Every kernel counts, whoever launched it."""
+    device, names = context.trace.device, context.trace.names
+    kernels = np.flatnonzero(_counted(context))
+    described = device.collective[kernels] > 0
+    first, groups = group(device.name[kernels], described)
+    calls = count_by(groups, len(first)).tolist()
+    times = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
+    total = sum(times)
+    members: dict[Class, dict[str, ClassifiedKernel]] = {}
+    inferred: set[Class] = set()
+    for row, number, time in zip(first.tolist(), calls, times, strict=True):
+        name = names[device.name[kernels[row]]]
+        found = Class.COMMUNICATION if described[row] else kernel_class(name)
+        if not described[row] and found is not Class.OTHER:
+            inferred.add(found)
+        known = members.setdefault(found, {})
+        before = known.get(name, ClassifiedKernel(name, 0, 0, None))
+        whole = before.total_ns + time
+        known[name] = ClassifiedKernel(name, before.calls + number, whole, _share(whole, total))
+    ordered = {
+        found: sorted(rows.values(), key=lambda row: (-row.total_ns, row.name)) for found, rows in members.items()
+    }
+    rows = [_class(found, rows, total, inferred=found in inferred) for found, rows in ordered.items()]
+    unexplained = ordered.get(Class.OTHER, [])
+    time = sum(row.total_ns for row in unexplained)
+    return KernelClasses(
+        rows=tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name))),
+        total_ns=total,
+        unexplained_calls=sum(row.calls for row in unexplained),
+        unexplained_ns=time,
+        unexplained_share=_share(time, total),
+        unexplained=tuple(unexplained[:_NAMES_SHOWN]),
+    )
+
+
+def _counted(context: Context) -> Bool:
+    device = context.trace.device
+    counted: Bool = (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    return counted
+
+
+def _class(found: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
+    time = sum(row.total_ns for row in rows)
+    return KernelClassTime(
+        found.value,
+        sum(row.calls for row in rows),
+        time,
+        _share(time, total),
+        len(rows),
+        rows[0].name,
+        inferred,
+        sum(row.total_ns for row in rows if is_generated(row.name)),
+    )
+
+
+def _share(time: int, total: int) -> float | None:
+    return time / total if total else None

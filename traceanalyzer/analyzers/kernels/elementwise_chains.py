@@ -1,0 +1,253 @@
+"""Where do kernels that only move data and do little with it follow each other on the same elements?
+
+Such a chain reads and writes the same tensor again and again; one fused kernel would read and write it once. Links are
+elementwise kernels, reductions and copies that directly follow each other on a stream, launched by operators whose
+largest tensors have the same number of elements (or a divisor of it: means, halves), in one call of a module, in one
+function of autograd, or outside of both. Optimizers are left out: they work on lists of tensors and have their own
+analysis.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.optimizer import ranges
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import innermost
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.module_classes import class_codes, class_name
+from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_SHAPES = Text(
+    "skip-no-shapes",
+    "the trace has no input shapes: record them with record_shapes=True",
+    "record_shapes=True is code",
+)
+_LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
+_PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
+"""Operators whose small kernels are part of a matrix product."""
+_MOST = 2**62
+"""Upper bound of a number of elements, so that it fits into a column; no tensor is as large."""
+
+_SHORTEST = 3
+"""Least number of full-size kernels in a chain (own choice: two are often an operator with its activation, and fusing
+them saves only one pass)."""
+_LINKS_SHOWN = 16
+_SHOWN = 50
+"""Chains in the result (own choice: a model repeats few kinds of blocks)."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An operator of a chain."""
+
+    name: str
+    """Name of the operator as recorded."""
+    input_shapes: str
+    """Input shapes of the operator as recorded, as JSON."""
+    device_ns: int
+    """Time of this kernel in ns, summed over all repetitions of the chain."""
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """All repetitions of one sequence of operators with the same shapes in modules of one class."""
+
+    caller: str | None
+    """Class of the modules, or autograd function, that calls the operators; null outside of both."""
+    links: tuple[Link, ...]
+    """The operators of the chain in order, one per kernel; at most the first 16."""
+    kernels: int
+    """Number of kernels in one repetition."""
+    elements: int
+    """Number of elements of the largest tensor that the operators of the chain read."""
+    repetitions: int
+    """How often this sequence of operators with these shapes occurs."""
+    device_ns: int
+    """Time of all kernels of all repetitions, in ns."""
+    least_pass_ns: int
+    """For each repetition the shortest kernel on the full number of elements, summed, in ns: one pass over the elements
+    takes at least as long."""
+    greatest_pass_ns: int
+    """For each repetition the longest kernel on the full number of elements, summed, in ns: one pass that reads all
+    operands takes at most as long."""
+    is_saved: bool
+    """Whether autograd may keep the values between the operators for the backward pass."""
+    start_ns: int
+    """Start of the first kernel of one repetition, in ns since the first event of the trace."""
+
+
+class Chains(msgspec.Struct, frozen=True):
+    """Chains of three or more kernels, those with most device time first."""
+
+    rows: tuple[Chain, ...]
+    """The chains with the most device time, at most 50, the most first."""
+    hidden_rows: int
+    """Number of further chains that are not in `rows`."""
+    device_ns: int
+    """Time of the kernels of all chains in ns, including hidden ones."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why a trace cannot be analyzed, or None."""
+    if (reason := reasons.kernels(context)) is not None:
+        return reason
+    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """All chains one after another; each entry is a kernel, in the order of its chain."""
+
+    event: I64
+    """Row of each kernel in the device table."""
+    node: I64
+    """Position in the host tree of the operator that launched each kernel."""
+    elements: I64
+    """Elements of the largest tensor of each kernel's operator."""
+    parent: I64
+    """Call of a module, or function of autograd, around each kernel; -1 for none."""
+    chain: I64
+    """Number of the chain of each kernel, ascending from 0."""
+
+    @property
+    def first(self) -> I64:
+        """Position of the first kernel of each chain."""
+        return np.flatnonzero(np.append(True, self.chain[1:] != self.chain[:-1])[: len(self.chain)])
+
+    def take(self, kept: Bool) -> _Found:
+        """Some of the kernels, with the chains renumbered."""
+        chain = ranked(self.chain[kept])[1]
+        return _Found(self.event[kept], self.node[kept], self.elements[kept], self.parent[kept], chain)
+
+
+def analyze(context: Context) -> Chains:
+    """Chains of kernels that start in the chosen steps."""
+    found = _find(context)
+    if not len(found.event):
+        return Chains((), 0, 0)
+    dur, first = context.trace.device.dur_ns[found.event], found.first
+    count = len(first)
+    full = found.elements == np.maximum.reduceat(found.elements, first)[found.chain]
+    least = np.minimum.reduceat(np.where(full, dur, np.iinfo(np.int64).max), first)
+    greatest = np.maximum.reduceat(np.where(full, dur, 0), first)
+    total = np.add.reduceat(dur, first)
+    example, kind = group(_signatures(context, found), _callers(context, found.parent[first]))
+    sums = [sum_by(kind, values, len(example)) for values in (np.ones(count, np.int64), total, least, greatest)]
+    order = np.lexsort((np.arange(len(example)), -sums[1]))
+    rows = [
+        _row(context, found, np.flatnonzero(kind == number), [int(column[number]) for column in sums])
+        for number in order[:_SHOWN].tolist()
+    ]
+    return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
+
+
+def _find(context: Context) -> _Found:
+    """Kernels of chains that are long enough."""
+    device = context.trace.device
+    events = np.flatnonzero(context.in_scope(device.start_ns))
+    events = events[np.lexsort((device.start_ns[events], device.stream[events], device.device[events]))]
+    node = context.links.device_node()[events]
+    elements, parent = _elements(context, events, node), entries(context.once(owners).owner, node, NO_PARENT)
+    big, small = np.maximum(elements[1:], elements[:-1]), np.minimum(elements[1:], elements[:-1])
+    joined = (small > 0) & (big % np.maximum(small, 1) == 0) & (parent[1:] == parent[:-1])
+    joined &= (device.stream[events[1:]] == device.stream[events[:-1]]) & (
+        device.device[events[1:]] == device.device[events[:-1]]
+    )
+    chain = np.cumsum(np.append(True, ~joined)[: len(events)]) - 1
+    found = _Found(events, node, elements, parent, chain).take(elements > 0)
+    if not len(found.event):
+        return found
+    full = found.elements == np.maximum.reduceat(found.elements, found.first)[found.chain]
+    return found.take((np.add.reduceat(full.astype(np.int64), found.first) >= _SHORTEST)[found.chain])
+
+
+def _elements(context: Context, events: I64, node: I64) -> I64:
+    """For each device event, the elements of its operator's largest tensor; 0 if it is not a link of a chain."""
+    trace, host = context.trace, context.host
+    codes, own = ranked(trace.device.name[events])
+    is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)
+    usable = (trace.device.category[events] == Category.KERNEL) & is_link[own]
+    product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
+    usable &= entries((host.kind == NodeKind.OPERATOR) & ~product[host.name], node, False)
+    row = entries(host.row, node, 0)
+    call = innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
+    usable &= call == NO_PARENT
+    codes, inverse = ranked(np.where(usable, trace.host.shapes[row], 0))
+    sizes = np.array([_largest(trace.shapes[code]) for code in codes.tolist()], np.int64)
+    return np.where(usable, sizes[inverse], 0)
+
+
+def _is_link(kernel: str) -> bool:
+    """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
+    return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
+
+
+def _largest(text: str) -> int:
+    """Elements of the largest tensor of a list of shapes; a list of tensors counts as a whole."""
+    try:
+        shapes = msgspec.json.decode(text.encode()) if text else []
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return min(max(map(_count, shapes), default=0), _MOST) if isinstance(shapes, list) else 0
+
+
+def _count(shape: object) -> int:
+    if not isinstance(shape, list) or not shape:
+        return 0
+    if all(isinstance(size, int) for size in shape):
+        return math.prod(shape)
+    return sum(map(_count, shape))
+
+
+def _signatures(context: Context, found: _Found) -> I64:
+    """For each chain a number that identifies its sequence of operators and shapes."""
+    host = context.host
+    operators = group(host.name[found.node], context.trace.host.shapes[host.row[found.node]])[1]
+    place = np.arange(len(found.chain)) - found.first[found.chain]
+    with np.errstate(over="ignore"):  # a hash: overflow of the products is intended
+        mixed = (operators + 1) * np.int64(-7046029254386353131) ^ (place + 1) * np.int64(-4417276706812531889)
+        mixed = (mixed ^ (mixed >> 29)) * np.int64(-4658895280553007687)
+    return np.unique(np.add.reduceat(mixed, found.first), return_inverse=True)[1].astype(np.int64)
+
+
+def _callers(context: Context, parent: I64) -> I64:
+    """For each position in the host tree, the code of the module's class or of the function's name; -1 for none."""
+    return entries(context.once(class_codes)[context.host.name], parent, NO_PARENT)
+
+
+def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Chain:
+    """A chain and its repetitions."""
+    trace, host, first = context.trace, context.host, found.first
+    begin = int(first[repeated[0]])
+    end = int(entries(first, repeated[0] + 1, len(found.chain)))
+    parent, nodes = int(found.parent[begin]), found.node[begin:end][:_LINKS_SHOWN].tolist()
+    times = [int(trace.device.dur_ns[found.event[first[repeated] + place]].sum()) for place in range(len(nodes))]
+    repetitions, total, least, greatest = sums
+    in_backward = parent != NO_PARENT and bool(context.once(owners).is_evaluation[parent])
+    return Chain(
+        caller=class_name(trace.names[host.name[parent]]) if parent != NO_PARENT else None,
+        links=tuple(
+            Link(trace.names[host.name[node]], trace.shapes[trace.host.shapes[host.row[node]]], time)
+            for node, time in zip(nodes, times, strict=True)
+        ),
+        kernels=end - begin,
+        elements=int(found.elements[begin:end].max()),
+        repetitions=repetitions,
+        device_ns=total,
+        least_pass_ns=least,
+        greatest_pass_ns=greatest,
+        is_saved=not in_backward and bool(context.once(owners).is_evaluation.any()),
+        start_ns=int(trace.device.start_ns[found.event[begin]]),
+    )

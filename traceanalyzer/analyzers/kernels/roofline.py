@@ -1,0 +1,252 @@
+"""How close do operators come to what the device can do?
+
+For operators with a model in `knowledge.op_models`: the operations and bytes that follow from their inputs, divided by
+the device time of the events that they launched themselves. If an operator calls another of the same family that
+launched something (`layer_norm` and `native_layer_norm`), only the inner one counts, so that no work counts twice.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.operators import node_times
+from traceanalyzer.knowledge import gpus, op_models
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.knowledge.op_models import Family, Work
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_SHAPES = Text(
+    "skip-no-shapes",
+    "the trace has no input shapes: record them with record_shapes=True",
+    "record_shapes=True is code",
+)
+PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
+"""Families whose operations matrix units can do: nearly all operations of a network."""
+
+
+class Roof(msgspec.Struct, frozen=True):
+    """The device whose peaks the shares refer to."""
+
+    name: str
+    """Name of the device as in the table of data sheets."""
+    source: str
+    """Document or setting that its figures come from."""
+    bandwidth_gb_per_s: float | None
+    """Peak bandwidth of its memory in 10^9 bytes per second."""
+
+
+class RooflineRow(msgspec.Struct, frozen=True):
+    """All calls of one operator with the same input shapes and types that put something on the device."""
+
+    name: str
+    """Name of the operator as recorded."""
+    input_shapes: str
+    """Input shapes as recorded, as JSON."""
+    input_types: str
+    """Input types as recorded, as JSON; empty where they were not recorded."""
+    family: str
+    """What the operator is: `gemm`, `convolution`, `attention`, `normalization`, `elementwise` or `reduction`."""
+    calls: int
+    """Number of calls that put something on the device."""
+    device_ns: int
+    """Device time in ns of what the operator itself launched, overlap or not."""
+    flops: int
+    """Floating-point operations of all calls together; a multiplication and an addition are two."""
+    bytes: int | None
+    """Bytes of operands and results of all calls, each once; null where types were not recorded."""
+    flops_per_byte: float | None
+    """Arithmetic intensity: operations per byte that must be moved; null where the bytes are unknown."""
+    tflops_per_s: float
+    """Achieved speed in 10^12 operations per second."""
+    gb_per_s: float | None
+    """Achieved traffic in 10^9 bytes per second; null where the bytes are unknown."""
+    peak_tflops_per_s: float | None
+    """Peak of the device for the operand type in 10^12 operations per second, on tensor cores if the kernels use them;
+    null if unknown."""
+    compute_share: float | None
+    """Achieved speed over the peak (0 to 1); null if unknown."""
+    bandwidth_share: float | None
+    """Achieved traffic over the memory bandwidth; above 1 where operands stay in a cache; null if unknown."""
+    roofline_share: float | None
+    """The least time that peak and bandwidth allow over the time taken (0 to 1); null if peak or bandwidth is unknown
+    (of families other than products the peak may be: they move bytes)."""
+    bound: str | None
+    """What limits the operator, `compute` or `memory`; null if the share is null."""
+
+
+class Roofline(msgspec.Struct, frozen=True):
+    """Operators that have a model, the one with the most device time first."""
+
+    roof: Roof | None
+    """Peak speeds of the device; null where the trace names no known device, or several."""
+    rows: tuple[RooflineRow, ...]
+    """One row per operator, shapes and types that has a model, the most device time first."""
+    modelled_ns: int
+    """Device time of these rows in ns."""
+    modelled_share: float | None
+    """Share of the device time of all kernels, copies and fills that the rows explain (0 to 1); null if that is 0."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why a trace cannot be analyzed, or None."""
+    if (reason := reasons.kernels(context)) is not None:
+        return reason
+    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
+
+
+def analyze(context: Context) -> Roofline:
+    """One row per modelled operator, input shapes and input types."""
+    gpu = context.gpu
+    device = context.trace.device
+    counted = context.in_scope(device.start_ns)
+    total = int(device.dur_ns[counted].sum())
+    rows = sorted(_rows(context, gpu), key=lambda r: (-r.device_ns, r.name, r.input_shapes, r.input_types))
+    modelled = sum(row.device_ns for row in rows)
+    return Roofline(
+        roof=None if gpu is None else Roof(gpu.name, gpu.source, gpu.bandwidth),
+        rows=tuple(rows),
+        modelled_ns=modelled,
+        modelled_share=modelled / total if total else None,
+    )
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """Calls with equal inputs."""
+
+    work: Work
+    """Operations and bytes of one call."""
+    calls: int
+    device_ns: int
+    matrix_unit_ns: int
+    """Share of the device time in kernels whose names show that they use matrix units."""
+    untold_unit_ns: int
+    """Share of the device time in kernels whose names do not show whether they use matrix units."""
+
+
+def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
+    """Calls with equal inputs share a model; a row joins those that differ in strides and values only."""
+    trace, host = context.trace, context.host
+    nodes = np.flatnonzero(context.once(leaves))
+    works, first, groups = works_of(context, nodes)
+    row, count = host.row[nodes[first]], len(first)
+    times = sum_by(groups, context.once(node_times).device_self_ns[nodes], count)
+    matrix, untold = (sum_by(groups, _unit_times(context, answer)[nodes], count) for answer in (True, None))
+    keys = (host.name[nodes[first]], trace.host.shapes[row], trace.host.types[row])
+    figures = np.column_stack((*keys, sum_by(groups, context.calls_of(nodes), count), times, matrix, untold))
+    joined: dict[tuple[int, int, int], list[_Group]] = {}
+    for work, (name, shapes, types, *measured) in zip(works, figures.tolist(), strict=True):
+        if work is not None:
+            joined.setdefault((name, shapes, types), []).append(_Group(work, *measured))
+    return [
+        _row((trace.names[name], trace.shapes[shapes], trace.types[types]), members, gpu)
+        for (name, shapes, types), members in joined.items()
+    ]
+
+
+def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]:
+    """The work of one call of each node, computed once for calls with equal inputs.
+
+    Returns:
+        The work of each group of equal calls (None without a model), the first node of each group by its place among
+        the nodes, and the group of each node.
+    """
+    trace, row = context.trace, context.host.row[nodes]
+    inputs = tuple(getattr(trace.host, column)[row] for column in ("shapes", "types", "strides", "concrete"))
+    first, groups = group(context.host.name[nodes], *inputs)
+    works: list[Work | None] = []
+    for name, *codes in zip(
+        context.host.name[nodes[first]].tolist(), *(c[first].tolist() for c in inputs), strict=True
+    ):
+        pools = (trace.shapes, trace.types, trace.strides, trace.concrete)
+        call = op_models.parse(trace.names[name], *(pool[code] for pool, code in zip(pools, codes, strict=True)))
+        works.append(op_models.work(call) if call is not None else None)
+    return works, first, groups
+
+
+def leaves(context: Context) -> Bool:
+    """Which operators have a model and launched something and contain no such operator of their family."""
+    trace, host = context.trace, context.host
+    order = {family: number for number, family in enumerate(Family)}
+    by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
+    launched = (context.once(node_times).device_self_ns > 0) & ~_crossing(context)
+    counted = host.is_row & launched & context.in_scope(host.tree.start_ns)
+    families = np.where(counted, by_name[host.name], -1)
+    found = np.zeros(len(host.tree), np.bool_)
+    for number in order.values():
+        members = families == number
+        if members.any():
+            found |= members & (host.tree.sums(members.astype(np.int64)) == 1)
+    return found
+
+
+def _crossing(context: Context) -> Bool:
+    """Which nodes copy between memories: host to device, back, or device to device over a link."""
+    device, names = context.trace.device, context.trace.names
+    copies = device.category == Category.MEMCPY
+    copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]
+    node = context.links.device_node()[copies]
+    crossing = np.zeros(len(context.host.tree), np.bool_)
+    crossing[context.host.top[node[node != NO_PARENT]]] = True
+    return crossing
+
+
+def _unit_times(context: Context, answer: bool | None) -> I64:
+    """For each node, the time of its own kernels whose names give this answer to whether they use tensor cores."""
+    device, names = context.trace.device, context.trace.names
+    kernels = np.flatnonzero(device.category == Category.KERNEL)
+    codes, kernel = ranked(device.name[kernels])
+    used = np.array([uses_tensor_cores(names[code]) is answer for code in codes.tolist()], np.bool_)
+    node = context.links.device_node()[kernels]
+    own = (node != NO_PARENT) & used[kernel]
+    return sum_by(context.host.top[node[own]], device.dur_ns[kernels[own]], len(context.host.tree))
+
+
+def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None) -> RooflineRow:
+    family = members[0].work.family
+    time = sum(member.device_ns for member in members)
+    flops = sum(member.calls * member.work.flops for member in members)
+    sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
+    moved = sum(sizes) if len(sizes) == len(members) else None
+    peak = _peak(members, time, gpu) if gpu else None
+    compute = flops / time / 1000 / peak if peak else None  # operations per ns are 10^9 per second
+    bandwidth = moved / time / gpu.bandwidth if gpu and gpu.bandwidth and moved is not None else None
+    share, bound = _roofline(compute if family in PRODUCTS else compute or 0, bandwidth)
+    return RooflineRow(
+        *key,
+        family=family.value,
+        calls=sum(member.calls for member in members),
+        device_ns=time,
+        flops=flops,
+        bytes=moved,
+        flops_per_byte=flops / moved if moved else None,
+        tflops_per_s=flops / time / 1000,
+        gb_per_s=None if moved is None else moved / time,
+        peak_tflops_per_s=peak,
+        compute_share=compute,
+        bandwidth_share=bandwidth,
+        roofline_share=share,
+        bound=bound,
+    )
+
+
+def _peak(members: list[_Group], time: int, gpu: gpus.Gpu) -> float | None:
+    """The peak for the units that most of the time is on; None if that matters and names of kernels do not show it."""
+    family, dtype = members[0].work.family, members[0].work.dtype
+    at_least = sum(member.matrix_unit_ns for member in members)
+    at_most = at_least + sum(member.untold_unit_ns for member in members)
+    peaks = {gpu.peak(dtype, matrix=family in PRODUCTS, tensor_cores=2 * on > time) for on in (at_least, at_most)}
+    return peaks.pop() if len(peaks) == 1 else None
+
+
+def _roofline(compute: float | None, bandwidth: float | None) -> tuple[float | None, str | None]:
+    if bandwidth is None or compute is None:
+        return None, None
+    return max(compute, bandwidth), "compute" if compute > bandwidth else "memory"

@@ -1,0 +1,247 @@
+"""Which captured graph did each launch replay?
+
+A matching graph must have been captured for at least the batch in the replay's mark, because servers pad a batch to the
+smallest captured size that is large enough. The graph with the best match is chosen, and the smallest of equally good
+ones. If several graphs of one size match equally well (the layers of a model that was captured piece by piece),
+launches follow the order of the captures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.launches.graph_join.batches import Batch, StepMarks
+from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, Fit, fit
+from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Nodes, Vocabulary
+from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import I64
+
+
+class Offer(msgspec.Struct, frozen=True, eq=False):
+    """A candidate graph of a candidate capture."""
+
+    capture: int
+    """Number of the capture."""
+    nodes: Nodes
+    names: Strings
+    """Names of the capture."""
+    shapes: Strings
+    """Input shapes of the capture."""
+    fits: tuple[Fit, ...]
+    """How it matches each distinct sequence."""
+
+    @property
+    def size(self) -> int | None:
+        """The batch that the graph was captured for, by its mark."""
+        mark = self.nodes.graph.mark
+        return None if mark is None else (mark.requests if mark.requests is not None else mark.tokens)
+
+    @property
+    def family(self) -> tuple[int, str]:
+        """Data shared by graphs that were captured one after another for one batch."""
+        return self.capture, self.nodes.graph.label
+
+
+class Rejections(msgspec.Struct):
+    """Why graphs of one capture that fit were not chosen."""
+
+    wrong_size: tuple[int, int] | None = None
+    """Batch of a graph that fits, and the batch that ran."""
+    was_ambiguous: bool = False
+    """Whether several of its graphs match, so that it is unknown which one ran."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The graph of each launch that was recognized."""
+
+    offer: tuple[int | None, ...]
+    """For each launch, the number of its graph among the candidates."""
+    rejections: Mapping[int, Rejections]
+
+
+def choose(context: Context, replays: GraphReplays, offers: Sequence[Offer]) -> Choice:
+    """Choose a graph for each launch.
+
+    Args:
+        context: The recording of the replays.
+        replays: Its launches of graphs.
+        offers: The candidate graphs, capture by capture in the order of their begin.
+    """
+    rejections = {offer.capture: Rejections() for offer in offers}
+    marks = StepMarks(context)
+    groups: dict[tuple[int, int], tuple[int, ...]] = {}
+    candidates: list[tuple[int, ...]] = []
+    for launch, (sequence, code) in enumerate(zip(replays.sequence.tolist(), marks.codes(replays.launch), strict=True)):
+        if (sequence, code) not in groups:
+            fitting = {at: offer.fits[sequence] for at, offer in enumerate(offers) if offer.fits[sequence].is_accepted}
+            groups[sequence, code] = _candidates(fitting, marks.batch(int(replays.launch[launch])), offers, rejections)
+        candidates.append(groups[sequence, code])
+    return Choice(tuple(_in_order_of_capture(candidates, offers, rejections)), rejections)
+
+
+def fits(
+    capture: Trace, graphs: Sequence[Nodes], replays: GraphReplays, vocabulary: Vocabulary
+) -> list[tuple[Fit, ...]]:
+    """How each graph of a capture matches each distinct sequence that graphs ran."""
+    known: dict[tuple[bytes, ...], tuple[Fit, ...]] = {}
+    for nodes in graphs:
+        if nodes.content not in known:
+            known[nodes.content] = tuple(_fit(capture, nodes, replay, vocabulary) for replay in replays.distinct)
+    return [known[nodes.content] for nodes in graphs]
+
+
+def _fit(capture: Trace, nodes: Nodes, replay: GraphReplay, vocabulary: Vocabulary) -> Fit:
+    """The fit of a graph; graphs of a very different length are not compared."""
+    here, there = nodes.kernels, replay.kernels
+    if abs(here - there) > max(1, 0.1 * max(here, there)):
+        return NO_FIT
+    return fit(nodes, replay, capture.names, vocabulary)
+
+
+def _candidates(
+    fitting: Mapping[int, Fit], batch: Batch | None, offers: Sequence[Offer], rejections: Mapping[int, Rejections]
+) -> tuple[int, ...]:
+    """The graphs that may have run, all of one size and equally good; empty if it is unknown which one ran.
+
+    Args:
+        fitting: The fits of the matching candidates, by number.
+        batch: The evidence about the batch.
+        offers: The candidate graphs.
+        rejections: Why graphs of each capture were not chosen, to be completed.
+    """
+    holding = []
+    for number in fitting:
+        size, needed = offers[number].size, _needed(offers[number], batch)
+        if batch is None or size is None or needed is None or batch.is_held_by(size, needed):
+            holding.append(number)
+        else:
+            rejections[offers[number].capture].wrong_size = (size, needed)
+    if not holding:
+        return ()
+    best = max(fitting[number].agreement for number in holding)
+    best_ones = [number for number in holding if fitting[number].agreement == best]
+    sizes = {offers[number].size for number in best_ones}
+    if len(sizes) > 1:
+        if None in sizes or any(_needed(offers[number], batch) is None for number in best_ones):
+            best_ones = _interchangeable(best_ones, offers)
+        else:
+            smallest = min(size for size in sizes if size is not None)
+            best_ones = [number for number in best_ones if offers[number].size == smallest]
+    if not best_ones:
+        for number in holding:
+            rejections[offers[number].capture].was_ambiguous = True
+        return ()
+    first = offers[best_ones[0]]
+    return tuple(number for number in best_ones if offers[number].family == first.family)
+
+
+def _needed(offer: Offer, batch: Batch | None) -> int | None:
+    """The batch in the unit for which the graph was captured: requests or tokens."""
+    mark = offer.nodes.graph.mark
+    if mark is None or batch is None:
+        return None
+    return batch.mark.requests if mark.requests is not None else batch.mark.tokens
+
+
+def _interchangeable(numbers: list[int], offers: Sequence[Offer]) -> list[int]:
+    """The first graph, if all graphs have the same callers with the same inputs; else None."""
+    first = _content(offers[numbers[0]])
+    return numbers[:1] if all(_content(offers[number]) == first for number in numbers[1:]) else []
+
+
+def _content(offer: Offer) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Callers of the nodes by name, and the shapes of their inputs."""
+    callers, shapes = offer.nodes.caller.tolist(), offer.nodes.shapes.tolist()
+    return (
+        tuple(offer.names[code] if code >= 0 else "" for code in callers),
+        tuple(offer.shapes[code] if code >= 0 else "" for code in shapes),
+    )
+
+
+def _in_order_of_capture(
+    candidates: Sequence[tuple[int, ...]], offers: Sequence[Offer], rejections: Mapping[int, Rejections]
+) -> list[int | None]:
+    """One graph for each launch; of several, the one that was captured after the graph of the previous launch."""
+    result: list[int | None] = [None] * len(candidates)
+    by_family: dict[tuple[int, str], list[int]] = {}
+    for launch, numbers in enumerate(candidates):
+        if numbers:
+            by_family.setdefault(offers[numbers[0]].family, []).append(launch)
+    sizes = Counter(offer.family for offer in offers)
+    firsts = {offer.family: number for number, offer in reversed([*enumerate(offers)])}
+    for family, launches in by_family.items():
+        places = [[number - firsts[family] for number in candidates[launch]] for launch in launches]
+        every = [firsts[family] + place for place in range(sizes[family])]
+        found = _walk(
+            places, sizes[family], is_safe=len(launches) == len(every) or bool(_interchangeable(every, offers))
+        )
+        if found is None:
+            found = _same_for_all(candidates, launches, offers, firsts[family])
+        if found is None:
+            rejections[family[0]].was_ambiguous = True
+            continue
+        for launch, place in zip(launches, found, strict=True):
+            result[launch] = firsts[family] + place
+    return result
+
+
+def _walk(places: list[list[int]], size: int, *, is_safe: bool) -> list[int] | None:
+    """One place for each launch, cyclically in the order of the captures from the first launch that is certain.
+
+    Args:
+        places: The possible places of each launch, ascending.
+        size: Number of places.
+        is_safe: Whether the first of several possible starts may be used if the launches are whole rounds, because
+        there is one for each place, or all places have the same operators.
+
+    Returns:
+        The places; None if it is unknown where the launches begin.
+    """
+    certain = next((at for at, allowed in enumerate(places) if len(allowed) == 1), None)
+    if certain is None:
+        starts = [start for start in places[0] if _goes_around(places, start, size)]
+        if not starts or (len(starts) > 1 and (len(places) % size or not is_safe)):
+            return None
+        certain, places = 0, [starts[:1], *places[1:]]
+    result = [0] * len(places)
+    result[certain] = places[certain][0]
+    for at in range(certain + 1, len(places)):
+        before = result[at - 1]
+        result[at] = min(places[at], key=lambda place: (place - before - 1) % size)
+    for at in range(certain - 1, -1, -1):
+        after = result[at + 1]
+        result[at] = min(places[at], key=lambda place: (after - place - 1) % size)
+    return result
+
+
+def _goes_around(places: list[list[int]], start: int, size: int) -> bool:
+    """Whether the launches can have all places one after another, beginning at a start."""
+    return all((start + at) % size in allowed for at, allowed in enumerate(places))
+
+
+def _same_for_all(
+    candidates: Sequence[tuple[int, ...]], launches: Sequence[int], offers: Sequence[Offer], first: int
+) -> list[int] | None:
+    """The first candidate of each launch, if its candidates are interchangeable; None if some are not."""
+    result = []
+    for launch in launches:
+        chosen = _interchangeable(list(candidates[launch]), offers)
+        if not chosen:
+            return None
+        result.append(chosen[0] - first)
+    return result
+
+
+def joined(choice: Choice, replays: GraphReplays, offers: Sequence[Offer]) -> Iterator[tuple[int, I64, I64]]:
+    """For each recognized launch, its candidate, the rows of its events with a node, and the rows of their calls."""
+    for launch, number in enumerate(choice.offer):
+        if number is not None:
+            partner = offers[number].fits[int(replays.sequence[launch])].partner
+            matched = np.flatnonzero(partner >= 0)
+            yield number, replays.events(launch)[matched], offers[number].nodes.graph.launch[partner[matched]]

@@ -1,0 +1,181 @@
+"""The sequences that are compared: nodes of a captured graph, and the device events of one launch of a graph."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.launches.graph_join.captured import CapturedGraph, calls, captured_graphs, device_kinds
+from traceanalyzer.analyzers.modules import python_lines
+from traceanalyzer.knowledge import graph_calls
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_SUFFIX = ".kd"
+"""End of the name of a kernel's descriptor, which HSA's names have and launch calls do not."""
+
+
+class Vocabulary:
+    """Numbers for names of kernels, the same for all recordings."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def codes(self, names: Strings, column: I32 | I64) -> I64:
+        """The number of each name of a column; -1 for unknown and empty ones."""
+        distinct, which = np.unique(column, return_inverse=True)
+        numbers = [self._number(names[code]) if code >= 0 else UNKNOWN for code in distinct.tolist()]
+        return np.array(numbers, np.int64)[which] if len(distinct) else np.zeros(0, np.int64)
+
+    def texts(self) -> list[str]:
+        """All names by number."""
+        return [*self._numbers]
+
+    def _number(self, name: str) -> int:
+        name = name.removesuffix(_SUFFIX)
+        return self._numbers.setdefault(name, len(self._numbers)) if name else UNKNOWN
+
+
+class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """The nodes of a captured graph, in their order."""
+
+    graph: CapturedGraph
+    kernel: I64
+    """Number of the kernel's name in the call; -1 if the call names no kernel."""
+    caller: I64
+    """Code of the name of the operator around the call, or of the line that made it, or -1."""
+    shapes: I64
+    """Code of the input shapes of the operator around the call; -1 if there is none."""
+    key: I64
+    """Number of caller, inputs and index among the caller's calls: equal keys should run equal kernels. -1 if
+    unknown."""
+
+    @cached_property
+    def is_kernel(self) -> Bool:
+        """Which nodes are kernels."""
+        found: Bool = self.graph.kind == Category.KERNEL
+        return found
+
+    @cached_property
+    def kernels(self) -> int:
+        """Number of nodes that are kernels."""
+        return int(self.is_kernel.sum())
+
+    @cached_property
+    def content(self) -> tuple[bytes, ...]:
+        """Everything on which a fit depends; equal for graphs with equal fits."""
+        return tuple(column.tobytes() for column in (self.graph.kind, self.kernel, self.caller, self.key))
+
+    def __len__(self) -> int:
+        return len(self.graph.launch)
+
+
+class GraphReplay(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """The events of one launch of a graph, in the order of their starts."""
+
+    kind: U8
+    kernel: I64
+    """Number of the name of each kernel; -1 for copies, fills, and kernels without a name."""
+    by_node: I64 | None = None
+    """The order of the events by the ids of their nodes, if all have one and this order differs from that of their
+    starts. Parallel streams may start in another order."""
+
+    @cached_property
+    def is_kernel(self) -> Bool:
+        """Which events are kernels."""
+        found: Bool = self.kind == Category.KERNEL
+        return found
+
+    @cached_property
+    def kernels(self) -> int:
+        """Number of events that are kernels."""
+        return int(self.is_kernel.sum())
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+class GraphReplays(msgspec.Struct, frozen=True, eq=False):
+    """All launches of graphs in a recording, and their events."""
+
+    launch: I64
+    """Rows of the launches that ran an event, in their order."""
+    rows: I64
+    """Rows of their events, launch by launch, in the order of their starts."""
+    bounds: I64
+    """Shape (launches + 1,): where the rows of each launch begin."""
+    sequence: I64
+    """For each launch, which of the distinct sequences it ran."""
+    distinct: tuple[GraphReplay, ...]
+    """The distinct sequences of kinds and names."""
+
+    def events(self, number: int) -> I64:
+        """Rows of the events of a launch."""
+        return self.rows[self.bounds[number] : self.bounds[number + 1]]
+
+
+def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
+    """The nodes of every captured graph of a recording, with their keys."""
+    graphs = captured_graphs(context)
+    if not graphs:
+        return []
+    trace, host = context.trace, context.host
+    rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
+    node = context.links.node[rows]
+    owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top, node, NO_PARENT))
+    line = context.once(python_lines.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
+    caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
+    at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))
+    shapes = entries(trace.host.shapes, at, np.int32(-1)).astype(np.int64)
+    place = np.where(owner == NO_PARENT, 0, _place(owner))
+    key = np.where(caller < 0, UNKNOWN, group(caller, shapes, entries(trace.host.types, at, -1), place, kind)[1])
+    kernel = vocabulary.codes(trace.names, np.where(kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN))
+    ends = np.cumsum([len(g.launch) for g in graphs])[:-1]
+    columns = (np.split(column, ends) for column in (kernel, caller, shapes, key))
+    return [Nodes(graph, *parts) for graph, *parts in zip(graphs, *columns, strict=True)]
+
+
+def _place(owner: I64) -> I64:
+    """For each node its number among the nodes in a row that have the same owner."""
+    new = np.append(True, owner[1:] != owner[:-1])[: len(owner)]
+    position = np.arange(len(owner))
+    return position - np.maximum.accumulate(np.where(new, position, 0))
+
+
+def replays_of(context: Context, vocabulary: Vocabulary) -> GraphReplays:
+    """The launches of graphs in a recording."""
+    trace, launch = context.trace, context.links.launch
+    is_graph = np.zeros(len(trace.launches) + 1, np.bool_)
+    is_graph[calls(trace, graph_calls.is_graph_launch)] = True
+    rows = np.flatnonzero(is_graph[launch])  # -1 is the entry after the last one, which is not a graph
+    rows = rows[np.argsort(launch[rows], kind="stable")]
+    launches, counts = np.unique(launch[rows], return_counts=True)
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    kind = device_kinds(trace)[rows]
+    names = np.where(kind == Category.KERNEL, trace.device.name[rows], UNKNOWN)
+    kernel = vocabulary.codes(trace.names, names)
+    known: dict[bytes, int] = {}
+    distinct: list[GraphReplay] = []
+    sequence = np.zeros(len(launches), np.int64)
+    for number, (first, last) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        by_node = _by_node(trace.device.graph_node[rows[first:last]])
+        content = kind[first:last].tobytes() + kernel[first:last].tobytes()
+        content += b"" if by_node is None else by_node.tobytes()
+        sequence[number] = known.setdefault(content, len(known))
+        if sequence[number] == len(distinct):
+            distinct.append(GraphReplay(kind[first:last], kernel[first:last], by_node))
+    return GraphReplays(launches, rows, bounds, sequence, tuple(distinct))
+
+
+def _by_node(nodes: I64) -> I64 | None:
+    """The order of the ids of nodes, if it differs from that of the rows."""
+    if (nodes == UNKNOWN).any() or (nodes[1:] >= nodes[:-1]).all():
+        return None
+    return np.argsort(nodes, kind="stable")

@@ -1,0 +1,235 @@
+"""Which calls of the runtime set something up, and do they come back step after step?
+
+Allocating and freeing device memory and loading or compiling code belong to a program's first steps. Calls in the
+first step of a recording are counted apart from those in later ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import launches
+from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so recurring calls cannot be recognized")
+_CHEAP = re.compile(r"Async(_ptsz)?$|^cuMem(Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree)")
+"""Allocations from a pool in stream order, and mappings of expandable segments: made for use while work runs."""
+_SHOWN = 20
+
+
+class SetUp(msgspec.Struct, frozen=True):
+    """All events of one kind and name from one Python line."""
+
+    kind: str
+    """`allocation`, `loading` (code for the device) or `compiling` (by TorchDynamo, Triton and the like)."""
+    name: str
+    """Name of the runtime function, of an event of the profiler, of a range or of a Python frame."""
+    is_inferred: bool
+    """Whether it only counts because it is a launch of a millisecond or longer: its name does not show loading."""
+    python_line: str | None
+    """The Python line that caused it; null where stacks were not recorded."""
+    calls: int
+    """Number of events that start within a step."""
+    time_ns: int
+    """Time of these events in ns; events within each other count once."""
+    later_calls: int
+    """Number of these events in the second recorded step or later."""
+    later_steps: int
+    """Number of steps from the second on in which such events start."""
+    later_ns: int
+    """Time in ns of the events in the second recorded step or later."""
+    longest_start_ns: int
+    """Start of the longest event in ns since the first event of the trace."""
+    usual_calls: int = 0
+    """Number of these events in usual steps: typical ones, without the first recorded step."""
+    usual_steps: int = 0
+    """Number of usual steps in which such events start."""
+    usual_ns: int = 0
+    """Time in ns of the events in usual steps."""
+    recurring_calls: int = 0
+    """Number of these events in a usual step that has any: the lower median over such steps, so that a single step with
+    many does not count for the others."""
+    recurring_ns: int = 0
+    """Time in ns of these events in a usual step that has any: the lower median over such steps."""
+
+
+class RuntimeCalls(msgspec.Struct, frozen=True):
+    """Calls that allocate memory, or load or compile code, within the steps."""
+
+    steps: int
+    """Number of recorded steps."""
+    code_ns: int
+    """Time of the steps in ns in which something loads or compiles code; events within each other count once."""
+    later_code_ns: int
+    """Part of the time in ns in the second recorded step or later."""
+    rows: tuple[SetUp, ...]
+    """Events by kind, name and Python line; within a kind the most time in later steps first."""
+    later_compiling_steps: int = 0
+    """Number of steps from the second recorded one on in which something is compiled."""
+    usual_compiling_ns_per_step: float | None = None
+    """Mean time of the typical steps in ns in which something is compiled; null in reports of earlier versions."""
+    usual_steps: int = 0
+    """Number of usual steps: typical ones, without the first recorded step."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why there is nothing to analyze, or None."""
+    return None if len(context.steps) else _NO_STEPS()
+
+
+def analyze(context: Context) -> RuntimeCalls:
+    """Set-up that starts within a step."""
+    allocations, code = _allocations(context), [*_loading(context), *_compiling(context)]
+    rows = [row for kind, events in (*allocations, *code) for row in _grouped(context, kind, events)]
+    times = Intervals.none()
+    for _, events in code:
+        times |= Intervals.union(events.start, events.end)
+    steps = context.steps
+    within = times.within(steps.start_ns, steps.end_ns)
+    usual = program_steps(context).typical
+    compiling = _compiling_times(context)
+    return RuntimeCalls(
+        len(steps),
+        int(within.sum()),
+        int(within[1:].sum()),
+        tuple(sorted(rows, key=_order)),
+        later_compiling_steps=int((compiling.within(steps.start_ns[1:], steps.end_ns[1:]) > 0).sum()),
+        usual_compiling_ns_per_step=int(compiling.within(usual.start_ns, usual.end_ns).sum()) / max(1, len(usual)),
+        usual_steps=int(_usual(context).sum()),
+    )
+
+
+def _usual(context: Context) -> Bool:
+    """Which steps of the program are typical and not the first one, in which much is done once for all."""
+    found = program_steps(context).is_typical.copy()
+    found[:1] = False
+    return found
+
+
+def _compiling_times(context: Context) -> Intervals:
+    """When something is compiled, by ranges and frames of compilers and by torch's events about compilations."""
+    host, named = context.trace.host, context.trace.names.where(_is_of_dynamo)
+    rows = np.flatnonzero(named[host.name])
+    times = Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    for _, events in _compiling(context):
+        times |= Intervals.union(events.start, events.end)
+    return times
+
+
+def _order(row: SetUp) -> tuple[object, ...]:
+    return row.kind, -row.later_ns, -row.time_ns, row.name, row.python_line or ""
+
+
+def _allocations(context: Context) -> list[tuple[str, _Events]]:
+    """Calls that allocate or free, except those that are designed to be cheap."""
+    names, table = context.trace.names, context.trace.launches
+    wanted = names.where(lambda name: host_activity.is_allocation(name) and not _CHEAP.search(name))
+    return [("allocation", _Events.of(table, np.flatnonzero(wanted[table.name])))]
+
+
+def _loading(context: Context) -> list[tuple[str, _Events]]:
+    """Calls that load code, by name or because they are slow for no other reason; and the profiler's own events.
+
+    Without device activity it is unknown why a call is slow.
+    """
+    names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
+    by_name = names.where(host_activity.is_loading)
+    rows = host_activity.loading_calls(context)
+    rows = rows[~np.isin(rows, launches.blocked_calls(context))]
+    if not len(context.trace.device):
+        rows = rows[by_name[table.name[rows]]]
+    calls = _Events.of(table, rows)
+    calls.inferred = ~by_name[calls.name]
+    marked = np.flatnonzero(names.where(host_activity.is_loading_overhead)[overheads.name])
+    return [("loading", calls), ("loading", _Events.of(overheads, marked))]
+
+
+def _compiling(context: Context) -> list[tuple[str, _Events]]:
+    """Ranges and frames of compilers."""
+    compiling = context.trace.names.where(host_activity.is_compiling)
+    tables = (context.trace.host, context.trace.frames)
+    return [("compiling", _Events.of(table, np.flatnonzero(compiling[table.name]))) for table in tables]
+
+
+def _is_of_dynamo(name: str) -> bool:
+    return compiled_code.is_compilation(name) or compiled_code.is_conversion(name)
+
+
+class _Events:
+    """Some events as columns of name, thread, start and end."""
+
+    def __init__(self, name: I32, thread: I32, start: I64, end: I64) -> None:
+        self.name, self.thread, self.start, self.end = name, thread, start, end
+        self.inferred: Bool = np.zeros(len(name), np.bool_)
+
+    @classmethod
+    def of(cls, table: object, rows: I64) -> _Events:
+        """Some rows of a table of slices."""
+        name, thread, start, dur = (getattr(table, key)[rows] for key in ("name", "thread", "start_ns", "dur_ns"))
+        return cls(name, thread, start, start + dur)
+
+    def take(self, rows: Array) -> _Events:
+        """Keep some of the events."""
+        taken = _Events(self.name[rows], self.thread[rows], self.start[rows], self.end[rows])
+        taken.inferred = self.inferred[rows]
+        return taken
+
+
+def _lower_median(by_step: I64) -> int:
+    """The middle one of the values that are not 0, the smaller of two middle ones; 0 if all are 0."""
+    known = np.sort(by_step[by_step > 0])
+    return int(known[(len(known) - 1) // 2]) if len(known) else 0
+
+
+def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
+    """Calls that start within a step, by name and Python line."""
+    step = context.steps.at(events.start)
+    events, step = events.take(step >= 0), step[step >= 0]
+    if not len(step):
+        return []
+    names = context.trace.names
+    line = host_activity.python_lines(context, events.thread, events.start)
+    first, groups = group(events.name, line)
+    every = program_steps(context).every
+    number_of_step = every.at(events.start)
+    is_usual = entries(_usual(context), number_of_step, False)
+    found = []
+    for number, row in enumerate(first.tolist()):
+        own = groups == number
+        later, usual = own & (step > 0), own & is_usual
+        longest = np.flatnonzero(own)[(events.end - events.start)[own].argmax()]
+        in_usual = events.take(usual)
+        calls_by_step = np.bincount(number_of_step[usual], minlength=len(every))
+        ns_by_step = Intervals.union(in_usual.start, in_usual.end).within(every.start_ns, every.end_ns)
+        found.append(
+            SetUp(
+                kind=kind,
+                name=names[events.name[row]],
+                is_inferred=bool(events.inferred[row]),
+                python_line=names[line[row]] if line[row] != NO_PARENT else None,
+                calls=int(own.sum()),
+                time_ns=Intervals.union(events.start[own], events.end[own]).length,
+                later_calls=int(later.sum()),
+                later_steps=len(distinct(step[later])),
+                later_ns=Intervals.union(events.start[later], events.end[later]).length,
+                longest_start_ns=int(events.start[longest]),
+                usual_calls=int(usual.sum()),
+                usual_steps=len(distinct(number_of_step[usual])),
+                usual_ns=Intervals.union(in_usual.start, in_usual.end).length,
+                recurring_calls=_lower_median(calls_by_step),
+                recurring_ns=_lower_median(ns_by_step * (calls_by_step > 0)),
+            )
+        )
+    return sorted(found, key=_order)[:_SHOWN]

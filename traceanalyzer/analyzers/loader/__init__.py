@@ -1,0 +1,183 @@
+"""How long does the program wait for each batch, who prepares it, and which waits stand out?
+
+A wait is one call of a loader's `__next__` (`enumerate(DataLoader)#<iterator>.__next__` and the like); the iterator's
+name shows whether batches are prepared in the program's own process. Nested waits count once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.modules.python_lines import own_line_tree
+from traceanalyzer.knowledge import host_roles
+from traceanalyzer.knowledge.loader_makers import maker
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import busy_times
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import step_names
+from traceanalyzer.structure.sums import members
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_LOADER = Text(
+    "skip-no-dataloader",
+    "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
+)
+_SHOWN = 5
+
+LOADERS = 200
+"""Greatest number of loaders in the result, those with the longest waits (own choice: each epoch may create one)."""
+
+
+class LongWait(msgspec.Struct, frozen=True):
+    """One of the longest waits of a loader."""
+
+    start_ns: int
+    """Start of the wait in ns since the first event of the trace."""
+    duration_ns: int
+    """Duration of the wait in ns."""
+    exposed_ns: int
+    """Part of the wait in which no device works, in ns."""
+    step: str | None
+    """Number of the step in which the wait starts; null between steps."""
+    is_first: bool
+    """Whether it is the first counted wait of the loader."""
+
+
+class Loader(msgspec.Struct, frozen=True):
+    """All waits for the batches of one kind of iterator, by its name."""
+
+    name: str
+    """Name of the range in which the program waits for a batch, as recorded."""
+    in_process: bool | None
+    """Whether the waiting process itself prepares the batches; null if the name does not show it."""
+    calls: int
+    """Number of waits, one per batch."""
+    total_ns: int
+    """Duration of all waits in ns."""
+    exposed_ns: int
+    """Part of all waits in which no device works, in ns."""
+    median_ns: float
+    """Median duration of a wait in ns."""
+    p95_ns: int
+    """The shortest duration in ns that 95 % of the waits do not exceed."""
+    first_ns: int
+    """Duration of the first wait in ns."""
+    first_excess_ns: float
+    """Part of the first wait in which no device works, in ns, but at most its excess over the median."""
+    excess_ns: float
+    """Exposed time in ns of the waits that take more than five times the median, for each wait at most its excess over
+    the median; the first wait does not count."""
+    long_calls: int
+    """Number of waits that take more than five times the median, without the first wait."""
+    longest: tuple[LongWait, ...]
+    """The longest waits of this loader, the longest first."""
+    asleep_ns: int | None = None
+    """Part of all waits in ns in which the waiting process itself waits: for a clock, a file, a network or another
+    process; null without Python frames."""
+    made_by: str | None = None
+    """Library that creates the loader, such as `transformers.pipeline`, by the Python frames around the first wait;
+    null if the program creates it or the frames do not show it."""
+
+
+class DataLoader(msgspec.Struct, frozen=True):
+    """Loaders, the one that is waited for longest first; at most 200."""
+
+    loaders: tuple[Loader, ...]
+    """Loaders by name, the one that is waited for longest first."""
+
+
+LONG = 5
+"""A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why loaders cannot be analyzed, or None."""
+    return None if (context.kind == NodeKind.DATALOADER).any() else _NO_LOADER()
+
+
+def analyze(context: Context) -> DataLoader:
+    """Waits that start in the chosen steps, or all."""
+    tree, names = context.host.tree, context.host.name
+    rows = outermost(context)
+    rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
+    rows = rows[context.in_scope(tree.start_ns[rows])]
+    busy = busy_times.any_device(context)
+    waits = dict(members(names[rows]))
+    time = {code: int((tree.end_ns[rows[own]] - tree.start_ns[rows[own]]).sum()) for code, own in waits.items()}
+    described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[:LOADERS])
+    loaders = [_loader(context, code, rows[own], busy) for code, own in waits.items() if code in described]
+    return DataLoader(tuple(sorted(loaders, key=lambda row: (-row.total_ns, row.name))))
+
+
+def is_in_process(name: str) -> bool | None:
+    """Whether the iterator of this name prepares batches in the process that waits for them."""
+    if "_SingleProcess" in name:
+        return True
+    return False if "_MultiProcessing" in name else None
+
+
+def outermost(context: Context) -> I64:
+    """Positions of waits that do not lie within another wait."""
+    is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
+    rows = np.flatnonzero(is_wait)
+    around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
+    found: I64 = rows[around == NO_PARENT]
+    return found
+
+
+def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:
+    start, end = context.host.tree.start_ns[rows], context.host.tree.end_ns[rows]
+    length = end - start
+    exposed = length - busy.within(start, end)
+    median = float(np.median(length))
+    excess = np.minimum(exposed, np.maximum(length - median, 0))
+    long = length > LONG * median
+    long[0] = False
+    chosen = np.lexsort((start, -length))[:_SHOWN]
+    columns = (start[chosen].tolist(), length[chosen].tolist(), exposed[chosen].tolist())
+    steps = step_names(context.steps, start[chosen])
+    name = context.trace.names[code]
+    return Loader(
+        name=name,
+        in_process=is_in_process(name),
+        calls=len(rows),
+        total_ns=int(length.sum()),
+        exposed_ns=int(exposed.sum()),
+        median_ns=median,
+        p95_ns=int(np.sort(length)[(95 * len(length) + 99) // 100 - 1]),
+        first_ns=int(length[0]),
+        first_excess_ns=float(excess[0]),
+        excess_ns=float(excess[long].sum()),
+        long_calls=int(long.sum()),
+        longest=tuple(map(LongWait, *columns, steps, (chosen == 0).tolist())),
+        asleep_ns=_asleep(context, rows),
+        made_by=_maker(context, int(rows[0])),
+    )
+
+
+def _asleep(context: Context, waits: I64) -> int | None:
+    """Time of some waits in calls that wait; None without Python frames."""
+    frames, tree = context.trace.frames, context.host.tree
+    if not len(frames):
+        return None
+    rows = np.flatnonzero(context.trace.names.where(host_roles.is_waiting)[frames.name])
+    calls = Intervals.union(frames.start_ns[rows], frames.end_ns[rows])
+    return int(calls.within(tree.start_ns[waits], tree.end_ns[waits]).sum())
+
+
+def _maker(context: Context, wait: int) -> str | None:
+    """The innermost library that creates loaders, around a wait."""
+    lines, waits = context.once(own_line_tree), context.host.tree
+    if not len(lines.tree):
+        return None
+    around = int(lines.tree.innermost(waits.thread[[wait]], waits.start_ns[[wait]])[0])
+    while around != NO_PARENT:
+        found = maker(context.trace.names[int(lines.name[around])])
+        if found is not None:
+            return found.title
+        around = int(lines.tree.parent[around])
+    return None

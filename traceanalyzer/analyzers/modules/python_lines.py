@@ -1,0 +1,207 @@
+"""Which lines of Python cost most host time, and which launch the work of the device?
+
+With stacks, the profiler records the call of every Python function as a frame, `file.py(123): name`. Frames of
+one thread nest. Time in built-in functions and in the frames of `nn.Module`, which have no line, belongs to the
+line that called them. What autograd launches where no line runs belongs to the line of the forward pass
+(`backward_lines`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.modules import backward_lines
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.distinct import ranked, stable_order
+from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True")
+_LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
+_TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """All calls of one Python function."""
+
+    name: str
+    """The line as recorded, `file.py(123): function`, at which the profiler first saw the call."""
+    calls: int
+    """Number of calls that overlap the chosen steps."""
+    host_self_ns: int
+    """Time in ns in the function itself, in built-in functions and in operators that it called."""
+    host_total_ns: int
+    """Time in ns from its calls to its returns; calls within a call of the same function count once."""
+    device_self_ns: int
+    """Device time in ns of the work launched while the function was the innermost one, each in full."""
+    device_total_ns: int
+    """Device time in ns of the work launched anywhere within its calls; each launch counts once."""
+    backward_device_self_ns: int | None = None
+    """Device time in ns of what autograd launched, while no line ran, for operators that were called while the function
+    was the innermost one, each in full; null in reports of versions that did not know it."""
+    backward_device_total_ns: int | None = None
+    """As `backward_device_self_ns`, for operators that were called anywhere within its calls; each launch counts
+    once."""
+
+
+class PythonLines(msgspec.Struct, frozen=True):
+    """Lines, the most device self time of both passes first; without a device the most host self time."""
+
+    rows: tuple[Line, ...]
+    """Every line, those of torch and of the standard library too."""
+    rows_outside_torch: tuple[Line, ...]
+    """Lines outside of the package torch: what torch's own functions take belongs to the line that called them."""
+    device_ns: int
+    """Sum of the durations of everything on devices in ns, launched by Python or not."""
+    unattributed_device_ns: int
+    """Part of the device time in ns that no recorded line launched: by the threads of autograd, or without a launch in
+    the trace."""
+    backward_device_ns: int | None = None
+    """Part of that in ns that autograd launched for operators of known lines: the sum of the backward self times of
+    `rows`; null in reports of versions that did not know it."""
+
+
+class LineTree(msgspec.Struct, frozen=True):
+    """Frames that have a line, nested."""
+
+    tree: Tree
+    name: I32
+    """Code of the name of each frame, in the order of the tree."""
+    row: I64
+    """Row of each frame in the table of frames."""
+
+    def names_at(self, thread: I32, times: I64) -> I32:
+        """The code of the innermost line that runs on a thread at a time, -1 for none."""
+        position = self.tree.innermost(thread, times)
+        return entries(self.name, position, np.int32(-1))
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why Python lines cannot be analyzed, or None."""
+    return None if len(context.once(line_tree).tree) else _NO_FRAMES()
+
+
+def line_tree(context: Context) -> LineTree:
+    """The frames of the trace that have a line."""
+    return _nested(context, is_line)
+
+
+def own_line_tree(context: Context) -> LineTree:
+    """The frames that have a line outside of the package torch."""
+    return _nested(context, lambda name: is_line(name) and not is_torch(name))
+
+
+def is_line(name: str) -> bool:
+    """Whether a frame is of Python code: `file.py(123): function`."""
+    return _LINE.fullmatch(name) is not None
+
+
+def is_torch(name: str) -> bool:
+    """Whether a frame is of torch's own Python code; the profiler shortens paths to what follows `sys.path`."""
+    return _TORCH.match(name) is not None
+
+
+def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
+    frames = context.trace.frames
+    rows = np.flatnonzero(context.trace.names.where(wanted)[frames.name])
+    tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
+    return LineTree(tree, frames.name[rows[order]], rows[order])
+
+
+def analyze(context: Context) -> PythonLines:
+    """One row per function, and what belongs to none."""
+    rows, launched, attributed = _rows(context, context.once(line_tree))
+    outside, _, _ = _rows(context, context.once(own_line_tree))
+    backward = sum(row.backward_device_self_ns or 0 for row in rows)
+    context.release(line_tree, own_line_tree)
+    return PythonLines(rows, outside, launched, launched - attributed, backward)
+
+
+def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int]:
+    """The rows, the device time of all launches, and the part of it in the rows."""
+    tree, size = lines.tree, len(lines.tree)
+    start, end, touches = _clipped(context, tree)
+    host_total = end - start
+    launched, (owner, device), (behind, gradient) = _device_time(context, lines)
+    device_self = sum_by(owner, device, size)
+    backward_self = sum_by(behind, gradient, size)
+    device_total, backward_total = tree.sums(device_self), tree.sums(backward_self)
+    counted = np.flatnonzero(touches)
+    first, groups = group(lines.name[counted])
+    once = outermost(lines)[counted]
+    columns = [
+        sum_by(groups, context.calls_of_frames(lines.row[counted]), len(first)),
+        sum_by(groups, (host_total - tree.child_sums(host_total))[counted], len(first)),
+        sum_by(groups[once], host_total[counted][once], len(first)),
+        sum_by(groups, device_self[counted], len(first)),
+        sum_by(groups[once], device_total[counted][once], len(first)),
+        sum_by(groups, backward_self[counted], len(first)),
+        sum_by(groups[once], backward_total[counted][once], len(first)),
+    ]
+    names = context.trace.names
+    rows = [
+        Line(names[name], *values)
+        for name, values in zip(lines.name[counted][first].tolist(), np.column_stack(columns).tolist(), strict=True)
+    ]
+    on_device = bool(len(context.trace.device))
+    order = sorted(rows, key=lambda row: (-_cost(row, on_device), -row.host_self_ns, row.name))
+    return tuple(order), launched, int(device.sum())
+
+
+def _cost(row: Line, on_device: bool) -> int:
+    return row.device_self_ns + (row.backward_device_self_ns or 0) if on_device else row.host_self_ns
+
+
+def outermost(lines: LineTree) -> Bool:
+    """Which frames lie in no other frame of the same name, so that recursion counts once."""
+    size = len(lines.tree)
+    order = stable_order(lines.name)
+    # Subtrees are ranges of positions: a frame is inside if an earlier one of its name reaches beyond it.
+    shift = ranked(lines.name)[1][order].astype(np.int64) * (size + 1)
+    reach = np.maximum.accumulate(lines.tree.after[order] + shift)
+    inside = np.append(False, reach[:-1] > order[1:] + shift[1:])[:size]
+    result = np.empty(size, np.bool_)
+    result[order] = ~inside
+    return result
+
+
+def _clipped(context: Context, tree: Tree) -> tuple[I64, I64, Bool]:
+    """Starts and ends of the frames within the chosen steps, and which frames touch them.
+
+    Functions such as `main` start long before the chosen steps, so frames are cut, not left out.
+    """
+    scope = context.scope
+    if scope is None:
+        return tree.start_ns, tree.end_ns, np.ones(len(tree), np.bool_)
+    touches = (tree.start_ns < scope[1]) & ((tree.end_ns > scope[0]) | (tree.start_ns == scope[0]))
+    return tree.start_ns.clip(*scope), tree.end_ns.clip(*scope), touches
+
+
+def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64], tuple[I64, I64]]:
+    """Device time of all launches, and the part that lines launched in the forward and in the backward pass.
+
+    Events that were launched in the chosen steps count, and events that ran in them if their launch is not in the
+    trace.
+
+    Returns:
+        The sum in ns; position of the frame and duration in ns of each event that a line launched; the same of each
+        other event that autograd launched for an operator that a line called.
+    """
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    linked = launch != NO_PARENT
+    counted = context.in_scope(np.where(linked, entries(launches.start_ns, launch, 0), device.start_ns))
+    total = int(device.dur_ns[counted].sum())
+    events = np.flatnonzero(counted & linked)
+    position = lines.tree.innermost(launches.thread[launch[events]], launches.start_ns[launch[events]])
+    found = position != NO_PARENT
+    others = events[~found]
+    behind = backward_lines.frames_of_launches(context, lines.tree)[launch[others]]
+    known = behind != NO_PARENT
+    known[known] = _clipped(context, lines.tree)[2][behind[known]]
+    return total, (position[found], device.dur_ns[events[found]]), (behind[known], device.dur_ns[others[known]])

@@ -1,0 +1,219 @@
+"""Where does the program do the same few operators over and over, each time on another piece of a tensor?
+
+A repeat is a short sequence of operators that starts by taking a piece (`aten::select`, `aten::slice`, ...) and comes
+ten times or more without anything between, called by the program itself: directly in a step, in a module or in a
+range of the program's own. What operators of PyTorch, its wrappers and autograd repeat inside is theirs.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import marks
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import busy_times, host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_backward import forward_nodes
+from traceanalyzer.structure.steps import step_names
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_OPERATORS = Text("skip-repeats-no-operators", "the trace has no operators")
+
+LEAST = 10
+"""A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
+LONGEST = 16
+"""Operators of a sequence at most (own choice: the body of a loop over images and their channels; more is a model
+called per sample)."""
+_TAKING = frozenset(
+    {"aten::select", "aten::slice", "aten::index", "aten::unbind", "aten::narrow", "aten::index_select"}
+)
+_CARRYING = re.compile(
+    r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*)|cat|argmax|multinomial|topk|item|is_nonzero|equal|\w*_cell)$"
+)
+"""Operators of loops whose next turn needs the last one's result: recurrent layers, decoding, decisions in Python."""
+_SHOWN = 20
+
+
+class Repeat(msgspec.Struct, frozen=True):
+    """All runs of one sequence at one place of the program."""
+
+    operators: tuple[str, ...]
+    """Names of the operators of one turn, in order."""
+    parent: str | None
+    """The module or range in which the sequence runs; null where it runs directly in a step or a thread."""
+    python_line: str | None
+    """The Python line that runs the sequence; null where stacks were not recorded."""
+    runs: int
+    """How often the program came to the sequence."""
+    turns: int
+    """Number of turns in all runs."""
+    most_turns: int
+    """Number of turns in the longest run."""
+    steps: int
+    """Number of steps in which it runs."""
+    host_ns: int
+    """Time in ns from the start of the first to the end of the last operator of each run, summed."""
+    backward_ns: int
+    """Time in ns of autograd's evaluations for the runs."""
+    idle_ns: int | None
+    """Part of both times in ns in which no device worked; null where no device activity was recorded."""
+    is_carrying: bool
+    """Whether it has an operator that is typical of loops that carry a state from turn to turn."""
+    longest_start_ns: int
+    """Start of the longest run in ns since the first event."""
+
+
+class Repeats(msgspec.Struct, frozen=True):
+    """Sequences, those that take the host longest first."""
+
+    rows: tuple[Repeat, ...]
+    """Sequences by place in the program, the most host time first."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why there is nothing to analyze, or None."""
+    return None if (context.host.kind == NodeKind.OPERATOR).any() else _NO_OPERATORS()
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """A sequence that repeats: positions in the tree, of one turn and of the last operator."""
+
+    turn: tuple[int, ...]
+    last: int
+    turns: int
+
+
+def analyze(context: Context) -> Repeats:
+    """Runs that start in the chosen steps, or all."""
+    siblings = _siblings(context)
+    covered = np.zeros(len(siblings.node), np.bool_)
+    runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
+    found: dict[tuple[object, ...], list[_Run]] = {}
+    for run, line in zip(runs, _lines(context, runs), strict=True):
+        names = tuple(int(context.host.name[node]) for node in run.turn)
+        parent = int(context.host.tree.parent[run.turn[0]])
+        found.setdefault((names, _parent_name(context, parent), line), []).append(run)
+    if not found:
+        return Repeats(())
+    busy = busy_times.any_device(context)
+    backward = _Backward(context)
+    rows = [_row(context, key, own, busy, backward) for key, own in found.items()]
+    return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
+
+
+class _Siblings(msgspec.Struct, frozen=True):
+    """Operators that the program calls itself, by thread and parent, then by time."""
+
+    node: I64
+    """Position of each in the tree."""
+    name: I32
+    family: I64
+    """A number that siblings share: of their parent, or of their thread where they have none."""
+    head: I64
+    """For each, the position here of the first from there on that may begin a turn; their number for none."""
+
+
+def _siblings(context: Context) -> _Siblings:
+    host, tree = context.host, context.host.tree
+    names = context.trace.names
+    own = names.where(lambda n: not (marks.is_namespaced(n) or marks.is_backward(n) or marks.is_wrapper(n)))
+    operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
+    allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
+    parent = np.append(tree.parent, NO_PARENT)
+    rows = np.flatnonzero(operator & entries(allowed, parent[: len(tree)], True))
+    rows = rows[context.in_scope(tree.start_ns[rows])]
+    family = np.where(tree.parent == NO_PARENT, -2 - tree.thread, tree.parent)
+    rows = rows[np.argsort(family[rows], kind="stable")]
+    name = host.name[rows]
+    heads = np.where(names.where(_TAKING.__contains__)[name], np.arange(len(rows)), len(rows))
+    return _Siblings(rows, name, family[rows], np.minimum.accumulate(heads[::-1])[::-1])
+
+
+def _runs(siblings: _Siblings, period: int, covered: Bool) -> list[_Run]:
+    """Find runs: siblings that have the name of the one a period before; those taken are marked as covered."""
+    node, name, family = siblings.node, siblings.name, siblings.family
+    if len(node) < LEAST * period:
+        return []
+    same = (name[period:] == name[:-period]) & (family[period:] == family[:-period])
+    same &= ~(covered[period:] | covered[:-period])
+    edges = np.diff(np.concatenate(([0], same.view(np.int8), [0])))
+    start, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    head = siblings.head[start]
+    count = (end + period - head) // period
+    chosen = (end - start >= (LEAST - 1) * period) & (head < start + period) & (count >= LEAST)
+    found = []
+    for first, turns in zip(head[chosen].tolist(), count[chosen].tolist(), strict=True):
+        last = first + turns * period - 1
+        covered[first : last + 1] = True
+        turn = tuple(node[first : first + period].tolist())
+        found.append(_Run(turn, int(node[last]), turns))
+    return found
+
+
+def _lines(context: Context, runs: list[_Run]) -> list[int]:
+    """The code of the Python line of each run, or -1."""
+    first = np.array([run.turn[0] for run in runs], np.int64)
+    thread = context.host.tree.thread[first]
+    lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[first]).tolist()
+    return lines
+
+
+def _parent_name(context: Context, parent: int) -> str | None:
+    if parent == NO_PARENT or context.host.kind[parent] == NodeKind.STEP:
+        return None
+    name: str = context.trace.names[context.host.name[parent]]
+    return name
+
+
+class _Backward:
+    """Evaluations of autograd by the time of the operators that made them necessary."""
+
+    def __init__(self, context: Context) -> None:
+        tree = context.host.tree
+        evaluations, source = forward_nodes(context)
+        known = source != NO_PARENT
+        order = np.argsort(tree.start_ns[source[known]], kind="stable")
+        self._source, evaluations = source[known][order], evaluations[known][order]
+        self._thread = tree.thread
+        self._called = tree.start_ns[self._source]
+        self._start, self._end = tree.start_ns[evaluations], tree.end_ns[evaluations]
+
+    def of(self, run: _Run, start: int, end: int) -> tuple[I64, I64]:
+        """Starts and ends of the evaluations that go back to a run."""
+        low, high = np.searchsorted(self._called, (start, end))
+        own = self._thread[self._source[low:high]] == self._thread[run.turn[0]]
+        return self._start[low:high][own], self._end[low:high][own]
+
+
+def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Intervals, backward: _Backward) -> Repeat:
+    tree, names = context.host.tree, context.trace.names
+    start = tree.start_ns[[run.turn[0] for run in own]]
+    end = tree.end_ns[[run.last for run in own]]
+    later = [backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)]
+    later_start, later_end = (np.concatenate(side) for side in zip(*later, strict=True))
+    both_start, both_end = np.concatenate((start, later_start)), np.concatenate((end, later_end))
+    operators = tuple(names[context.host.name[node]] for node in own[0].turn)
+    longest = int((end - start).argmax())
+    line = key[2]
+    return Repeat(
+        operators=operators,
+        parent=key[1] if isinstance(key[1], str) else None,
+        python_line=names[line] if isinstance(line, int) and line >= 0 else None,
+        runs=len(own),
+        turns=sum(run.turns for run in own),
+        most_turns=max(run.turns for run in own),
+        steps=len(set(step_names(context.steps, start)) - {None}),
+        host_ns=int((end - start).sum()),
+        backward_ns=int((later_end - later_start).sum()),
+        idle_ns=int((both_end - both_start - busy.within(both_start, both_end)).sum())
+        if len(context.trace.device)
+        else None,
+        is_carrying=any(_CARRYING.match(name) for name in operators),
+        longest_start_ns=int(start[longest]),
+    )

@@ -1,0 +1,224 @@
+"""What do optimizers do in `step` and `zero_grad`: how many launches, of what, and does the device wait for them?
+
+By the ranges `Optimizer.step#SGD.step` and `Optimizer.zero_grad#SGD.zero_grad` on host threads; their projections
+on streams are not read, so nothing counts twice. Optimizers that wrap another count once, as the outer one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.generated_kernels import is_generated
+from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, starvation, summed
+from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.trace.distinct import ascending, ranked
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_NO_OPTIMIZERS = Text("skip-no-optimizers", "the trace has no range of an optimizer")
+_ZERO_GRAD = "Optimizer.zero_grad"
+IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
+"""Arithmetic of optimizers that update one parameter at a time."""
+_OPERATORS_SHOWN = 12
+"""Names per range (own choice: an optimizer's arithmetic has fewer)."""
+
+
+class OperatorCount(msgspec.Struct, frozen=True):
+    """How often an operator is called within a range, by other operators too."""
+
+    name: str
+    """Name of the operator as recorded."""
+    calls: int
+    """Number of its calls within the range, by other operators too."""
+
+
+class Optimizer(msgspec.Struct, frozen=True):
+    """All calls of `step` or `zero_grad` of one class."""
+
+    name: str
+    """Name of the range as recorded, such as `Optimizer.step#SGD.step`."""
+    kind: str
+    """What the range is: `step`, `zero_grad`, or `other`."""
+    calls: int
+    """Number of calls that lie in no other call of an optimizer."""
+    host_ns: int
+    """Duration of the calls on the host in ns."""
+    launches: int
+    """Number of kernels, copies and fills that the calls put on devices."""
+    elementwise_launches: int
+    """Number of these kernels that are arithmetic on one tensor: no lists of tensors, no matrix products."""
+    fills: int
+    """Number of launches that fill memory, as a kernel or by the copy engine."""
+    device_ns: int
+    """Sum of the durations in ns of everything that the calls put on devices."""
+    starved_ns: int
+    """Time within the calls in ns in which the device did nothing until the next launch of the call arrived."""
+    exposed: tuple[IdleTime, ...]
+    """How much earlier the device could have gone on if the calls took no time, by cause: its idle time for want of
+    launches from the start of a call until the host next waits for the device, at most the duration of the call."""
+    list_operators: int
+    """Number of calls of operators that work on lists of tensors: `_foreach_*`, `_fused_*`."""
+    operators: tuple[OperatorCount, ...]
+    """The operators that are called most often, the most frequent first."""
+    start_ns: int
+    """Start of the longest call in ns since the first event."""
+    in_place: int = 0
+    """Number of calls of in-place arithmetic on one tensor, such as `aten::addcmul_`."""
+    in_place_ns: int = 0
+    """Sum of the durations of these calls in ns without the longest of them, which something may have disturbed."""
+    closures: int = 0
+    """Number of calls in which autograd runs: the program passed a closure that computes the loss and its gradients
+    (LBFGS, PyTorch Lightning), so the time of the calls is mostly the program's and not the optimizer's."""
+
+    @property
+    def exposed_ns(self) -> int:
+        """Idle time that the calls cause, summed over all causes, in ns."""
+        return sum(idle.time_ns for idle in self.exposed)
+
+
+class Optimizers(msgspec.Struct, frozen=True):
+    """Ranges of optimizers, the one with most host time first."""
+
+    rows: tuple[Optimizer, ...]
+    """One row per name of the range, the most host time first."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why optimizers cannot be analyzed, or None."""
+    return None if len(context.once(ranges)) else _NO_OPTIMIZERS()
+
+
+def analyze(context: Context) -> Optimizers:
+    """One row per range's name, of calls that start in the chosen steps."""
+    trace, host = context.trace, context.trace.host
+    calls = context.once(ranges)
+    calls = calls[context.in_scope(host.start_ns[calls])]
+    names, group = ranked(host.name[calls])
+    of_row = np.full(len(host) + 1, -1, np.int64)
+    of_row[calls] = group
+    count = len(names)
+    launched, fills, arithmetic = _launched(context, calls, of_row)
+    device = np.flatnonzero(launched >= 0)
+    operators = _operators(context, calls, of_row)
+    starved = _starved(context, calls, of_row, count)
+    start, dur = host.start_ns[calls], host.dur_ns[calls]
+    earlier = ended_earlier(context, start, start + dur, dur)
+    exposed = [summed(earlier[group == number]) for number in range(count)]
+    longest = [int(members[host.dur_ns[members].argmax()]) for members in (calls[group == g] for g in range(count))]
+    closures = count_by(group[_has_closure(context, calls)], count).tolist()
+    columns = zip(
+        count_by(group, count).tolist(),
+        sum_by(group, host.dur_ns[calls], count).tolist(),
+        count_by(launched[device], count).tolist(),
+        count_by(launched[arithmetic], count).tolist(),
+        count_by(launched[fills], count).tolist(),
+        sum_by(launched[device], trace.device.dur_ns[device], count).tolist(),
+        starved.tolist(),
+        exposed,
+        strict=True,
+    )
+    rows = [
+        Optimizer(
+            trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place, own
+        )  # type: ignore[call-arg]
+        for name, figures, (*found, in_place), row, own in zip(
+            names.tolist(), columns, operators, longest, closures, strict=True
+        )
+    ]
+    return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
+
+
+def ranges(context: Context) -> I64:
+    """Rows of the host table that are calls of an optimizer and lie in no other such call."""
+    host = context.trace.host
+    rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
+    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
+    return ascending(rows[order[tree.parent == NO_PARENT]])
+
+
+def _has_closure(context: Context, calls: I64) -> Bool:
+    """Which calls contain the start of an evaluation by autograd, on any thread."""
+    host = context.trace.host
+    start = ascending(context.host.tree.start_ns[context.once(evaluations)])
+    found: Bool = np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
+    return found
+
+
+def updates(context: Context) -> I64:
+    """The `ranges` without those that contain a closure of the program."""
+    rows = context.once(ranges)
+    return rows[~_has_closure(context, rows)]
+
+
+def is_zero_grad(name: str) -> bool:
+    """Whether a range is a call of `zero_grad`, by its name `Optimizer.zero_grad#<class>.zero_grad`."""
+    return name.startswith(_ZERO_GRAD)
+
+
+def _kind(name: str) -> str:
+    if is_zero_grad(name):
+        return "zero_grad"
+    return "step" if marks.is_optimizer_step(name) else "other"
+
+
+def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Bool]:
+    """For each device event the group of the call that launched it, -1 for none; which are fills, and arithmetic."""
+    trace, device = context.trace, context.trace.device
+    launches = trace.launches
+    call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
+    launched = entries(of_row[call], context.links.launch, -1)
+    codes, own = ranked(device.name)
+    elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
+    filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
+    kernel = device.category == Category.KERNEL
+    fills = (launched >= 0) & ((device.category == Category.MEMSET) | (kernel & filling[device.name]))
+    return launched, fills, (launched >= 0) & kernel & elementwise[own]
+
+
+def _is_unfused(kernel: str) -> bool:
+    """Whether a kernel is arithmetic on one tensor, which no compiler made."""
+    return kernel_class(kernel) is KernelClass.ELEMENTWISE and not is_generated(kernel)
+
+
+def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
+    """Per group: idle time of the device that ends with a launch of a call, as far as it lies in the call."""
+    host, launches, gaps = context.trace.host, context.trace.launches, context.once(starvation)
+    thread, start = launches.thread[gaps.launch], launches.start_ns[gaps.launch]
+    call = host_activity.innermost(host, calls, thread, start)
+    inside = call != NO_PARENT
+    call = call[inside]
+    waited = gaps.end_ns[inside] - np.maximum(gaps.start_ns[inside], host.start_ns[call])
+    return sum_by(of_row[call], np.maximum(waited, 0), count)
+
+
+def _operators(
+    context: Context, calls: I64, of_row: I64
+) -> list[tuple[int, tuple[OperatorCount, ...], tuple[int, int]]]:
+    """Per group: calls of operators on lists, the most frequent operators, in-place arithmetic as calls and ns."""
+    host, names = context.trace.host, context.trace.names
+    nodes = np.flatnonzero(context.host.is_row)
+    rows = ascending(context.host.row[nodes])
+    call = host_activity.innermost(host, calls, host.thread[rows], host.start_ns[rows])
+    rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
+    on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)
+    in_place = names.where(IN_PLACE.__contains__)
+    found = []
+    for group in range(int(of_row.max(initial=-1)) + 1):
+        members = rows[owner == group]
+        own = host.name[members]
+        codes, counts = np.unique(own, return_counts=True)
+        ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))
+        shown = tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN])
+        durations = host.dur_ns[members[in_place[own]]]
+        usual = int(durations.sum() - durations.max(initial=0))
+        found.append((int(on_lists[own].sum()), shown, (len(durations), usual)))
+    return found

@@ -1,0 +1,235 @@
+"""Is the program a stage of a pipeline, and how long does it wait while the pipeline fills and drains?
+
+In a pipeline, parts of a batch (micro-batches) pass through stages on several ranks. A stage receives activations,
+computes a forward pass, sends its result, and does the same with gradients. So between messages (`c10d::send`,
+`c10d::recv_`) lie whole passes: each backward pass evaluates what one forward pass between two messages has created,
+and the passes come in the same order (GPipe, 1F1B). Exchanges within a layer (ring attention) cut forward passes into
+pieces, which one backward pass evaluates from the last to the first; exchanges of embeddings are all-to-all.
+
+A stage waits in a full pipeline only if it is faster than others, but always before its first forward pass (the stages
+before it fill), before its first backward pass, and in backward passes after its last forward pass (they drain).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import communication
+from traceanalyzer.knowledge.collectives import operation
+from traceanalyzer.structure import recorded_collectives
+from traceanalyzer.structure.autograd import AutogradGraph, graph, optimizer_starts
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_RECEIVES = re.compile(r"c10d::recv(_any_source)?_$")
+_SENDS = re.compile(r"c10d::send$")
+_BETWEEN_RANKS = ("send", "recv", "send_recv")
+_FORWARD, _BACKWARD, _MESSAGE, _UPDATE = range(4)
+_SHOWN = 5
+_LATER = np.iinfo(np.int64).max
+
+
+class PipelineWait(msgspec.Struct, frozen=True):
+    """Waiting between two passes of a stage."""
+
+    place: str
+    """`first-forward`, `first-backward` or `last-backwards`: the passes that come next."""
+    start_ns: int
+    """Start of the first message in ns since the first event."""
+    time_ns: int
+    """Time in ns in which messages are exchanged and nothing is computed."""
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """A stage of a pipeline in the typical steps; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    updates: int
+    """Number of updates of the parameters in these steps."""
+    micro_batches: int
+    """Micro-batches before each update, the fewest."""
+    is_between: bool
+    """Whether the stage receives activations as well as gradients, so that there are stages before and after it."""
+    waiting_ns: int
+    """Waiting while the pipeline fills and drains: before the first forward and backward pass of an update, and in
+    backward passes after the last forward pass, while messages are exchanged and nothing is computed."""
+    other_ns: int
+    """Time of other messages in which nothing is computed."""
+    examples: tuple[PipelineWait, ...]
+    """The longest of the waits, at most five, the longest first."""
+    is_on_host: bool
+    """Whether messages are those of a library on the CPU."""
+
+
+class _Segments(msgspec.Struct, frozen=True):
+    """Runs of functions of one forward or backward pass, of messages, or of updates, in the order of time."""
+
+    kind: I64
+    start_ns: I64
+    least: I64
+    """Of each run, the lowest number of a function of the graph."""
+    most: I64
+    receives: Bool
+    """Whether something is received in a run of messages."""
+    update: I64
+    """Number of updates before."""
+
+    def before(self, update: int) -> tuple[I64, I64, I64]:
+        """The runs of forward passes, of backward passes and of messages between an update and the one before."""
+        first, after = np.searchsorted(self.update, (update, update + 1))
+        kind = self.kind[first:after]
+        forward, backward, message = (first + np.flatnonzero(kind == own) for own in (_FORWARD, _BACKWARD, _MESSAGE))
+        return forward, backward, message
+
+
+def find(context: Context) -> Pipeline | None:
+    """The stage that the program is; None if it is none."""
+    runs = _segments(context)
+    steps = program_steps(context).typical
+    updates = np.flatnonzero(steps.at(optimizer_starts(context)[0]) >= 0)
+    if runs is None or not len(updates):
+        return None
+    batches = [_micro_batches(runs, update) for update in updates.tolist()]
+    known = [each for each in batches if each is not None]
+    if len(known) < len(batches):
+        return None
+    place = _places(runs, updates)
+    waits, is_on_host = _waits(context)
+    run = np.searchsorted(runs.start_ns, waits.called, side="right") - 1
+    counted = (run >= 0) & (np.isin(entries(runs.update, run, -1), updates))
+    where = np.where(counted, entries(place, run, 0), 0)
+    end = waits.start + waits.dur
+    computing = _computing(context, is_on_host)
+    found = Intervals.union(waits.start[where > 0], end[where > 0]) - computing
+    others = Intervals.union(waits.start[counted & (where == 0)], end[counted & (where == 0)]) - computing - found
+    return Pipeline(
+        steps=len(steps),
+        updates=len(updates),
+        micro_batches=min(count for count, _ in known),
+        is_between=all(both for _, both in known),
+        waiting_ns=found.length,
+        other_ns=others.length,
+        examples=_examples(runs, place, run[where > 0], waits.start[where > 0], end[where > 0], computing),
+        is_on_host=is_on_host,
+    )
+
+
+def _segments(context: Context) -> _Segments | None:
+    """Runs of what is alike; None without messages or updates."""
+    received, sent = (_rows(context, pattern) for pattern in (_RECEIVES, _SENDS))
+    updates = optimizer_starts(context)[0]
+    if not len(received) or not len(updates):
+        return None
+    table, tree, created = context.trace.host, context.host.tree, _created(context)
+    found = context.once(owners)
+    above = np.append(found.evaluation, NO_PARENT)[tree.parent]
+    evaluated = np.flatnonzero(found.is_evaluation & (above == NO_PARENT))  # without those of recomputation
+    start = (created.start_ns, tree.start_ns[evaluated], table.start_ns[sent], table.start_ns[received], updates)
+    kinds = (_FORWARD, _BACKWARD, _MESSAGE, _MESSAGE, _UPDATE)
+    kind = np.repeat(np.array(kinds), [len(times) for times in start])
+    number = np.full(len(kind), UNKNOWN, np.int64)
+    number[: len(created.sequence)] = created.sequence
+    number[kind == _BACKWARD] = table.sequence[context.host.row[evaluated]]
+    is_received = np.repeat(np.array([False, False, False, True, False]), [len(times) for times in start])
+    order = np.argsort(np.concatenate(start), kind="stable")
+    time, kind, number, is_received = np.concatenate(start)[order], kind[order], number[order], is_received[order]
+    first = np.flatnonzero(np.append(True, (kind[1:] != kind[:-1]) | (kind[1:] == _UPDATE)))
+    return _Segments(
+        kind=kind[first],
+        start_ns=time[first],
+        least=np.minimum.reduceat(np.where(number == UNKNOWN, _LATER, number), first),
+        most=np.maximum.reduceat(number, first),
+        receives=np.logical_or.reduceat(is_received, first),
+        update=np.searchsorted(updates, time[first]),
+    )
+
+
+def _created(context: Context) -> AutogradGraph:
+    """Functions that forward passes created. Receiving takes a number of its own, but is no part of a pass."""
+    found, names = context.once(graph), context.trace.names
+    messages = names.where(lambda name: name.startswith(communication.HOST_NAMES))
+    kept = ~messages[context.host.name[found.node]]
+    return AutogradGraph(found.node[kept], found.start_ns[kept], found.sequence[kept])
+
+
+def _rows(context: Context, pattern: re.Pattern[str]) -> I64:
+    """Host events of some names."""
+    named = context.trace.names.where(lambda name: pattern.match(name) is not None)
+    found: I64 = np.flatnonzero(named[context.trace.host.name])
+    return found
+
+
+def _micro_batches(runs: _Segments, update: int) -> tuple[int, bool] | None:
+    """Number of micro-batches before an update, and whether it receives in both directions; None if it is no stage."""
+    forward, backward, message = runs.before(update)
+    messages = int(runs.receives[message].sum())
+    if len(backward) < 2 or not len(forward) or messages not in (len(backward), 2 * len(backward)):
+        return None
+    made = np.searchsorted(runs.least[forward], runs.least[backward], side="right") - 1
+    whole = (made >= 0) & (runs.most[backward] <= runs.most[forward][made]) & (runs.most[backward] != UNKNOWN)
+    if not whole.all() or (np.diff(made) <= 0).any() or (np.diff(runs.least[forward]) <= 0).any():
+        return None
+    return len(backward), messages > len(backward)
+
+
+def _places(runs: _Segments, updates: I64) -> I64:
+    """For each run, which place of an update it leads to: the index in `_PLACES`, 0 for none."""
+    place = np.zeros(len(runs.kind), np.int64)
+    for update in updates.tolist():
+        forward, backward, message = runs.before(update)
+        if backward[0] < forward[-1]:
+            place[message[(message > forward[-1]) & (message < backward[-1])]] = _PLACES.index("last-backwards")
+        place[message[message < forward[0]]] = _PLACES.index("first-forward")
+        place[message[message == backward[0] - 1]] = _PLACES.index("first-backward")
+    return place
+
+
+_PLACES = ("", "first-forward", "first-backward", "last-backwards")
+
+
+class _Waits(msgspec.Struct, frozen=True):
+    """Messages that hold the stage up."""
+
+    called: I64
+    start: I64
+    dur: I64
+
+
+def _waits(context: Context) -> tuple[_Waits, bool]:
+    """Kernels that send and receive, else ranges of the CPU that receive; whether it is the latter."""
+    if context.once(recorded_collectives.of_libraries).any():
+        found = recorded_collectives.on_device(context)
+        described = [context.trace.collectives[row].name for row in found.described.tolist()]
+        names = zip(described, found.names, strict=True)
+        known = [operation(own) or operation(name) for own, name in names]
+        kept = np.array([each in _BETWEEN_RANKS for each in known], np.bool_)
+        return _Waits(found.called[kept], found.start[kept], found.dur[kept]), False
+    host = context.trace.host
+    receives = context.trace.names.where(lambda name: operation(name) == "recv")[host.name]
+    rows = np.flatnonzero(context.once(recorded_collectives.host_ranges) & receives)
+    return _Waits(host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows]), True
+
+
+def _computing(context: Context, is_on_host: bool) -> Intervals:
+    if is_on_host:
+        return context.once(recorded_collectives.computing)
+    return communication.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
+
+
+def _examples(
+    runs: _Segments, place: I64, run: I64, start: I64, end: I64, computing: Intervals
+) -> tuple[PipelineWait, ...]:
+    """The runs of messages in which the stage waits longest."""
+    made = []
+    for each in np.unique(run).tolist():
+        own = Intervals.union(start[run == each], end[run == each]) - computing
+        made.append(PipelineWait(_PLACES[place[each]], int(runs.start_ns[each]), own.length))
+    return tuple(sorted(made, key=lambda wait: (-wait.time_ns, wait.start_ns))[:_SHOWN])

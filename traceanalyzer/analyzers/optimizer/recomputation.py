@@ -1,0 +1,164 @@
+"""Does the backward pass compute activations again that the forward pass computed?
+
+Activation checkpointing (`torch.utils.checkpoint`) runs a part of the forward pass once more within the evaluation of
+the first function of autograd that needs it. So operators within an evaluation add functions to the graph, and two that
+follow each other there follow each other in the forward pass, too, on inputs of the same shapes. A backward pass that
+is itself differentiated (`create_graph=True`) adds functions as well, but those of other operators in another order.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import marks
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import device_time, owners
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NOTHING = Text(
+    "skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"
+)
+_ALIKE = 0.75
+"""Share of the pairs of operators within an evaluation that must follow each other in the forward pass (own choice: the
+first operator of a segment may differ, and so may a last one that is stopped early)."""
+_FEWEST = 3
+"""Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
+
+
+class Recomputation(msgspec.Struct, frozen=True):
+    """What is computed again in the backward passes of the typical steps; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    segments: int
+    """Evaluations of autograd within which a part of the forward pass is computed again."""
+    operators: int
+    """Operators that the program calls and that are computed again."""
+    host_ns: int
+    """Host time from the start of each of these evaluations to the end of the last operator that is computed again."""
+    device_ns: int | None
+    """Device time of everything launched in this host time; null if nothing ran on a device."""
+    names: tuple[str, ...]
+    """Names of these operators, those that take longest first, at most eight."""
+    start_ns: int
+    """Start of the longest segment in ns since the first event."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why there is nothing to analyze, or None."""
+    return None if len(context.once(_segments).evaluation) else _NOTHING()
+
+
+def analyze(context: Context) -> Recomputation:
+    """Add up the segments."""
+    host, tree = context.host, context.host.tree
+    found = context.once(_segments)
+    start, end = tree.start_ns[found.evaluation], found.end_ns
+    duration = tree.end_ns[found.operator] - tree.start_ns[found.operator]
+    first, groups = group(host.name[found.operator])
+    time = np.bincount(groups, weights=duration)
+    order = np.lexsort((np.arange(len(first)), -time))[:_NAMES]
+    return Recomputation(
+        steps=len(program_steps(context).typical),
+        segments=len(start),
+        operators=len(found.operator),
+        host_ns=int((end - start).sum()),
+        device_ns=_device_ns(context, found),
+        names=tuple(context.trace.names[code] for code in host.name[found.operator[first[order]]].tolist()),
+        start_ns=int(start[(end - start).argmax()]),
+    )
+
+
+_NAMES = 8
+
+
+class _Segments(msgspec.Struct, frozen=True):
+    """Evaluations that compute something again, when each is done with it, and the operators that it repeats."""
+
+    evaluation: I64
+    end_ns: I64
+    operator: I64
+
+
+def _segments(context: Context) -> _Segments:
+    tree, steps = context.host.tree, program_steps(context).typical
+    called, evaluation = _called(context)
+    inside = evaluation != NO_PARENT
+    kind = _kinds(context, called)
+    follows = _pairs(kind, called, evaluation, tree.thread[called])
+    forward = distinct(follows[~inside & (follows >= 0)])
+    within = np.flatnonzero(inside)
+    if not len(within) or not len(forward):
+        return _Segments(*np.empty((3, 0), np.int64))
+    segment, row = np.unique(evaluation[within], return_inverse=True)
+    pair = follows[within]
+    known = np.isin(pair, forward) & (pair >= 0)
+    count, pairs, alike = (
+        np.bincount(row, weights=mask, minlength=len(segment)) for mask in (pair >= -1, pair >= 0, known)
+    )
+    kept = (count >= _FEWEST) & (alike >= _ALIKE * pairs) & (pairs >= _FEWEST - 1)
+    if len(steps):
+        kept &= steps.at(tree.start_ns[segment]) >= 0
+    end = np.zeros(len(segment), np.int64)
+    np.maximum.at(end, row, tree.end_ns[called[within]])
+    return _Segments(segment[kept], end[kept], called[within][kept[row]])
+
+
+def _called(context: Context) -> tuple[I64, I64]:
+    """Operators that add to the graph and that no other operator calls, and the evaluation around each, -1 for none.
+
+    Within an evaluation these are the ones that a function of autograd calls, and that have a number of the graph of
+    their own.
+    """
+    host, table, names = context.host, context.trace.host, context.trace.names
+    tree, own = host.tree, context.once(owners)
+    plain = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_is_frame_of_autograd)[host.name]
+    nodes = np.flatnonzero(plain)
+    row = host.row[nodes]
+    nodes = nodes[(table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)]
+    adds = np.zeros(len(tree), np.bool_)
+    adds[nodes] = True
+    around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
+    nodes = nodes[around == NO_PARENT]
+    evaluation = own.evaluation[nodes]
+    return nodes, evaluation
+
+
+def _is_frame_of_autograd(name: str) -> bool:
+    return marks.is_backward(name) or name.startswith(("autograd::", "torch::autograd::")) or marks.is_wrapper(name)
+
+
+def _kinds(context: Context, nodes: I64) -> I64:
+    """A number for each name and shapes of inputs."""
+    rows = context.host.row[nodes]
+    return group(context.trace.host.name[rows], context.trace.host.shapes[rows])[1]
+
+
+def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
+    """For each operator a number of itself and the one before it, in the same evaluation or on the same thread; -1."""
+    found = np.full(len(nodes), -1, np.int64)
+    if len(nodes) > 1:
+        same = (evaluation[1:] == evaluation[:-1]) & (thread[1:] == thread[:-1])
+        found[1:] = np.where(same, kind[1:] * (int(kind.max()) + 1) + kind[:-1], -1)
+    return found
+
+
+def _device_ns(context: Context, found: _Segments) -> int | None:
+    launches, tree = context.trace.launches, context.host.tree
+    device = context.once(device_time)
+    if not device.any():
+        return None
+    node = context.once(owners).launch_node
+    evaluation = context.once(owners).evaluation
+    around = np.where(node == NO_PARENT, NO_PARENT, evaluation[node])
+    end = np.full(len(tree), -1, np.int64)
+    end[found.evaluation] = found.end_ns
+    inside: Bool = (around != NO_PARENT) & (launches.start_ns < np.append(end, -1)[around])
+    return int(device[inside].sum())

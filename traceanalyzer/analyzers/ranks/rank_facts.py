@@ -1,0 +1,290 @@
+"""Which facts about one rank are needed to compare it with the other ranks of its run?
+
+Steps and collectives as columns, small enough for every saved report, so that ranks can be joined (`ranks`) without
+their traces. Collectives are kernels or, in a trace without any, host ranges of libraries that work on the CPU
+(`gloo:`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers.ranks import rank_work
+from traceanalyzer.analyzers.ranks.rank_work import RankWork
+from traceanalyzer.knowledge.collectives import message_bytes, operation
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import recorded_collectives, resources
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recorded_collectives import RecordedCollectives
+from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
+from traceanalyzer.trace.strings import StringPool
+from traceanalyzer.trace.table import I64, UNKNOWN, entries
+
+MOST = 8192
+"""Collectives of a rank, and steps (own choice: a quarter of a megabyte in the report)."""
+
+_EPOCH_NS = 10**18
+"""2001: a clock that has passed it counts from 1970."""
+
+_PARTS = ("compute", "memory", "loader")
+
+_MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
+"""Operations that no rank can finish before all have come."""
+
+_ALONE = Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare")
+
+
+class ProcessGroup(msgspec.Struct, frozen=True):
+    """Ranks that communicate with each other."""
+
+    name: str | None
+    """Name of the process group; null where it is not recorded."""
+    ranks: str | None
+    """List of global ranks as recorded; the writer cuts long ones. Null where it is not recorded."""
+    size: int | None
+    """Number of ranks in the group; null where it is not recorded."""
+
+
+class CollectiveKind(msgspec.Struct, frozen=True):
+    """What collectives have in common."""
+
+    operation: str | None
+    """Operation such as `all_reduce`, as in the analysis `communication`; null where unknown."""
+    group: int
+    """Position of the process group in `groups`."""
+    message_bytes: int | None
+    """Size of one message in bytes, as in the analysis `communication`; null if unknown."""
+    shapes: str | None
+    """Input shapes of the host range as recorded; null where they were not recorded."""
+    is_mutual: bool
+    """Whether no rank can finish before all have come: true of `all_reduce`, `all_gather`, `reduce_scatter`, `barrier`
+    and `all_to_all`, whatever its kernels are called; false of messages between two ranks, and from or to one."""
+    is_even: bool = True
+    """Whether every rank sends as much as any other, so that durations differ by waiting alone; false where this is
+    unknown: of an `all_to_all` that does not say that its parts are equal."""
+
+
+class RankSteps(msgspec.Struct, frozen=True):
+    """Steps of the rank as columns, one entry per step in the order of time; a limit bounds their number."""
+
+    name: tuple[str, ...]
+    """Number of each step as the profiler counted it; counted from 0 where it marked none."""
+    start_ns: tuple[int, ...]
+    """Start of each step in ns since the first event of the trace."""
+    duration_ns: tuple[int, ...]
+    """Duration of each step in ns."""
+    computation_ns: tuple[int, ...]
+    """Time of each step in ns in which a kernel that is not a collective runs on any device."""
+    compute_after_ns: tuple[int, ...] = ()
+    """Time in ns after the last start or end of a collective in each step in which a kernel runs; the step as a whole
+    where it has none. Empty in reports of old versions, as the other times of own work."""
+    memory_after_ns: tuple[int, ...] = ()
+    """Part of the rest of that time in ns in which a copy or fill runs on a device."""
+    loader_after_ns: tuple[int, ...] = ()
+    """Part of what then remains in ns in which something waits for the loader."""
+
+
+class RankCollectives(msgspec.Struct, frozen=True):
+    """Collectives of the rank as columns, one entry per collective in the order in which they were called."""
+
+    kind: tuple[int, ...]
+    """Position in `kinds` of the kind of each collective."""
+    sequence: tuple[int | None, ...]
+    """Number of the operation within its group, the same on all ranks; null where it is not recorded."""
+    step: tuple[int | None, ...]
+    """Position in `steps` of the step whose mark holds the call of each collective; null between steps."""
+    start_ns: tuple[int, ...]
+    """Start of each collective in ns since the first event of the trace."""
+    duration_ns: tuple[int, ...]
+    """Duration of each collective in ns."""
+    exposed_ns: tuple[int | None, ...]
+    """Part of each duration in ns in which no other kernel runs; on the host, in which no other thread runs an
+    operator. Null on the host in reports of old versions."""
+    compute_before_ns: tuple[int, ...] = ()
+    """Time in ns before the start of each collective in which a kernel that is not a collective runs: since the last
+    start or end of another collective in its step, else since the start of the step. 0 between steps; empty in reports
+    of old versions, as the other times of own work."""
+    memory_before_ns: tuple[int, ...] = ()
+    """Part of the rest of that time in ns in which a copy or fill runs on a device."""
+    loader_before_ns: tuple[int, ...] = ()
+    """Part of what then remains in ns in which something waits for the loader."""
+    compute_during_ns: tuple[int, ...] = ()
+    """Time in ns before the end of each collective in which a kernel that is not a collective runs: since its start, or
+    since a later start or end of another collective in its step."""
+
+
+class RankFacts(msgspec.Struct, frozen=True):
+    """Facts about one rank that a comparison with the other ranks of its run needs."""
+
+    clock_ns: int | None
+    """Time of the first event in ns since 1970, by the clock of the rank's host; null if the file does not show it."""
+    is_on_host: bool
+    """Whether the collectives are host ranges, because the trace has no collective kernels."""
+    groups: tuple[ProcessGroup, ...]
+    """Process groups of the collectives, each once."""
+    kinds: tuple[CollectiveKind, ...]
+    """Kinds of collectives, each once."""
+    steps: RankSteps
+    """The steps of this rank."""
+    collectives: RankCollectives
+    """The collectives of this rank, of as many whole steps as the limit allows."""
+    left_out: int
+    """Number of collectives of later steps that are not listed."""
+    resources: StepResources | None = None
+    """Time of each resource per step of these steps; null without steps, and in reports of old versions."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why a trace cannot be analyzed, or None."""
+    if context.trace.info.rank is not None or context.once(recorded_collectives.of_libraries).any():
+        return None
+    return None if context.once(recorded_collectives.host_ranges).any() else _ALONE()
+
+
+def analyze(context: Context) -> RankFacts:
+    """The steps and collectives of a trace."""
+    on_device = bool(context.once(recorded_collectives.of_libraries).any())
+    found = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
+    found = found.take(np.argsort(found.called, kind="stable"))
+    step = _step_of(context, found.called)
+    kept = _kept(step)
+    left_out = len(found.start) - kept
+    found, step = found.take(np.arange(kept)), step[:kept]
+    groups, kinds, kind = _kinds(context, found)
+    steps = _steps(context)
+    work = _work(context, found, step, steps)
+    return RankFacts(
+        clock_ns=_clock(context),
+        is_on_host=not on_device and bool(len(found.start)),
+        groups=groups,
+        kinds=kinds,
+        steps=replace(
+            steps, **{f"{part}_after_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.after, strict=True)}
+        ),
+        collectives=RankCollectives(
+            kind=kind,
+            sequence=_or_null(found.sequence),
+            step=_or_null(step),
+            start_ns=tuple(found.start.tolist()),
+            duration_ns=tuple(found.dur.tolist()),
+            exposed_ns=tuple(found.exposed.tolist()),
+            **{f"{part}_before_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.before, strict=True)},
+            compute_during_ns=tuple(work.during.tolist()),
+        ),
+        left_out=left_out,
+        resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
+    )
+
+
+def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> RankWork:
+    """Own work around the collectives."""
+    start = np.array(steps.start_ns, np.int64)
+    events = rank_work.events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))
+    return rank_work.measure(context, events, len(step), len(start))
+
+
+def steps_of(context: Context) -> Steps:
+    """The steps of the step breakdown; without any marks of the profiler those of the program (`program_steps`).
+
+    What a program launches at its end may run long after its last operator, as graphs do.
+    """
+    return context.steps if context.steps.found_by != WHOLE or context.scope is not None else _of_program(context)
+
+
+def _of_program(context: Context) -> Steps:
+    program = program_steps(context)
+    if len(set(program.names)) == len(program):
+        return replace(program.every, mark_ns=program.mark_ns)
+    steps = context.steps  # names that repeat do not tell the steps of other ranks apart
+    return replace(steps, end_ns=np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0)))
+
+
+def _clock(context: Context) -> int | None:
+    """Absolute time of the first event; before 2024 the file's own clock shows it, since then the header."""
+    info = context.trace.info
+    if info.base_ns is not None:
+        return info.base_ns + info.origin_ns
+    return info.origin_ns if info.origin_ns > _EPOCH_NS else None
+
+
+def _step_of(context: Context, called: I64) -> I64:
+    """The position of the step that contains a call, or -1.
+
+    By the marks themselves: how far the device's work moves a step differs from rank to rank.
+    """
+    steps = steps_of(context)
+    start, end = steps.mark_ns or (steps.start_ns, steps.end_ns)
+    step = np.searchsorted(start, called, side="right") - 1
+    inside = (step >= 0) & (called < entries(end, step, 0)) & (step < MOST)
+    return np.where(inside, step, UNKNOWN)
+
+
+def _kept(step: I64) -> int:
+    """Number of collectives to keep: whole steps, so that all ranks keep the same; else the first step's beginning."""
+    if len(step) <= MOST:
+        return len(step)
+    opens = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
+    whole = opens[opens <= MOST]
+    return int(whole[-1]) or MOST
+
+
+def _kinds(
+    context: Context, found: RecordedCollectives
+) -> tuple[tuple[ProcessGroup, ...], tuple[CollectiveKind, ...], tuple[int, ...]]:
+    trace = context.trace
+    groups: StringPool[ProcessGroup] = StringPool()
+    kinds: StringPool[CollectiveKind] = StringPool()
+    columns = zip(found.described.tolist(), found.names, found.shapes.tolist(), strict=True)
+    codes = tuple(
+        kinds.encode(_kind(trace.collectives[described], name, trace.shapes[shapes], groups))
+        for described, name, shapes in columns
+    )
+    return tuple(groups.values()), tuple(kinds.values()), codes
+
+
+def _kind(facts: Collective, name: str, shapes: str, groups: StringPool[ProcessGroup]) -> CollectiveKind:
+    found = operation(facts.name) if facts is not NO_COLLECTIVE else None
+    found = found or operation(name)
+    is_even = found != "all_to_all" or _has_equal_parts(facts)
+    return CollectiveKind(
+        operation=found,
+        group=groups.encode(ProcessGroup(facts.group or None, facts.ranks or None, facts.group_size)),
+        message_bytes=message_bytes(found, facts) if is_even else None,  # each rank sends its own
+        shapes=shapes or None,
+        is_mutual=found in _MUTUAL,
+        is_even=is_even,
+    )
+
+
+def _has_equal_parts(facts: Collective) -> bool:
+    """Whether parts are equal: then c10d says `all_to_all`, else `all_to_allv`."""
+    letters = re.sub("[^a-z]", "", facts.name.lower())
+    return letters == "alltoall" and facts.in_elements is not None and facts.in_elements == facts.out_elements
+
+
+def _steps(context: Context) -> RankSteps:
+    steps, device = steps_of(context), context.trace.device
+    kept = slice(0, MOST)
+    start, end = steps.start_ns[kept], steps.end_ns[kept]
+    computation = Intervals.none()
+    if len(device):
+        _, computation = communication.times_of(context, np.ones(len(device), np.bool_))
+    return RankSteps(
+        name=steps.names[kept],
+        start_ns=tuple(start.tolist()),
+        duration_ns=tuple((end - start).tolist()),
+        computation_ns=tuple(computation.within(start, end).tolist()),
+    )
+
+
+def _or_null(values: I64) -> tuple[int | None, ...]:
+    return tuple(None if value == UNKNOWN else value for value in values.tolist())

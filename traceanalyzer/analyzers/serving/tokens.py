@@ -1,0 +1,157 @@
+"""How many tokens does a typical step take in?
+
+A server's marks say it. Without them, the ids do that are looked up in the largest table of embeddings, where an
+attention of the same batch and length shows that they are tokens, and where every typical step has the same. Padding
+counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.serving.batches import shape
+from traceanalyzer.analyzers.serving.served import ServedStep, served
+from traceanalyzer.analyzers.serving.typical import first_work, typical
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.op_models import Family
+from traceanalyzer.knowledge.op_shapes import Shape
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
+
+_SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
+_TABLE, _IDS = 2, 2
+"""Axes of a table of embeddings, and of ids: batch and length."""
+
+
+class TokenRate(msgspec.Struct, frozen=True):
+    """Tokens of typical steps of one kind."""
+
+    phase: str | None
+    """What the steps do, as the server marks them: `prefill`, `decode` or `mixed`; null if unknown."""
+    steps: int
+    """Number of steps of this kind."""
+    requests_per_step: float | None
+    """Requests (sequences) in a step; null if unknown."""
+    tokens_per_step: float
+    """Tokens that a step takes in; in decoding, each request has one."""
+    per_s: float
+    """Tokens per second of this process during these steps."""
+    generated_per_s: float | None
+    """Generated tokens per second, one for each request of a decoding step; null for other steps."""
+    source: str
+    """How the tokens were found: `marks` of a server, or `shapes` of token ids."""
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """Tokens by kind of step."""
+
+    rates: tuple[TokenRate, ...]
+    """One row per kind of step; empty if unknown."""
+    unknown: str | None
+    """Why there is no rate: `no-steps`, `no-shapes`, `no-tokens` (nothing looks up token ids, or no attention shows
+    that they are tokens), or `differs` (not every typical step has the same); null where it is known."""
+
+
+def tokens(context: Context) -> Tokens:
+    """Tokens per second, where they are certain."""
+    if not context.once(typical).length_ns:
+        return Tokens((), "no-steps")
+    if by_marks := _from_marks(context.once(served)):
+        return Tokens(by_marks, None)
+    if not (context.trace.host.shapes > 0).any():
+        return Tokens((), "no-shapes")
+    found = _from_shapes(context)
+    return Tokens((), found) if isinstance(found, str) else Tokens((found,), None)
+
+
+def _from_marks(steps: tuple[ServedStep, ...]) -> tuple[TokenRate, ...]:
+    """One rate for each phase whose steps all have their numbers of tokens."""
+    kinds: dict[str, list[ServedStep]] = {}
+    for step in steps:
+        kinds.setdefault(step.phase, []).append(step)
+    rates = (_rate(phase, members) for phase, members in sorted(kinds.items()))
+    return tuple(rate for rate in rates if rate is not None)
+
+
+def _rate(phase: str, steps: list[ServedStep]) -> TokenRate | None:
+    taken = [step.tokens for step in steps if step.tokens is not None]
+    asked = [step.requests for step in steps if step.requests is not None]
+    seconds = sum(step.length_ns for step in steps) / 1e9
+    if len(taken) < len(steps) or not seconds:
+        return None
+    # A step that checks drafted tokens has several per request, and it is unknown which are accepted.
+    is_plain = phase == "decode" and asked == taken
+    return TokenRate(
+        phase=phase,
+        steps=len(steps),
+        requests_per_step=sum(asked) / len(steps) if len(asked) == len(steps) else None,
+        tokens_per_step=sum(taken) / len(steps),
+        per_s=sum(taken) / seconds,
+        generated_per_s=sum(asked) / seconds if is_plain else None,
+        source="marks",
+    )
+
+
+def _from_shapes(context: Context) -> TokenRate | str:
+    """Tokens by the shapes of ids, or why they are unknown."""
+    steps = context.once(typical)
+    nodes = _lookups(context)
+    step = steps.at(first_work(context, nodes))
+    nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
+    found = zip(nodes.tolist(), step.tolist(), strict=True)
+    looked_up = [(shape(context, node, 0), shape(context, node, 1), at) for node, at in found]
+    known = [(table, ids, at) for table, ids, at in looked_up if table and ids and len(table) == _TABLE]
+    if not known:
+        return "no-tokens"
+    largest = max(table for table, _, _ in known)
+    calls = [(ids, at) for table, ids, at in known if table == largest]
+    ids = calls[0][0]
+    if len(ids) != _IDS or not _attends(context, ids):
+        return "no-tokens"
+    passes = Counter(at for _, at in calls)
+    if any(other != ids for other, _ in calls) or len(passes) < len(steps) or len(set(passes.values())) > 1:
+        return "differs"
+    number = passes[0]
+    per_step = ids[0] * ids[1] * number
+    return TokenRate(
+        phase=None,
+        steps=len(steps),
+        requests_per_step=ids[0] * number,
+        tokens_per_step=per_step,
+        per_s=per_step * len(steps) * 1e9 / steps.length_ns,
+        generated_per_s=None,
+        source="shapes",
+    )
+
+
+def _lookups(context: Context) -> I64:
+    """Lookups of whole numbers in a table of embeddings, outside of the backward pass."""
+    host, trace = context.host, context.trace
+    is_lookup = (host.kind == NodeKind.OPERATOR) & trace.names.where(lambda name: name == "aten::embedding")[host.name]
+    is_lookup &= host.tree.nearest(context.once(evaluations)) == NO_PARENT
+    nodes: I64 = np.flatnonzero(is_lookup)
+    return nodes
+
+
+def _attends(context: Context, ids: Shape) -> bool:
+    """Whether some attention works on queries of this batch and length."""
+    batch, length = ids
+    host, names = context.host, context.trace.names
+    is_attention = names.where(lambda name: op_models.family(name) is Family.ATTENTION or name in _SOFTMAX)[host.name]
+    nodes = np.flatnonzero(is_attention & (host.kind == NodeKind.OPERATOR))
+    _, first = np.unique(
+        np.column_stack((host.name[nodes], context.trace.host.shapes[host.row[nodes]])), axis=0, return_index=True
+    )
+    for node in nodes[first].tolist():
+        query = shape(context, node, 0)
+        if query and len(query) == 4 and query[0] == batch and length in query[1:3]:
+            return True
+        if query and len(query) == 3 and query[0] == batch * length:
+            return True
+    return False

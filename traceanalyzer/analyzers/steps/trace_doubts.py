@@ -1,0 +1,157 @@
+"""Counts what lowers the confidence of other figures, so that a reader knows how far to trust the trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from traceanalyzer.analyzers import loader
+from traceanalyzer.knowledge import frameworks, marks
+from traceanalyzer.structure import operators_around, unread_device, unrecorded_work
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recording.holes import holes
+from traceanalyzer.structure.recording.program_steps import WHOLE, is_marked, program_steps
+from traceanalyzer.structure.recording.workload import workload
+from traceanalyzer.structure.steps import NESTED
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.model import Loss
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_UNATTRIBUTED = 0.05
+"""Share of kernel time without an operator that is worth a warning (own choice: below, no ranking changes)."""
+
+_OPAQUE = 0.2
+"""Share of kernels launched by graphs, from which on operators explain little of the device time."""
+
+_FEW_STEPS = 3
+"""Steps below which a mean says little."""
+
+_OWN_LOOP = frozenset({"training", "inference", "micro-benchmark", "start-up"})
+"""Kinds of programs whose author writes the loop, and so can mark its steps."""
+
+_WARM_UP = 1.5
+"""A first step of more than this times the median of the others is still warming up (own choice)."""
+
+_LAUNCH = re.compile(r"(cuda|hip|cu)\w{0,32}Launch\w{0,32}Kernel")
+_CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
+_REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})
+
+
+def analyze(context: Context) -> tuple[Loss, ...]:
+    """Find all warnings about the recording, in a fixed order."""
+    return tuple(doubt for check in (_file, _steps, _typical, _recording, _crowds, _links) for doubt in check(context))
+
+
+def _file(context: Context) -> Iterator[Loss]:
+    losses = {loss.id: loss.count for loss in context.trace.losses}
+    if losses.keys() & _CUT:
+        yield Loss("q-truncated-file", 1)
+    if repaired := sum(count for loss, count in losses.items() if loss in _REPAIRED):
+        yield Loss("q-repaired-json", repaired)
+    info = context.trace.info
+    if info.world_size is not None and info.world_size > 1:
+        yield Loss("q-single-rank-of-many", 1, {"world_size": info.world_size})
+
+
+def _steps(context: Context) -> Iterator[Loss]:
+    steps = context.steps
+    if steps.found_by is None:
+        return
+    if not is_marked(context):
+        yield _unmarked(context)
+        return
+    if len(steps) < _FEW_STEPS:
+        yield Loss("q-few-steps", len(steps))
+    if steps.nested:
+        yield Loss("q-nested-steps", steps.nested, {"around": NESTED})
+    if steps.cut:
+        yield Loss("q-last-step-cut", steps.cut)
+    length = steps.end_ns - steps.start_ns
+    counts = bool(program_steps(context).is_typical[0])
+    if counts and len(steps) >= _FEW_STEPS and length[0] > _WARM_UP * np.median(length[1:]):
+        yield Loss("q-warmup-included", 1, {"first": int(length[0]), "median": float(np.median(length[1:]))})
+
+
+def _unmarked(context: Context) -> Loss:
+    """How steps were found where the profiler marked none."""
+    found = program_steps(context)
+    if found.found_by != WHOLE:
+        return Loss("q-steps-inferred", len(found), {"mark": frameworks.title(found.found_by or "")})
+    owns_its_loop = workload(context)[0] in _OWN_LOOP
+    return Loss("q-no-steps" if owns_its_loop else "q-one-step", 1)
+
+
+def _typical(context: Context) -> Iterator[Loss]:
+    """Steps that the typical step leaves out."""
+    if earlier := unrecorded_work.longest_ns(context):
+        yield Loss("q-unrecorded-work", 1, {"time": earlier})
+    if removed := holes(context).length:
+        yield Loss("q-removed-events", 1, {"time": removed})
+    steps = program_steps(context)
+    reasons = [reason for reason in steps.reasons if reason is not None]
+    if not reasons:
+        return
+    length = steps.end_ns - steps.start_ns
+    if steps.is_typical.all():
+        yield Loss("q-unlike-steps-count", len(reasons), {"total": len(steps)})
+        return
+    yield Loss(
+        "q-steps-left-out",
+        len(reasons),
+        {
+            "total": len(steps),
+            "reasons": sorted(set(reasons)),
+            "mean": float(length.mean()),
+            "typical": float(length[steps.is_typical].mean()),
+        },
+    )
+
+
+def _recording(context: Context) -> Iterator[Loss]:
+    trace = context.trace
+    counters = any(loss.params.get("category") == marks.COUNTERS for loss in trace.losses)
+    if counters:
+        yield Loss("q-hardware-counters", 1)
+    launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
+    if launching and not len(trace.device) and not counters:
+        yield Loss("q-no-gpu-events", launching)
+    elif not len(trace.launches) and (sign := unread_device.sign(context)) is not None and not trace.info.unsupported:
+        yield Loss("q-gpu-not-recorded", 1, {"sign": sign})
+    if len(trace.host) and len(trace.shapes) < 2:
+        yield Loss("q-shapes-missing", 1)
+    slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
+    if "with_stack" in slowing:
+        yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
+
+
+def _crowds(context: Context) -> Iterator[Loss]:
+    """Things so numerous that a report describes only the first of them."""
+    loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
+    if loaders > loader.LOADERS:
+        yield Loss("q-many-loaders", loaders, {"described": loader.LOADERS})
+    if deep := operators_around.too_deep(context):
+        yield Loss("q-deep-waits", deep, {"told_apart": operators_around.OPERATORS})
+
+
+def _links(context: Context) -> Iterator[Loss]:
+    trace, launch = context.trace, context.links.launch
+    if context.host.tree.clipped:
+        yield Loss("q-overlapping-slices", context.host.tree.clipped)
+    kernels = trace.device.category == Category.KERNEL
+    total = int(trace.device.dur_ns[kernels].sum())
+    homeless = kernels & (context.links.device_node() == NO_PARENT)
+    time = int(trace.device.dur_ns[homeless].sum())
+    if total and time / total > _UNATTRIBUTED:
+        yield Loss("q-unattributed", int(homeless.sum()), {"time": time, "share": time / total})
+    linked = np.flatnonzero(kernels & (launch != NO_PARENT))
+    early = trace.device.start_ns[linked] < trace.launches.start_ns[launch[linked]]
+    if early.any():
+        yield Loss("q-clock-anomaly", int(early.sum()))
+    graph = trace.names.where(marks.is_graph_launch)
+    in_graphs = int(graph[trace.launches.name[launch[linked]]].sum())
+    if in_graphs and in_graphs >= _OPAQUE * kernels.sum():
+        yield Loss("q-graph-opaque", in_graphs, {"share": in_graphs / int(kernels.sum())})

@@ -1,0 +1,254 @@
+"""Where does the host wait for the device, and does the device run out of work because of it?
+
+A wait is a synchronizing call of the runtime, or a copy call that blocks the host until the copy has ended. Waiting
+costs nothing while the device works. The cost is the gap that follows: once the queue has been emptied, the device does
+nothing until the host has launched something new.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import host
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import busy_times, gap_causes, host_activity, operators_around
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import HostWaits
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import count_by, group, members, sum_by
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_CALLS = Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown")
+
+AVOIDABLE = 4
+"""Column of `costs` with the time that is saved without the wait."""
+
+
+class Synchronization(msgspec.Struct, frozen=True):
+    """All waits through one function from one place in the program."""
+
+    call: str
+    """Name of the runtime or driver function that waits."""
+    operators: tuple[str, ...]
+    """Names of the operators around the wait, outermost first, at most the innermost 32; empty if there are none."""
+    python_line: str | None
+    """The innermost Python line, the user's own where there is one; null where stacks were not recorded."""
+    calls: int
+    """Number of waits."""
+    calls_per_step: float | None
+    """Number of waits that start between the first and the last step of the program, per step; null without steps."""
+    waiting_ns: int
+    """Duration of all waits in ns."""
+    max_waiting_ns: int
+    """Duration of the longest wait in ns."""
+    waiting_idle_ns: int | None
+    """Part of the waiting in ns in which the device did nothing; null where no device activity was recorded."""
+    drains: int | None
+    """Number of waits after which the device had nothing to do, having worked during the wait; null where no device
+    activity was recorded."""
+    drained_ns: int | None
+    """Time in ns for which the device did nothing from the ends of these waits until its next activity; null where no
+    device activity was recorded."""
+    drained_unexplained_ns: int | None
+    """Part of that time in ns that no loader, collective, compilation, allocation or profiler overhead explains; null
+    where no device activity was recorded."""
+    avoidable_ns: int | None
+    """Time in ns by which the steps could get shorter without these waits: for each the lesser of the wait and the
+    unexplained gap after it; null where no device activity was recorded."""
+    owner: str | None = None
+    """The part of the program that the waits belong to: `file.py(12): function`, a mark or a module, as in the analysis
+    `host_owners`; null where only operators and calls were recorded."""
+
+
+class Synchronizations(msgspec.Struct, frozen=True):
+    """Waits of the host for the device."""
+
+    calls: int
+    """Number of all waits."""
+    calls_per_step: float | None
+    """Number of waits that start between the first and the last step of the program, per step; null without steps."""
+    waiting_ns: int
+    """Duration of all waits in ns."""
+    waiting_idle_ns: int | None
+    """Part of the waiting in ns in which the device did nothing; null where no device activity was recorded."""
+    drains: int | None
+    """Number of waits after which the device had nothing to do, having worked during the wait; null where no device
+    activity was recorded."""
+    drained_ns: int | None
+    """Time in ns for which the device did nothing after these waits; gaps count once, also where several threads wait
+    at the same time. Null where no device activity was recorded."""
+    drained_unexplained_ns: int | None
+    """Part of that time in ns that no loader, collective, compilation, allocation or profiler overhead explains; null
+    where no device activity was recorded."""
+    avoidable_ns: int | None
+    """Time in ns by which the steps could get shorter without any of these waits; null where no device activity was
+    recorded."""
+    rows: tuple[Synchronization, ...]
+    """Waits by function, operators, Python line and owner, those first after which the device did nothing for longest
+    without another reason."""
+    calls_outside_steps: int | None = None
+    """Number of waits that start before the first or after the last step, which `calls_per_step` leaves out; null
+    without steps."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why waits cannot be analyzed, or None."""
+    return None if len(context.trace.launches) else _NO_CALLS()
+
+
+def analyze(context: Context) -> Synchronizations:
+    """Waits that start in the chosen steps, or all."""
+    waits = context.once(host_activity.waits)
+    scope = np.flatnonzero(context.in_scope(waits.start_ns))
+    every = context.once(costs)
+    figures = None if every is None else every[scope]
+    waits = waits.take(scope)
+    window, steps = _steps(context).window, len(_steps(context))
+    in_step = np.zeros(len(scope), np.bool_)
+    if window is not None:
+        in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
+    idle, drains, drained, unexplained, avoidable = _device_figures(figures)
+    return Synchronizations(
+        calls=len(scope),
+        calls_per_step=int(in_step.sum()) / steps if steps else None,
+        waiting_ns=int((waits.end_ns - waits.start_ns).sum()),
+        waiting_idle_ns=idle,
+        drains=drains,
+        drained_ns=drained,
+        drained_unexplained_ns=unexplained,
+        avoidable_ns=avoidable,
+        rows=_rows(context, waits, in_step, figures),
+        calls_outside_steps=len(scope) - int(in_step.sum()) if steps else None,
+    )
+
+
+def _steps(context: Context) -> Steps:
+    """The steps of the program, which findings are about."""
+    return program_steps(context).every
+
+
+def _device_figures(figures: I64 | None) -> list[int] | list[None]:
+    """Sums of the results of `costs` over some waits; None if no device activity was recorded."""
+    if figures is None:
+        return [None] * 5
+    sums: list[int] = figures.sum(axis=0).tolist()
+    return sums
+
+
+def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None) -> tuple[Synchronization, ...]:
+    """One row per function, operators, Python line and owner."""
+    if not len(waits.row):
+        return ()
+    names, name = context.trace.names, context.trace.launches.name[waits.row]
+    node = context.links.node[waits.row]
+    line = host_activity.python_lines(context, waits.thread, waits.start_ns)
+    index = context.once(host.owner_index)
+    places = list(dict.fromkeys(index.places))
+    number = np.array([places.index(place) for place in index.places])
+    owner = number[index.of_launches(context, waits.row)]
+    first, groups = group(name, operators_around.chains(context, node), line, owner)
+    count, steps = len(first), len(_steps(context))
+    waiting = waits.end_ns - waits.start_ns
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, groups, waiting)
+    per_step = count_by(groups[in_step], count) / steps if steps else np.full(count, None)
+    columns = (count_by(groups, count), per_step, sum_by(groups, waiting, count), longest)
+    sums = None
+    if figures is not None:
+        sums = np.zeros((count, figures.shape[1]), np.int64)
+        np.add.at(sums, groups, figures)
+    found = [
+        Synchronization(
+            names[name[row]],
+            operators_around.names(context, int(node[row])),
+            names[line[row]] if line[row] >= 0 else None,
+            *values,
+            *(*_device_figures(None if sums is None else sums[number : number + 1]), places[owner[row]]),
+        )
+        for number, (row, *values) in enumerate(
+            zip(first.tolist(), *(column.tolist() for column in columns), strict=True)
+        )
+    ]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(row: Synchronization) -> tuple[object, ...]:
+    return (
+        -(row.drained_unexplained_ns or 0),
+        -row.waiting_ns,
+        row.call,
+        row.operators,
+        row.python_line or "",
+        row.owner or "",
+    )
+
+
+def costs(context: Context) -> I64 | None:
+    """What each wait of the trace costs on its device; None where no device activity was recorded.
+
+    Columns, in ns: the device's idle time during the wait; 1 if the device has nothing to do after it, else 0; for how
+    long; the part of that without another reason; and the time that is saved without the wait, which is never longer
+    than the wait itself.
+    """
+    if not (context.trace.device.device != UNKNOWN).any():
+        return None
+    waits = context.once(host_activity.waits)
+    idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
+    where = _devices(context, waits)
+    for number in distinct(where).tolist():
+        rows = np.flatnonzero(where == number)
+        busy = busy_times.of_device(context, number)
+        start, end = waits.start_ns[rows], waits.end_ns[rows]
+        worked = busy.within(start, end)
+        idle[rows] = end - start - worked
+        drained[rows] = _until_next(busy, end, worked > 0)
+    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    explained = timeline.within(waits.end_ns, waits.end_ns + drained, gap_causes.EXPLICIT)
+    unexplained = drained - sum(explained)
+    avoidable = np.minimum(waits.end_ns - waits.start_ns, unexplained)
+    return np.column_stack((idle, drained > 0, drained, unexplained, avoidable))
+
+
+def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
+    """From each end of a wait to the next activity, if the device worked during the wait and is idle at its end.
+
+    Where several waits end in the same gap, each has the time until the next one ends.
+    """
+    following = np.searchsorted(busy.start, end, side="right")
+    reach = entries(busy.end, following - 1, 0)
+    drains = np.flatnonzero(worked & (following < len(busy)) & (reach <= end))
+    gap = following[drains]
+    until = busy.start[gap]
+    order = np.lexsort((end[drains], gap))
+    same_gap = gap[order][1:] == gap[order][:-1]
+    until[order[:-1][same_gap]] = end[drains][order[1:][same_gap]]
+    drained = np.zeros(len(end), np.int64)
+    drained[drains] = until - end[drains]
+    return drained
+
+
+def _devices(context: Context, waits: HostWaits) -> I64:
+    """The device that each wait is for: that of the thread's last launch before it, else of its next one.
+
+    A thread that launched nothing waits for the device that ran most.
+    """
+    device, launch = context.trace.device, context.links.launch
+    numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
+    where = np.full(len(waits.row), int(numbers[counts.argmax()]), np.int64)
+    if len(numbers) == 1:
+        return where
+    linked = np.flatnonzero((launch != NO_PARENT) & (device.device != UNKNOWN))
+    by_launch = linked[np.argsort(launch[linked], kind="stable")]
+    calls = launch[by_launch]
+    launched = {thread: by_launch[rows] for thread, rows in members(context.trace.launches.thread[calls])}
+    for thread, rows in members(waits.thread):
+        own = launched.get(thread)
+        if own is not None:
+            before = np.searchsorted(launch[own], waits.row[rows], side="right") - 1
+            where[rows] = device.device[own[np.maximum(before, 0)]]
+    return where

@@ -1,0 +1,236 @@
+"""Does the program read values of tensors one by one in Python, or print tensors?
+
+A reading is a call of `aten::item`, `aten::is_nonzero`, `aten::equal` or `aten::_local_scalar_dense` that the program
+makes itself, not an operator or autograd: `float(t)`, `if t > 0:`, `max(row)`. Readings that follow each other with
+little between them are a run: a few cheap operators, no call of a module, no matrix product, no long time of Python. To
+print a tensor of floating-point numbers, PyTorch selects its finite values first (`torch/_tensor_str.py`), so a run
+with `aten::isfinite` and `aten::masked_select` prints. What `torch.distributions` reads to check its arguments is no
+reading of the program (`distribution_checks`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.waits.distribution_checks import READING, check_frames, checks_without_frames
+from traceanalyzer.knowledge import marks
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_READINGS = Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps")
+_PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
+_HEAVY = re.compile(
+    r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*|attention\w*|embedding\w*))$|^autograd::"
+    r"|^torch\.distributed\.ddp\.reducer::"
+)
+"""Operators of models: a value that is read after them is a result, not one value of many. So are those of
+DistributedDataParallel, whose reducer reads for each parameter whether it was used."""
+_BETWEEN = 16
+"""Operators between two readings of a run at most (own choice: printing calls 14 before its first)."""
+_PAUSE_NS = 200_000
+"""Python time between two readings at most (own choice: the body of a loop takes some microseconds per operator)."""
+_FEWEST = 3
+"""Readings of a run at least (own choice: a loss and an accuracy are two)."""
+_LINES = 5
+
+
+class ReadLine(msgspec.Struct, frozen=True):
+    """Runs of readings that begin at one Python line, or under one mark."""
+
+    name: str
+    """The line `file.py(12): function`, the innermost module or mark, or the operator that reads."""
+    is_line: bool
+    """Whether the name is a Python line."""
+    readings: int
+    """Readings in the typical steps."""
+    time_ns: int
+    """Time of the runs in ns."""
+    start_ns: int
+    """Start of the longest run in ns since the first event."""
+
+
+class ValueReads(msgspec.Struct, frozen=True):
+    """Runs of readings in the typical steps; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    readings: int
+    """Values that are read in runs that print nothing."""
+    time_ns: int
+    """Time of these runs, with the operators that make the values and the Python code between them."""
+    operators: int
+    """Events that the profiler recorded in these runs."""
+    prints: int
+    """Runs that print tensors."""
+    printing_ns: int
+    """Time of these."""
+    printing_operators: int
+    """Events that the profiler recorded in these."""
+    lines: tuple[ReadLine, ...]
+    """Start of each run that prints nothing, the longest run first, at most five."""
+    printing_lines: tuple[ReadLine, ...]
+    """Start of each run that prints, the longest run first, at most five."""
+    beside_ns: int = 0
+    """Python time directly before and after the runs that print nothing, which may belong to them: iterating over what
+    is read, and storing the values."""
+
+
+def missing(context: Context) -> Message | None:
+    """The reason why there is nothing to analyze, or None."""
+    return None if len(context.once(value_runs).start_ns) else _NO_READINGS()
+
+
+def analyze(context: Context) -> ValueReads:
+    """Add up the runs."""
+    found = context.once(value_runs)
+    time, prints = found.end_ns - found.start_ns, found.prints
+    return ValueReads(
+        steps=len(program_steps(context).typical),
+        readings=int(found.readings[~prints].sum()),
+        time_ns=int(time[~prints].sum()),
+        operators=int(found.events[~prints].sum()),
+        prints=int(prints.sum()),
+        printing_ns=int(time[prints].sum()),
+        printing_operators=int(found.events[prints].sum()),
+        lines=_lines(context, found, ~prints),
+        printing_lines=_lines(context, found, prints),
+        beside_ns=_beside(context, found, ~prints),
+    )
+
+
+class ValueRuns(msgspec.Struct, frozen=True):
+    """Runs in typical steps, in the order of thread and time."""
+
+    first: I64
+    """The first operator of each, a node of the host tree."""
+    start_ns: I64
+    end_ns: I64
+    readings: I64
+    events: I64
+    """Recorded events within each."""
+    prints: Bool
+
+    @property
+    def times(self) -> Intervals:
+        """Intervals in which values are read."""
+        return Intervals.union(self.start_ns, self.end_ns)
+
+
+def value_runs(context: Context) -> ValueRuns:
+    """Find runs of readings in typical steps."""
+    host, tree, names = context.host, context.host.tree, context.trace.names
+    nodes = _called(context)
+    reads = names.where(READING.__contains__)[host.name[nodes]]
+    heavy = names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]] | (
+        host.kind[nodes] != NodeKind.OPERATOR
+    )
+    printing = names.where(_PRINTING.__contains__)[host.name[nodes]]
+    thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
+    reads &= ~context.once(check_frames).contain(context, thread, start)
+    reads &= ~np.isin(host.row[nodes], context.once(checks_without_frames)[:, 1])
+    at = np.flatnonzero(reads)
+    if len(at) < _FEWEST:
+        none = np.empty(0, np.int64)
+        return ValueRuns(none, none, none, none, none, np.empty(0, np.bool_))
+    steps = program_steps(context).typical
+    broken = heavy.copy()
+    broken[1:] |= (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
+    walls = np.cumsum(broken)
+    step = steps.at(start)
+    joined = (np.diff(at) <= _BETWEEN + 1) & (walls[at[1:]] == walls[at[:-1]]) & (step[at[1:]] == step[at[:-1]])
+    bounds = np.flatnonzero(np.concatenate(([True], ~joined, [True])))
+    begin, last, count = at[bounds[:-1]], at[bounds[1:] - 1], np.diff(bounds)
+    begin = _with_operands(begin, at, bounds, walls, printing)
+    said = np.concatenate(([0], np.cumsum(printing)))
+    prints = said[last + 1] - said[begin] >= len(_PRINTING)
+    kept = (count >= _FEWEST) & (step[begin] >= 0) & (step[last] >= 0)
+    begin, last = begin[kept], last[kept]
+    events = tree.after[nodes[last]].astype(np.int64) - nodes[begin]
+    return ValueRuns(nodes[begin], start[begin], end[last], count[kept], events, prints[kept])
+
+
+def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool) -> I64:
+    """Start of each run, with as many operators before the first reading as before the second; or of its printing."""
+    second = at[np.minimum(bounds[:-1] + 1, len(at) - 1)]
+    before = np.where(bounds[1:] - bounds[:-1] > 1, second - begin - 1, 0)
+    nearest = np.maximum.accumulate(np.where(printing, np.arange(len(printing)), -1))
+    selects = nearest[begin]
+    isfinite = np.where(selects > 0, nearest[np.maximum(selects - 1, 0)], selects)
+    first = np.where((begin - isfinite <= _BETWEEN) & (isfinite >= 0), isfinite, begin - np.minimum(before, _BETWEEN))
+    previous = np.concatenate(([-1], at))[bounds[:-1]]
+    wall = np.searchsorted(walls, walls[begin])  # the first operator after a node that ends a run
+    found: I64 = np.maximum(np.maximum(first, wall), previous + 1)
+    return found
+
+
+def _called(context: Context) -> I64:
+    """Operators, modules and evaluations in no operator, loader or optimizer, by thread and time."""
+    host, names = context.host, context.trace.names
+    own = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
+    namespaced = names.where(lambda name: marks.is_namespaced(name) or marks.is_backward(name))[host.name]
+    closed = (own & (namespaced | names.where(marks.is_optimizer)[host.name])) | np.isin(
+        host.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER)
+    )
+    around = np.append(host.tree.nearest(closed), NO_PARENT)[host.tree.parent]
+    found: I64 = np.flatnonzero(closed & (around == NO_PARENT))
+    return found
+
+
+def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:
+    """Time in which no event of the thread was recorded, directly before and after runs, within their steps."""
+    tree, steps = context.host.tree, program_steps(context).typical
+    start, end, thread = found.start_ns[wanted], found.end_ns[wanted], tree.thread[found.first[wanted]]
+    step = steps.at(start)
+    before, after = steps.start_ns[step], steps.end_ns[step]
+    for each in distinct(thread).tolist():
+        own, runs = tree.thread == each, thread == each
+        ends, starts = np.sort(tree.end_ns[own]), np.sort(tree.start_ns[own])
+        last = entries(ends, np.searchsorted(ends, start[runs], side="right") - 1, np.iinfo(np.int64).min)
+        following = entries(starts, np.searchsorted(starts, end[runs]), np.iinfo(np.int64).max)
+        before[runs] = np.maximum(before[runs], last)
+        after[runs] = np.minimum(after[runs], following)
+    around = np.minimum(start - before, _PAUSE_NS) + np.minimum(after - end, _PAUSE_NS)
+    return int(around.sum())
+
+
+def _lines(context: Context, found: ValueRuns, wanted: Bool) -> tuple[ReadLine, ...]:
+    rows = np.flatnonzero(wanted)
+    host, names = context.host, context.trace.names
+    first = found.first[rows]
+    lines = host_activity.python_lines(context, host.tree.thread[first], found.start_ns[rows])
+    parent = host.tree.nearest((host.kind == NodeKind.MODULE) | _is_mark(context))[first]
+    own: dict[tuple[str, bool], list[int]] = {}
+    for row, line, mark in zip(rows.tolist(), lines.tolist(), parent.tolist(), strict=True):
+        code = line if line != NO_PARENT else int(host.name[mark]) if mark != NO_PARENT else None
+        name = names[code] if code is not None else "aten::item"
+        own.setdefault((name, line != NO_PARENT), []).append(row)
+    time = found.end_ns - found.start_ns
+    made = [
+        ReadLine(
+            name,
+            is_line,
+            int(found.readings[members].sum()),
+            int(time[members].sum()),
+            int(found.start_ns[members[int(time[members].argmax())]]),
+        )
+        for (name, is_line), members in own.items()
+    ]
+    return tuple(sorted(made, key=lambda row: (-row.time_ns, row.name))[:_LINES])
+
+
+def _is_mark(context: Context) -> Bool:
+    """Ranges that the program sets around parts of its step."""
+    host, names = context.host, context.trace.names
+    ranges = names.where(lambda name: marks.is_mark_among_operators(name) and not marks.is_wrapper(name))
+    found: Bool = (host.kind == NodeKind.OPERATOR) & ranges[host.name]
+    return found

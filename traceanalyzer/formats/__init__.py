@@ -1,0 +1,90 @@
+"""Formats of a report. A format has a name, file suffixes that select it, and a rendering function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import PurePath
+from typing import Protocol, cast
+
+from traceanalyzer.errors import UsageError
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.report.model import Report
+
+FORMATS = {
+    "terminal": (),
+    "markdown": (".md", ".markdown"),
+    "html": (".html", ".htm"),
+    "json": (".json",),
+    "sarif": (".sarif",),
+}
+"""Text formats and their suffixes; each is a module of this package, imported on use."""
+
+BINARY = {"csv": (), "xlsx": (".xlsx",)}
+"""Formats other than a single text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
+
+
+FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
+"""Formats created from a trace instead of a report: flame graphs (`renderers.speedscope`, `renderers.collapsed`)."""
+
+
+class _Ranked(Protocol):
+    def __call__(self, report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str: ...
+
+
+EVERY: Mapping[str, Sequence[str]] = {**FORMATS, **BINARY}
+"""All formats of a report, and their suffixes."""
+
+
+def suffixes(formats: Mapping[str, Sequence[str]] = EVERY) -> tuple[str, ...]:
+    """The suffixes that select one of these formats."""
+    return tuple(suffix for of_one in formats.values() for suffix in of_one)
+
+
+def format_of(path: str, formats: Mapping[str, Sequence[str]] = EVERY) -> str:
+    """The format that the suffix of a file name selects.
+
+    Args:
+        path: Name of the file.
+        formats: The possible formats and their suffixes.
+
+    Raises:
+        UsageError: No possible format has this suffix.
+    """
+    named = PurePath(path).name[1:].lower()  # a file named .md is hidden and has no suffix
+    for name, of_one in {**FLAME_GRAPHS, **formats}.items():  # before .json, because .speedscope.json ends in it
+        if not named.endswith(tuple(of_one)):
+            continue
+        if name not in formats:
+            raise UsageError(f"{path}: a flame graph is made of one trace, by traceanalyzer report TRACE -o {path}")
+        return name
+    suffix = PurePath(path).suffix.lower()
+    if suffix == ".csv" and "csv" in formats:
+        raise UsageError(f"{path}: a report has several tables; name a folder, with --format csv")
+    found = f"no format here has the suffix {suffix}" if suffix else "has no suffix that says the format"
+    raise UsageError(f"{path}: {found}; use one of {', '.join(suffixes(formats))}, or --format")
+
+
+def render(
+    report: Report,
+    format: str,  # noqa: A002 - the word users know
+    top: int | None = None,
+    language: Language = ENGLISH,
+) -> str:
+    """Render a report as text.
+
+    Args:
+        report: The report.
+        format: One of `FORMATS`.
+        top: Number of rows of each ranking; None for the default of the format. JSON always contains all rows.
+        language: Language of the texts (`language.of`); JSON does not depend on it.
+
+    Raises:
+        UsageError: There is no such format.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"{format}: no such format; use one of {', '.join(FORMATS)}")
+    module = import_module(f"traceanalyzer.formats.{format}")
+    if format == "json":
+        return cast("str", module.render(report))
+    return cast("_Ranked", module.render)(report, top, language=language)

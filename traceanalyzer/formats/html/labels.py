@@ -1,0 +1,81 @@
+"""Labels of the page, because templates and the script contain no texts."""
+
+from __future__ import annotations
+
+from traceanalyzer.formats import cards
+from traceanalyzer.formats.language import Language
+from traceanalyzer.report.message import Text
+
+_LABELS = {
+    "skip": Text("html-skip", "Skip to the report"),
+    "contents": Text("html-contents", "Contents"),
+    "summary": Text("html-summary", "Summary"),
+    "theme": Text("html-theme", "Theme"),
+    "step": Text("html-step", "One step, on average"),
+    "utilization": Text("html-utilization", "GPU utilization, all steps"),
+    "resources": Text("html-resources", "Resources per step"),
+    "resources_overlap": Text("html-resources-overlap", "They overlap, so they do not sum to the step."),
+    "best": Text("html-best", "Most valuable findings"),
+    "no_saving": Text("html-no-saving", "No time saving estimated"),
+    "not_yet": Text("html-not-yet", "No saving yet", "something else bounds the step"),
+    "per_step": Text("html-per-step", "per step", "after a time"),
+    "combined": Text("html-combined", "All fixes together"),
+    "next_bottleneck": Text("html-next-bottleneck", "What bounds the step after that:"),
+    "advice": cards.WHAT_TO_DO,
+    "not_when": cards.NOT_WHEN,
+    "estimate": cards.ESTIMATE,
+    "own": Text("html-own", "On its own resource:", "followed by a time, and the resource in brackets"),
+    "evidence": cards.EVIDENCE,
+    "measured": Text("html-measured", "Measured"),
+    "observed": Text("html-observed", "Observed"),
+    "threshold": Text("html-threshold", "Threshold"),
+    "where": Text("html-where", "Where"),
+    "links": cards.DOCUMENTATION,
+    "link": Text("html-link", "Link to this finding"),
+    "copy_code": Text("html-copy", "Copy"),
+    "csv": Text("html-csv", "Copy as CSV"),
+    "filter": Text("html-filter", "Filter"),
+    "all_rows_command": Text("html-all-rows-command", "traceanalyzer report TRACE -o report.json", "do not translate"),
+    "on_paper": Text("html-on-paper", "On paper, only the first 25 rows."),
+    "several": Text("html-several", "Several short ones"),
+    "zoom_in": Text("html-zoom-in", "Zoom in"),
+    "zoom_out": Text("html-zoom-out", "Zoom out"),
+    "zoom_all": Text("html-zoom-all", "Whole step"),
+    "pan_left": Text("html-pan-left", "Earlier"),
+    "pan_right": Text("html-pan-right", "Later"),
+    "waterfall_help": Text(
+        "html-waterfall-help",
+        "Click it first, then: mouse wheel or + and - zoom, dragging or Shift with the arrow keys pans, arrow keys "
+        "walk through slices and lanes, Enter fits the chosen slice, 0 shows the whole step. Ctrl with the wheel zooms "
+        "at once.",
+    ),
+    "tree": Text("html-tree", "Tree of modules"),
+    "open_all": Text("html-open-all", "Open all"),
+    "close_all": Text("html-close-all", "Close all"),
+}
+
+_SCRIPT = {
+    "copied": Text("html-copied", "Copied"),
+    "not_copied": Text("html-not-copied", "Not copied"),
+    "dark": Text("html-dark", "Dark"),
+    "light": Text("html-light", "Light"),
+    "found": Text("html-found", "{shown} of {all} rows"),
+    "several": Text("html-slice-several", "{count} short slices"),
+    "slice": Text("html-slice", "{name}: {duration}, from {start}, {lane}", "a slice of the timeline"),
+    "view": Text("html-view", "{from} to {to} of {all}", "times"),
+}
+"""Labels with fields that the script fills in."""
+
+
+def labels(language: Language) -> dict[str, str]:
+    """Labels that the templates use."""
+    return {key: language.text(text) for key, text in _LABELS.items()}
+
+
+def script_labels(language: Language) -> dict[str, str]:
+    """Labels that the script uses, with their fields unfilled."""
+    return {key: language.text(text, **{f: f"{{{f}}}" for f in _fields(text)}) for key, text in _SCRIPT.items()}
+
+
+def _fields(text: Text) -> list[str]:
+    return [part.partition("}")[0] for part in text.english.split("{")[1:]]

@@ -1,0 +1,282 @@
+"""Assembles the page: sections in groups, the most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from markupsafe import Markup
+
+from traceanalyzer import sections
+from traceanalyzer.formats import chart_data, charts
+from traceanalyzer.formats.charts import Chart
+from traceanalyzer.formats.html import (
+    bar_charts,
+    cells,
+    embed,
+    findings,
+    labels,
+    module_tree,
+    summary,
+    themed,
+    waterfall,
+)
+from traceanalyzer.formats.html.cells import HtmlGrid
+from traceanalyzer.formats.html.detail import PageDetail
+from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.names import clean, clean_code, shorten
+from traceanalyzer.formats.templates import environment
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Section, Topic
+
+MARK = "traceanalyzer"
+"""Text that identifies a page of this program, which may be overwritten."""
+
+_TITLE = Text("html-title", "Profile of {name}")
+_EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
+_TABLES = Text("html-tables", "{count:count} profiler tables", one="{count:count} profiler table")
+_RANK = Text("html-rank", "rank {rank} of {world}")
+_MORE_ROWS = Text(
+    "html-more-rows",
+    "{shown:count} of {total:count} rows. All of them:",
+    one="{shown:count} of {total:count} rows. All of them:",
+)
+_ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
+_TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
+_TYPICAL = Text("html-waterfall-mean", "Step {step}, {duration:ns}: the typical step closest to their mean.")
+_ALL = Text("html-waterfall-whole", "The whole trace, {duration:ns}.")
+_FINEST = Text(
+    "html-waterfall-left-out",
+    "{count:count} of the shortest slices are not drawn.",
+    one="The shortest slice is not drawn.",
+)
+_LANES = Text(
+    "html-waterfall-lanes",
+    "{count:count} threads and streams with less to show are not drawn.",
+    one="{count:count} thread or stream with less to show is not drawn.",
+)
+
+GROUPS: dict[str, Text] = {
+    "findings": Text("html-group-findings", "Findings"),
+    Topic.RUNS: Text("html-group-runs", "Runs"),
+    Topic.RANKS: Text("html-group-ranks", "Ranks"),
+    Topic.PHASES: Text("html-group-phases", "Phases"),
+    "timeline": Text("html-group-timeline", "Timeline of one step"),
+    Topic.STEPS: Text("html-group-steps", "Steps"),
+    Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
+    Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
+    Topic.OPERATORS: Text("html-group-operators", "Operators"),
+    Topic.KERNELS: Text("html-group-kernels", "Kernels"),
+    Topic.HOST: Text("html-group-host", "Host, launches and copies"),
+    Topic.COMMUNICATION: Text("html-group-communication", "Communication"),
+    Topic.MEMORY: Text("html-group-memory", "Memory"),
+    Topic.MODULES: Text("html-group-modules", "Modules"),
+    Topic.MORE: Text("html-group-more", "More"),
+    Topic.QUALITY: Text("html-group-quality", "Trace quality"),
+    "definitions": Text("html-group-definitions", "How every metric is defined"),
+}
+"""Titles of the groups in order of importance: the topics of sections, and groups that only a page has."""
+
+_SCRIPTS = ("page", "tables", "waterfall")
+
+
+@dataclass(frozen=True)
+class PagePicture:
+    """One chart, drawn in both widths."""
+
+    title: str
+    description: str
+    wide: Markup
+    narrow: Markup
+    legend: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table with a note on the rows and columns left out."""
+
+    grid: HtmlGrid
+    more: str | None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.grid, name)
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """One section of the page."""
+
+    id: str
+    title: str | None
+    messages: tuple[Markup, ...]
+    facts: tuple[tuple[str, str], ...]
+    charts: tuple[PagePicture, ...]
+    grids: tuple[PageTable, ...]
+    is_folded: bool
+    size: str | None
+
+
+@dataclass
+class PageGroup:
+    """Sections under a common heading."""
+
+    id: str
+    title: str
+    blocks: list[PageSection] = field(default_factory=list)
+    tree: module_tree.ModuleTree | None = None
+    tree_more: str | None = None
+
+
+def assemble(report: Report, language: Language, detail: PageDetail) -> str:
+    """Assemble the page in the given detail."""
+    shown = sections.build(report, detail.rows)
+    tree = module_tree.build(report, language, detail)
+    fall = waterfall.build(report, language, detail)
+    advice = findings.build(report, language, detail)
+    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
+    groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
+    _fill(groups, report, shown, tree, language, detail)
+    special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
+    present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
+    style, script = source("style.css"), "".join(source(f"{name}.js") for name in _SCRIPTS)
+    return (
+        environment(autoescape=True)
+        .get_template("html/report.html.j2")
+        .render(
+            page={
+                "html_lang": language.html_lang,
+                "generator": f"{MARK} {report.generator.version}",
+                "title": language.text(_TITLE, name=clean(report.source.name)),
+                "facts": tuple(_facts(report, language)),
+                "groups": present,
+                "style": embed.verbatim(style),
+                "script": embed.verbatim(script),
+                "policy": embed.policy(style, script),
+                "labels": embed.as_json(labels.script_labels(language)),
+            },
+            word=SimpleNamespace(**labels.labels(language)),
+            summary=summary.build(report, shown, advice, language),
+            findings=advice,
+            waterfall=_waterfall(fall, report, language) if fall else None,
+            definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
+            say=findings.prose,
+            named=lambda text: cells.name_of(text, detail),
+            brief=lambda text: shorten(clean(text), detail.name),
+            code=clean_code,
+        )
+    )
+
+
+def _order(shown: Iterable[Section]) -> list[str]:
+    """The groups in order; kernels come before operators if the sections are in that order."""
+    order = list(GROUPS)
+    pair = (Topic.OPERATORS, Topic.KERNELS)
+    first = next((section.topic for section in shown if section.topic in pair), Topic.OPERATORS)
+    if first is Topic.KERNELS:
+        order.remove(Topic.KERNELS)
+        order.insert(order.index(Topic.OPERATORS), Topic.KERNELS)
+    return order
+
+
+def source(name: str) -> str:
+    """Text of a file for the page; it must stay unchanged, because the policy contains its hash."""
+    env = environment(autoescape=True)
+    assert env.loader is not None  # noqa: S101 - the environment is ours
+    return env.loader.get_source(env, f"html/{name}")[0]
+
+
+def _facts(report: Report, language: Language) -> Iterator[str]:
+    trace = report.trace
+    if trace is None:
+        tables = report.result("tables", tuple)
+        if tables is not None:
+            yield language.text(_TABLES, count=len(tables))
+        return
+    yield from dict.fromkeys(clean(device.name) for device in trace.devices[:16] if device.name)
+    yield language.text(_EVENTS, events=trace.events, span=trace.span_ns)
+    if trace.rank is not None and trace.world_size is not None:
+        yield language.text(_RANK, rank=trace.rank, world=trace.world_size)
+
+
+def _fill(
+    groups: dict[str, PageGroup],
+    report: Report,
+    shown: Iterable[Section],
+    tree: module_tree.ModuleTree | None,
+    language: Language,
+    detail: PageDetail,
+) -> None:
+    """Add each section to its group; the first of each group and those with a chart are expanded."""
+    drawn = list(chart_data.build(report, language))
+    for section in shown:
+        if section.topic is Topic.SUMMARY or (section.is_tree and tree):
+            continue
+        group = groups[section.topic]
+        pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
+        group.blocks.append(block(section, pictures, group, language, detail))
+    if tree is not None:
+        groups["modules"].tree = tree
+        if len(tree.nodes) < tree.total:
+            groups["modules"].tree_more = language.text(_TREE_MORE, shown=len(tree.nodes), total=tree.total)
+
+
+def block(
+    section: Section, pictures: tuple[PagePicture, ...], group: PageGroup, language: Language, detail: PageDetail
+) -> PageSection:
+    """A section in its group, without a title if it equals that of the group."""
+    title = clean(language.text(section.title))
+    grids = tuple(
+        _table(cells.grid(table, title, language, detail), language) for table in section.tables if table.rows
+    )
+    rows = sum(len(table.grid.rows) for table in grids)
+    return PageSection(
+        id=f"section-{section.id}",
+        title=None if title == group.title and not group.blocks else title,
+        messages=tuple(findings.prose(language.say(message)) for message in section.messages),
+        facts=tuple(summary.facts(section, language)),
+        charts=pictures,
+        grids=grids,
+        is_folded=section.is_detail and bool(group.blocks) and not pictures,
+        size=language.text(_ROWS, count=rows) if rows else None,
+    )
+
+
+def _table(grid: HtmlGrid, language: Language) -> PageTable:
+    shown = len(grid.rows)
+    return PageTable(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
+
+
+def picture(chart: Chart, language: Language) -> PagePicture:
+    """A chart in both widths, with its legend."""
+    legend = tuple((part.role.replace("_", "-"), part.label) for part in chart.legend)
+    return PagePicture(
+        chart.title,
+        chart.description,
+        drawn(chart, language, charts.WIDE),
+        drawn(chart, language, charts.NARROW),
+        legend,
+    )
+
+
+def drawn(chart: Chart, language: Language, width: int) -> Markup:
+    """A chart as an element of the page, in the page's colours."""
+    if isinstance(chart, charts.Curves):
+        return themed.draw(chart, language, width)
+    return bar_charts.draw(chart, language, width)
+
+
+def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:
+    marked = report.trace is not None and report.trace.steps_from == "ProfilerStep"
+    left_out = ((_FINEST, fall.left_out), (_LANES, fall.hidden_lanes))
+    return {
+        "message": language.text(_TYPICAL if marked else _ALL, step=fall.step, duration=fall.duration_ns),
+        "tones": [(tone.replace("_", "-"), label) for tone, label in fall.tones],
+        "has_several": any(-1 in lane["name"] for lane in fall.data["lanes"]),
+        "strips": fall.strips,
+        "grid": waterfall.GRID,
+        "left_out": [language.text(text, count=count) for text, count in left_out if count],
+        "data": embed.as_json(fall.data),
+    }

@@ -1,0 +1,238 @@
+"""Texts, numbers and units in the reader's language.
+
+English needs no catalog, because messages contain it. Other languages are in `traceanalyzer/locales`, which is read on
+demand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.errors import UsageError
+from traceanalyzer.formats import catalogs
+from traceanalyzer.formats.catalogs import CatalogEntry, TextCatalog
+from traceanalyzer.formats.names import clean
+from traceanalyzer.report import units
+from traceanalyzer.report.message import Message, Text, deciding_field, fill
+
+CODES = ("en", "ru", "zh")
+AUTO = "auto"
+"""Code for the language of the environment, or English if there is no catalog for it."""
+
+FOLDERS = {"ru": "ru", "zh": "zh_Hans"}
+"""Folders of the catalogs by language code."""
+
+_HTML_LANG = {"ru": "ru", "zh": "zh-Hans"}
+
+_SIMPLIFIED = ("", "cn", "sg", "hans", "hans-cn", "hans-sg")
+"""Region and script codes of simplified Chinese after `zh`; there is no catalog for traditional Chinese."""
+
+_UNITS = {
+    "s": Text("unit-s", "s", "seconds"),
+    "ms": Text("unit-ms", "ms", "milliseconds"),
+    "us": Text("unit-us", "us", "microseconds"),
+    "ns": Text("unit-ns", "ns", "nanoseconds"),
+    "B": Text("unit-b", "B", "bytes"),
+    "KiB": Text("unit-kib", "KiB", "1024 bytes"),
+    "MiB": Text("unit-mib", "MiB"),
+    "GiB": Text("unit-gib", "GiB"),
+    "TiB": Text("unit-tib", "TiB"),
+}
+_AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
+UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
+_YES = Text("value-yes", "yes", "in a table cell")
+_NO = Text("value-no", "no", "in a table cell")
+_PART = Text(
+    "amount-part",
+    "{part} of {whole} ({share})",
+    "a time, the time of which it is a part, with its unit, and the share: 31 of 149 ms (21 %)",
+)
+_BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose unit stands once beside them")
+_UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
+_ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
+_LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
+
+_SENTENCE = Text("sentence", "{phrase}.", "a sentence with its full stop")
+_ENDS = (".", "!", "?", "。", "！", "？")
+
+
+class Language:
+    """English, and the interface of all languages."""
+
+    code = "en"
+    html_lang = "en"
+
+    def say(self, message: Message) -> str:
+        """The text of a message in this language, or in English if no catalog contains it."""
+        return message.text
+
+    def text(self, text: Text | Message, **params: Any) -> str:
+        """Format a text with quantities; a message, such as a title with a name, already contains them."""
+        return self.say(text(**params) if isinstance(text, Text) else text)
+
+    def quantity(self, value: Any, unit: str) -> str:
+        """Format a value with a unit of `units.render`; texts and messages have no unit."""
+        if unit == "" and (message := _message(value)) is not None:
+            return self.say(message)
+        if unit == "" and isinstance(value, list | tuple):
+            return self.list(self.quantity(item, "") for item in value)
+        if unit not in units.UNITS and value is not None:  # in a report of a later version
+            return f"{self._amount(value, 'number' if isinstance(value, int | float) else '')} {clean(unit)}"
+        return self._amount(value, unit)
+
+    def labelled(self, label: Text | Message, value: str) -> str:
+        """Write a label and its value in one line."""
+        return self.joined(self.text(label), value)
+
+    def joined(self, label: str, value: str) -> str:
+        """Write a label that is already translated, or a name, and its value in one line."""
+        return self.text(_LABELLED, label=label, value=value)
+
+    @property
+    def colon(self) -> str:
+        """The separator after a label."""
+        return self.text(_LABELLED, label="", value="").strip()
+
+    def sentence(self, phrase: str) -> str:
+        """Write a phrase as a sentence; a name or number at its beginning stays as it is."""
+        if phrase.partition(" ")[0].isalpha():
+            phrase = phrase[0].upper() + phrase[1:]
+        return phrase if not phrase or phrase.endswith(_ENDS) else self.text(_SENTENCE, phrase=phrase)
+
+    def list(self, items: Iterable[str]) -> str:
+        """Join names or values with commas, without a conjunction."""
+        return ", ".join(items)
+
+    def _amount(self, value: Any, unit: str) -> str:
+        return units.render(value, unit)
+
+
+ENGLISH = Language()
+
+
+class Translated(Language):
+    """A language with a catalog."""
+
+    def __init__(
+        self,
+        code: str,
+        html_lang: str,
+        catalog: TextCatalog,
+    ) -> None:
+        symbols = catalog.symbols
+        self.code = code
+        self.html_lang = html_lang
+        self._entries = catalog.entries
+        self._plural = catalog.plural_rule()
+        self._symbols = symbols
+        self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
+
+    def say(self, message: Message) -> str:
+        """The translated message; its English text if the catalog lacks it or the quantities do not fit."""
+        entry = self._entries.get(message.id)
+        if entry is None:
+            return message.text
+        try:
+            return fill(self._form(entry, message.params), message.params, self.quantity)
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
+            return message.text  # a saved report may have another version, or be edited
+
+    def list(self, items: Iterable[str]) -> str:
+        """Join items with the comma of the language."""
+        return self._symbols.separator.join(items)
+
+    def _form(self, entry: CatalogEntry, params: Mapping[str, Any]) -> str:
+        """The plural form for the deciding number; the last, most general one for numbers that are not integers."""
+        if len(entry.forms) == 1:
+            return entry.forms[0]
+        number = params[deciding_field(entry.english)]
+        is_whole = isinstance(number, int) or (isinstance(number, float) and number.is_integer())
+        return entry.forms[self._plural(abs(int(number))) if is_whole else -1]
+
+    def _amount(self, value: Any, unit: str) -> str:
+        if value is None:
+            return self.text(UNKNOWN)
+        if unit == "":
+            return str(value)
+        if unit == "bool":
+            return self.text(_YES if value else _NO)
+        if unit in ("part", "estimate", "estimated_share"):
+            return self._part(value) if unit == "part" else self._estimate(*units.estimate_numbers(value, unit))
+        number, symbol = units.amount(value, unit)
+        number = number.translate(self._digits)
+        if symbol == units.PERCENT:
+            return number + self._symbols.percent
+        return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
+
+    def _part(self, value: Any) -> str:
+        """Format a time as a part of another time; only the whole has a unit."""
+        part, whole, symbol, share = units.part_amounts(value)
+        amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
+        percent = share.removesuffix(f" {units.PERCENT}").translate(self._digits) + self._symbols.percent
+        return self.text(_PART, part=part.translate(self._digits), whole=amount, share=percent)
+
+    def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
+        """Format an interval and its most likely value, with the unit once."""
+        low, high = low.translate(self._digits), high.translate(self._digits)
+        between = self.text(_BETWEEN, low=low, high=high)
+
+        def with_unit(number: str) -> str:
+            if symbol == units.PERCENT:
+                return number + self._symbols.percent
+            return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]())
+
+        if low == high:
+            return with_unit(high)
+        if point is not None:
+            return self.text(_ESTIMATE, point=with_unit(point.translate(self._digits)), between=between)
+        return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
+
+
+def _message(value: Any) -> Message | None:
+    """The message in a value, or None; in a saved report, a message inside a message is plain data."""
+    if isinstance(value, Text):
+        return value()
+    if isinstance(value, dict) and value.keys() == {"id", "params", "text"}:
+        try:
+            return msgspec.convert(value, Message)
+        except msgspec.ValidationError:
+            return None
+    return value if isinstance(value, Message) else None
+
+
+def of(code: str) -> Language:
+    """The language for a code: `en`, `ru`, `zh`, one of their regions (`zh-CN`, `ru_RU`, `zh_Hans`), or `auto`.
+
+    Raises:
+        UsageError: There is no catalog for it.
+    """
+    known = _environment() if code == AUTO else _known(code)
+    if known is None:
+        raise UsageError(f"{code}: no such language; use one of {', '.join((*CODES, AUTO))}")
+    return _opened(known)
+
+
+def _known(code: str) -> str | None:
+    """The language code of an alias, or None."""
+    language, _, region = code.replace("_", "-").lower().partition("-")
+    if language == "zh":
+        return "zh" if region in _SIMPLIFIED else None
+    is_plain = not region or (region.isalpha() and len(region) == 2)
+    return language if language in CODES and is_plain else None
+
+
+def _environment() -> str:
+    """Language of the environment as in gettext: the first variable that is set; `ru_RU.UTF-8@x` is ru_RU."""
+    set_ = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    value = next(filter(None, set_), "")
+    return _known(value.partition(".")[0].partition("@")[0]) or "en"
+
+
+@cache
+def _opened(code: str) -> Language:
+    return ENGLISH if code == "en" else Translated(code, _HTML_LANG[code], catalogs.read(FOLDERS[code]))

@@ -1,0 +1,117 @@
+"""Renders Markdown for GitHub and GitLab, short enough for a comment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from traceanalyzer import sections
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.formats.markdown import detail as details
+from traceanalyzer.formats.markdown.page import DocumentPicture, Page
+from traceanalyzer.formats.markdown.texts import code, escape
+from traceanalyzer.formats.names import clipped
+from traceanalyzer.formats.templates import environment
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Generator, Report
+from traceanalyzer.report.section import Section
+
+__all__ = ["MARK", "TOP", "DocumentPicture", "code", "escape", "fitted", "render"]
+
+MARK = "<!-- traceanalyzer report"
+TOP = 20
+
+_TITLE = Text("report-title", "Profile of {name}")
+_LEFT_OUT = Text(
+    "markdown-left-out",
+    "{count:count} sections are left out so that the report fits into a comment: {titles}. The other formats contain "
+    "them (-o report.html, -o report.json).",
+    "titles of sections, separated by commas",
+    "{count:count} section is left out so that the report fits into a comment: {titles}. The other formats contain "
+    "it (-o report.html, -o report.json).",
+)
+_TITLE_WIDTH = 200
+_TITLES_WIDTH = 300
+_ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
+"""Reserved characters for the list of sections left out; each character of a title may need an escape and a break."""
+
+
+def render(
+    report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[DocumentPicture] = ()
+) -> str:
+    """Render the whole report: the first screen, then the rest in folded sections.
+
+    Args:
+        report: The report.
+        top: Number of rows of each table, if they fit into a comment.
+        language: Language of the texts.
+        pictures: Charts in files, which replace text bars.
+    """
+    title = language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
+    return fitted(MARK, report.generator, title, lambda rows: sections.build(report, rows), language, top, pictures)
+
+
+def fitted(
+    mark: str,
+    generator: Generator,
+    title: str,
+    build: Callable[[int], Iterable[Section]],
+    language: Language,
+    top: int | None = None,
+    pictures: Sequence[DocumentPicture] = (),
+) -> str:
+    """Build a document of sections with folded details that fits into a comment; what does not fit is counted.
+
+    Args:
+        mark: First text of a file, by which this program recognizes its own files.
+        generator: The program that creates it.
+        title: Title of the document, not yet escaped.
+        build: Function from the number of rows of each table to the sections.
+        language: Language of the texts.
+        top: Number of rows of each table; `TOP` if None.
+        pictures: Charts in files, with their sections.
+    """
+
+    def document(parts: Iterable[str], left_out: str = "") -> str:
+        template = environment().get_template("report.md.j2")
+        return template.render(
+            mark=mark, version=generator.version, title=escape(title), sections=parts, left_out=left_out
+        )
+
+    *levels, least = details.levels(TOP if top is None else top)
+    for level in levels:
+        parts = list(_until_too_long(Page(language, level, pictures), build(level.rows)))
+        text = document(parts)
+        if details.fits(text):
+            return text
+    page = Page(language, least, pictures)
+    shown = [(section, page.section(section)) for section in build(least.rows)]
+    text = document(part for _, part in shown)
+    if details.fits(text):
+        return text
+    room = details.LONGEST - details.length(document(())) - _ROOM_FOR_LEFT_OUT
+    kept = set(_most_valuable(shown, room))
+    missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
+    titles = clipped(language.list(language.text(section.title) for section in missing), _TITLES_WIDTH)
+    left_out = escape(language.text(_LEFT_OUT, count=len(missing), titles=titles))
+    return document((part for number, (_, part) in enumerate(shown) if number in kept), left_out)
+
+
+def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
+    """Lay out sections, but stop when they are too long in total, because then none of them is used."""
+    length = 0
+    for section in shown:
+        text = page.section(section)
+        length += details.length(text)
+        yield text
+        if length > details.LONGEST:
+            return
+
+
+def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]:
+    """Positions of the sections that fit into `room` characters; essential sections come first."""
+    order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
+    for number in order:
+        needed = details.length(shown[number][1]) + 1
+        if needed <= room:
+            room -= needed
+            yield number

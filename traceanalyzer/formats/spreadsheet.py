@@ -1,0 +1,146 @@
+"""Exports every table of a report with all its rows: as CSV files, or as one workbook."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import xlsxwriter
+
+from traceanalyzer import sections
+from traceanalyzer.formats import cards, plain_values, several_runs
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.formats.names import clean, inert
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import SectionTable
+
+_ALL = 10**9
+"""More rows than any table has."""
+_SHEET_NAME = 31
+"""Characters that a workbook allows for the name of a sheet."""
+_SHEET_ROWS = 1_048_576 - 1
+"""Most rows that a workbook allows, without the header."""
+_CELL = 32_767
+"""Most characters that a workbook allows in a cell."""
+_CREATED = datetime(2000, 1, 1, tzinfo=UTC)
+"""Date of creation in the file; it is fixed, so that the same report gives the same bytes."""
+
+_SAVES_LOW = Text("spreadsheet-saves-low", "Saves at least")
+_SAVES_HIGH = Text("spreadsheet-saves-high", "Saves at most")
+_RULE = Text("spreadsheet-rule", "Rule")
+_RUN = Text("spreadsheet-run", "Run", note="one of several measurements in a text")
+_SUMMARY = Text("spreadsheet-summary", "Summary")
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table of plain values: times in ns, sizes in bytes, shares as fractions."""
+
+    name: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def sheets(report: Report, language: Language = ENGLISH) -> Iterator[Sheet]:
+    """The findings, then every table of every section."""
+    if report.findings:
+        yield _findings(report, language)
+    taken: dict[str, int] = {}
+    for section in sections.build(report, _ALL):
+        for table in section.tables:
+            taken[table.id] = taken.get(table.id, 0) + 1
+            suffix = f"_{taken[table.id]}" if taken[table.id] > 1 else ""
+            yield _sheet(table, table.id + suffix, language)
+
+
+def csv_files(report: Report, language: Language = ENGLISH) -> dict[str, str]:
+    """Names of files and their text (RFC 4180)."""
+    return {f"{sheet.name}.csv": _csv(sheet) for sheet in sheets(report, language)}
+
+
+def workbook(report: Report, language: Language = ENGLISH) -> bytes:
+    """An Excel workbook with one sheet per table; equal reports give equal bytes."""
+    file = io.BytesIO()
+    book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
+    book.set_properties({"created": _CREATED, "comments": f"traceanalyzer {report.generator.version}"})
+    bold = book.add_format({"bold": True})
+    taken: set[str] = set()
+    for sheet in sheets(report, language):
+        page = book.add_worksheet(_free_name(sheet.name, taken))
+        page.freeze_panes(1, 0)
+        for column, title in enumerate(sheet.head):
+            page.write_string(0, column, title, bold)
+        for number, row in enumerate(sheet.rows[:_SHEET_ROWS], 1):
+            for column, value in enumerate(row):
+                if isinstance(value, str):
+                    page.write_string(number, column, value[:_CELL])
+                elif value is not None:
+                    page.write_number(number, column, value)
+    if not taken:
+        book.add_worksheet("report")
+    book.close()
+    return file.getvalue()
+
+
+def _sheet(table: SectionTable, name: str, language: Language) -> Sheet:
+    head = tuple(plain_values.head(column, table, language) for column in table.columns)
+    rows = tuple(
+        tuple(_value(value, table.unit(number, i), language) for i, value in enumerate(row))
+        for number, row in enumerate(table.rows)
+    )
+    return Sheet(name, head, rows)
+
+
+def _value(value: Any, unit: str, language: Language) -> Cell:
+    """Convert a value: plain numbers, names without control characters."""
+    if isinstance(value, bool):
+        return language.quantity(value, "bool")
+    if value is None:
+        return None
+    if isinstance(value, int | float):
+        return plain_values.number(value, unit)
+    return clean(language.quantity(value, ""))
+
+
+def _findings(report: Report, language: Language) -> Sheet:
+    times = tuple(plain_values.with_unit(language.text(t), "ns", language) for t in (_SAVES_LOW, _SAVES_HIGH))
+    titles = (cards.FINDING, cards.SEVERITY, _RULE, _RUN)
+    head = (
+        *(language.text(title) for title in titles),
+        *times,
+        language.text(_SUMMARY),
+        language.text(cards.WHAT_TO_DO),
+    )
+    rows = []
+    for finding in several_runs.findings(report).findings:
+        shown = cards.card(finding, language)
+        low, high = finding.saving.wall_ns_per_step if finding.saving else (None, None)
+        row = (shown.title, shown.severity, finding.rule, finding.run, low, high, shown.summary, shown.advice)
+        rows.append(tuple(_value(value, "ns", language) for value in row))
+    return Sheet("findings", head, tuple(rows))
+
+
+def _csv(sheet: Sheet) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerows(
+        [inert(cell) if isinstance(cell, str) else cell for cell in row] for row in (sheet.head, *sheet.rows)
+    )
+    return text.getvalue()
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """A unique sheet name of allowed length."""
+    short, number = name[:_SHEET_NAME], 1
+    while short.lower() in taken:
+        number += 1
+        short = f"{name[: _SHEET_NAME - len(str(number)) - 1]}_{number}"
+    taken.add(short.lower())
+    return short

@@ -1,0 +1,216 @@
+"""Prints the first screen to a terminal of 80 columns or to a log file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import accumulate
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text as RichText
+
+from traceanalyzer import sections
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.formats.names import clean
+from traceanalyzer.formats.terminal import elements
+from traceanalyzer.formats.terminal.elements import fit, paragraph
+from traceanalyzer.formats.terminal.fitting import LINES, Level, attempts, cut, visible
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Section, SectionTable, Topic
+
+__all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
+
+TOP = 5
+WIDTH = 80
+
+_HEADER = Text(
+    "terminal-header",
+    "{name}: {events:count} events in {span:ns}",
+    one="{name}: {events:count} event in {span:ns}",
+)
+_TABLES = Text("terminal-tables", "{name}: profiler tables found: {count:count}")
+_OF = Text("terminal-of", "{shown:count} of {total:count}", "rows of a table")
+_MORE_MESSAGES = Text("terminal-more-messages", "{hidden:count} more in the other formats.")
+_LEFT_OUT = Text("terminal-left-out", "More in the other formats: {titles}.", "titles of sections")
+_SENTENCE = 6
+"""Most lines of the first messages, such as the headline, which are incomprehensible if cut off."""
+_INDENT = 2
+
+
+class _Console(Console):
+    """A console that leaves a closed output to `main`, where Rich would end the program with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - called while a BrokenPipeError is handled
+
+
+def render(report: Report, top: int | None = None, width: int = WIDTH, *, language: Language = ENGLISH) -> str:
+    """Render the first screen as plain text."""
+    return plain(lambda stream: show(report, stream, top=top, width=width, plain=True, language=language))
+
+
+def plain(draw: Callable[[TextIO], None]) -> str:
+    """Run a drawing function, and return what it drew as plain text."""
+    stream = io.StringIO()
+    draw(stream)
+    return stream.getvalue()
+
+
+def show(
+    report: Report,
+    stream: TextIO,
+    *,
+    top: int | None = None,
+    width: int | None = None,
+    plain: bool = False,
+    language: Language = ENGLISH,
+) -> None:
+    """Write the first screen to a stream, in colour on a terminal that supports it."""
+    show_sections(
+        lambda columns: _header(report, columns, language),
+        sections.build(report, TOP if top is None else top),
+        stream,
+        width=width,
+        lines=LINES if top is None else None,
+        plain=plain,
+        language=language,
+    )
+
+
+def show_sections(
+    header: Callable[[int], str],
+    shown: Iterable[Section],
+    stream: TextIO,
+    *,
+    width: int | None = None,
+    lines: int | None = None,
+    plain: bool = False,
+    language: Language = ENGLISH,
+) -> None:
+    """Write a header, made for the width of the console, and the sections that are not details.
+
+    Args:
+        header: Function from the number of columns to the first line.
+        shown: Sections to write.
+        stream: Output stream.
+        width: Number of columns; None for that of the terminal, or 80.
+        lines: Most lines to write; the least important parts are left out. None for no limit.
+        plain: Whether to omit control codes on any stream.
+        language: Language of the texts.
+    """
+    console = _Console(
+        file=stream,
+        width=width if width else (None if stream.isatty() else WIDTH),
+        color_system=None if plain else "auto",
+        force_terminal=False if plain else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+    screen = _Screen(console, header, language)
+    for attempt in attempts(tuple(section for section in shown if not section.is_detail)):
+        if lines is None or screen.fits(*attempt, lines):
+            break
+    if console.is_terminal:
+        screen.draw(*attempt)
+    else:
+        text = "".join(screen.texts(*attempt))
+        stream.write("\n".join(line.rstrip() for line in text.split("\n")))
+
+
+class _Screen:
+    """Draws attempts on a console; what a section looks like is kept, because most attempts show it alike."""
+
+    def __init__(self, console: Console, header: Callable[[int], str], language: Language) -> None:
+        self._console = console
+        self._header = header
+        self._language = language
+        self._known: dict[tuple[object, ...], str] = {}
+
+    def draw(self, level: Level, kept: Iterable[Section], left_out: tuple[Section, ...]) -> None:
+        """Print a header, sections, and the titles of those that are left out."""
+        self._begin()
+        for section in kept:
+            self._section(section, level)
+        if left_out:
+            self._end(left_out)
+
+    def texts(self, level: Level, kept: Iterable[Section], left_out: tuple[Section, ...]) -> Iterator[str]:
+        """The parts of what `draw` prints."""
+        yield self._captured(self._begin)
+        for section in kept:
+            key = (id(section), *visible(section, level))
+            if key not in self._known:
+                self._known[key] = self._captured(partial(self._section, section, level))
+            yield self._known[key]
+        if left_out:
+            yield self._captured(partial(self._end, left_out))
+
+    def fits(self, level: Level, kept: Iterable[Section], left_out: tuple[Section, ...], lines: int) -> bool:
+        """Whether it needs no more lines; the first part that does not fit is the last one that is drawn."""
+        return all(needed <= lines for needed in accumulate(t.count("\n") for t in self.texts(level, kept, left_out)))
+
+    def _captured(self, part: Callable[[], None]) -> str:
+        with self._console.capture() as capture:
+            part()
+        return capture.get()
+
+    def _begin(self) -> None:
+        self._console.print(RichText(self._header(self._console.width), style="bold"), soft_wrap=True)
+
+    def _section(self, section: Section, level: Level) -> None:
+        self._console.print()
+        self._console.print(Group(*_section(section, level, self._console, self._language)))
+
+    def _end(self, left_out: tuple[Section, ...]) -> None:
+        titles = self._language.list(self._language.text(section.title) for section in left_out)
+        text = self._language.text(_LEFT_OUT, titles=titles)
+        self._console.print()
+        self._console.print(paragraph(text, self._console.width, style="dim", lines=2))
+
+
+def _header(report: Report, width: int, language: Language) -> str:
+    name = fit(clean(report.source.name), width // 2)
+    if report.trace is not None:
+        return language.text(_HEADER, name=name, events=report.trace.events, span=report.trace.span_ns)
+    tables = report.result("tables", tuple)
+    return name if tables is None else language.text(_TABLES, name=name, count=len(tables))
+
+
+def _section(section: Section, level: Level, console: Console, language: Language) -> Iterator[RenderableType]:
+    shown = cut(section, level)
+    yield _title(shown, console.width, language)
+    lines = _SENTENCE if section.topic is Topic.SUMMARY and level.lines else level.lines
+    for message in _messages(section, shown):
+        yield paragraph(language.say(message), console.width, _INDENT, lines=lines)
+    if shown.parts:
+        yield elements.bars(shown.parts, console.width, language, is_ascii=console.options.ascii_only)
+    for fact in shown.facts:
+        text = clean(language.labelled(fact.label, language.quantity(fact.value, fact.unit)))
+        yield paragraph(elements.cut_off(text, console.width - 2 * _INDENT), console.width, _INDENT)
+    for table in shown.tables:
+        yield from elements.table(table, console.width, language)
+    yield from elements.findings(shown.findings, console.width, language, is_brief=level.is_brief)
+
+
+def _title(shown: Section, width: int, language: Language) -> RichText:
+    """Title of a section, with the number of rows if not all are shown."""
+    title = RichText(fit(clean(language.text(shown.title)), width - 20), style="bold cyan")
+    for table in shown.tables:
+        if len(table.rows) < table.total_rows:
+            title.append(f"  {_rows(table, language)}", style="dim")
+    return title
+
+
+def _rows(table: SectionTable, language: Language) -> str:
+    return language.text(_OF, shown=len(table.rows), total=table.total_rows)
+
+
+def _messages(section: Section, shown: Section) -> Iterator[Message]:
+    yield from shown.messages
+    if len(shown.messages) < len(section.messages):
+        yield _MORE_MESSAGES(hidden=len(section.messages) - len(shown.messages))

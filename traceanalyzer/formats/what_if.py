@@ -1,0 +1,219 @@
+"""Formats of a prediction: the terminal, Markdown, a page, and JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from traceanalyzer.formats.answers import Answer, check
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.formats.names import clean, clipped
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatHelps, WhatIf
+
+FORMATS = ("terminal", "markdown", "html", "json")
+
+MARK = "<!-- traceanalyzer whatif"
+_TOP = 20
+
+_TITLE = Text("whatif-title", "What if: {name}", "name of a file")
+_ANSWER = Text("whatif-answer", "Prediction")
+_CHANGES = Text("whatif-changes", "Changes")
+_HELPS = Text("whatif-helps", "What would help most")
+_SHORTER = Text(
+    "whatif-shorter",
+    "The step would take {after:ns} instead of {before:ns}: {saving:ns} less ({share:share}).",
+    "of a training step, with the changes that the user asked about",
+)
+_LONGER = Text(
+    "whatif-longer",
+    "The step would take {after:ns} instead of {before:ns}: {more:ns} more.",
+    "of a training step, with the changes that the user asked about",
+)
+_SAME = Text("whatif-same", "The step would take as long as before: {before:ns}.")
+_INTERVAL = Text("whatif-interval", "The saving is between {low:ns} and {high:ns}.")
+_WORKERS = Text(
+    "whatif-workers",
+    "The interval includes what worker processes of the loader may cost: cores, memory bandwidth, and the time to "
+    "fetch a batch.",
+)
+_BOUND = Text(
+    "whatif-bound",
+    "The step takes {before:ns}; with the changes it would take between {low:ns} and {high:ns}.",
+    "of a training step, where nothing more exact can be said",
+)
+_NEXT = {
+    "loader": Text("whatif-next-loader", "Then most of the step is waiting for the DataLoader."),
+    "host": Text("whatif-next-host", "Then the host takes most of the step."),
+    "gpu": Text("whatif-next-gpu", "Then the GPU takes most of the step."),
+    "communication": Text("whatif-next-communication", "Then communication takes most of the step."),
+}
+_ERROR = Text(
+    "whatif-error",
+    "A replay without changes differs from the recorded step by {error:share}.",
+    "the replay of the dependencies in a trace; error is a share of the step",
+)
+_ABSTAINS = Text(
+    "whatif-abstains",
+    "A replay without changes differs from the recorded step by {error:share}, too much for a prediction: these are "
+    "bounds.",
+    "the replay of the dependencies in a trace; error is a share of the step",
+)
+_NOW = Text("whatif-now", "The step takes {before:ns}.")
+_KINDS = {
+    "loader": Text(
+        "whatif-kind-loader", "each wait for the DataLoader takes at most {wait:ns}", "a change that somebody thinks of"
+    ),
+    "speedup": Text("whatif-kind-speedup", "{selector} {factor} times as fast", "a change that somebody thinks of"),
+    "free": Text("whatif-kind-free", "{selector} takes no time", "a change that somebody thinks of"),
+    "no-sync": Text(
+        "whatif-kind-no-sync", "{selector} no longer waits", "selector names calls that wait for the device"
+    ),
+    "bandwidth": Text("whatif-kind-bandwidth", "communication {factor} times as fast"),
+    "overlap": Text("whatif-kind-overlap", "communication overlaps with computation"),
+    "graphs": Text("whatif-kind-graphs", "one graph launches all kernels of a step", "a CUDA graph"),
+    "rank": Text(
+        "whatif-kind-rank",
+        "rank {selector} takes no longer than the median of all ranks",
+        "a process of a distributed training; selector is its number",
+    ),
+}
+_FOUND = {
+    "loader": Text("whatif-found-loader", "DataLoader"),
+    "gpu": Text("whatif-found-gpu", "GPU"),
+    "host": Text("whatif-found-host", "host"),
+    "communication": Text("whatif-found-communication", "communication"),
+    "operator": Text("whatif-found-operator", "operators"),
+    "kernel": Text("whatif-found-kernel", "kernels"),
+    "class": Text("whatif-found-class", "a class of kernels"),
+    "owner": Text("whatif-found-owner", "owners of host time"),
+    "synchronization": Text("whatif-found-synchronization", "calls that wait"),
+}
+_RANGE = Text("whatif-range", "{low:ns} to {high:ns}", "an interval of times")
+_EDITS = (
+    SectionColumn(Text("whatif-change", "Change"), "", is_name=True),
+    SectionColumn(Text("whatif-found", "Of"), ""),
+    SectionColumn(Text("whatif-events", "Device events"), "count"),
+    SectionColumn(Text("whatif-calls", "Calls"), "count"),
+)
+_WHAT = (
+    SectionColumn(Text("whatif-what", "What"), "", is_name=True),
+    SectionColumn(Text("whatif-saves-free", "Saves if free"), "ns"),
+    SectionColumn(Text("whatif-free-range", "Interval"), "", is_extra=True),
+    SectionColumn(Text("whatif-saves-half", "If twice as fast"), "ns"),
+    SectionColumn(Text("whatif-half-range", "Interval, twice as fast"), "", is_extra=True),
+)
+_OPTIONS = (
+    SectionColumn(Text("whatif-option", "Option", "of the command line"), "", is_name=True),
+    SectionColumn(Text("whatif-saves", "Saves", "time by which a step gets shorter"), "ns"),
+    SectionColumn(Text("whatif-free-range", "Interval"), ""),
+)
+_RANKS = Text(
+    "whatif-ranks",
+    "Each rank alone, if its work and transfers took no longer than the median of all ranks.",
+    "below a heading, above a table of ranks of a distributed training",
+)
+
+
+def render(found: WhatIf, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
+    """Render a prediction as text.
+
+    Args:
+        found: The prediction.
+        format: One of `FORMATS`.
+        top: Number of rows of the table of possible savings; 20 if None. JSON always contains all rows.
+        language: Language of the texts.
+
+    Raises:
+        UsageError: There is no such format.
+    """
+    check(format, FORMATS, "prediction")
+    return _answer(found, language).render(format, top)
+
+
+def show(found: WhatIf, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH) -> None:
+    """Write it to a stream, in colour where that is a terminal that wants it."""
+    _answer(found, language).show(stream, top)
+
+
+def _answer(found: WhatIf, language: Language) -> Answer:
+    name = clean(found.source.name)
+
+    def header(width: int) -> str:
+        from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
+
+        return language.text(_TITLE, name=terminal.fit(name, width - 12))
+
+    title = language.text(_TITLE, name=clipped(name, 200))
+    return Answer(found, found.generator, MARK, title, header, lambda rows: sections(found, rows), _TOP, language)
+
+
+def sections(found: WhatIf, top: int) -> Iterator[Section]:
+    """Build the sections of a prediction."""
+    yield Section("prediction", _ANSWER, messages=tuple(_messages(found)), is_essential=True)
+    if found.edits:
+        rows = tuple(_edit(edit) for edit in found.edits)
+        table = SectionTable("changes", _EDITS[: len(rows[0])], rows, len(rows))
+        yield Section("changes", _CHANGES, tables=(table,))
+    if found.helps:
+        says = (_RANKS(),) if found.helps[0].kind == "rank" else ()
+        yield Section("helps", _HELPS, messages=says, tables=tuple(_helps(found.helps, top)))
+
+
+def _edit(edit: AppliedChange) -> tuple[Any, ...]:
+    """A change, and what it is about; of a rank that is all its work."""
+    if edit.device_events is None:
+        return (_change(edit),)
+    return _change(edit), _FOUND[edit.found](), edit.device_events, edit.calls
+
+
+def _helps(found: Sequence[WhatHelps], top: int) -> Iterator[SectionTable]:
+    """What takes time, and could be free or twice as fast; and options, which are changes that are made or not."""
+    things = [row for row in found if row.half_ns is not None]
+    options = [row for row in found if row.half_ns is None]
+    if things:
+        rows = tuple(
+            (row.selector, row.free_ns[1], _range(row.free_ns), row.half_ns and row.half_ns[1], _range(row.half_ns))
+            for row in things[:top]
+        )
+        yield SectionTable("helps", _WHAT, rows, len(things))
+    if options:
+        changed = tuple((row.selector, row.free_ns[1], _range(row.free_ns)) for row in options[:top])
+        yield SectionTable("options", _OPTIONS, changed, len(options))
+
+
+def _messages(found: WhatIf) -> Iterator[Message]:
+    low, point, high = found.saving_ns
+    before, error = found.step_ns, found.replay.error_share
+    if not found.edits:
+        yield _NOW(before=before)
+    elif point is None:
+        yield _BOUND(before=before, low=found.predicted_ns[0], high=found.predicted_ns[2])
+    else:
+        if round(point) > 0:
+            yield _SHORTER(after=before - point, before=before, saving=point, share=point / before)
+        elif round(point) < 0:
+            yield _LONGER(after=before - point, before=before, more=-point)
+        else:
+            yield _SAME(before=before)
+        if round(low) != round(high):
+            yield _INTERVAL(low=low, high=high)
+            if any(edit.kind == "loader" for edit in found.edits):
+                yield _WORKERS()
+    if found.edits and found.next_bottleneck:
+        yield _NEXT[found.next_bottleneck]()
+    yield (_ABSTAINS if found.replay.abstained else _ERROR)(error=error)
+
+
+def _change(edit: AppliedChange) -> Message:
+    """The text of a change; work without any time is called free for every kind of request."""
+    kind = "free" if edit.kind == "speedup" and not edit.factor else edit.kind
+    params = {"selector": clean(edit.selector), "factor": f"{edit.factor or 0:g}", "wait": edit.wait_ns}
+    template = _KINDS[kind]
+    return template(**{key: value for key, value in params.items() if f"{{{key}" in template.english})
+
+
+def _range(interval: PredictedNs | None) -> Message | None:
+    return None if interval is None else _RANGE(low=interval[0], high=interval[2])

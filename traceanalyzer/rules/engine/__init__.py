@@ -1,0 +1,1 @@
+"""What runs the rules: facts, prices, claims, checks, headlines."""

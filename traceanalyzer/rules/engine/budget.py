@@ -1,0 +1,190 @@
+"""Limits savings: a step never gets shorter than the time that the other resources need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from traceanalyzer.report.arithmetic import difference
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Arithmetic, Resources, Saving
+from traceanalyzer.rules.engine.change import Interval, TimeSaved
+from traceanalyzer.simulation import variation
+
+GAIN_SHARE = 0.01
+"""Share of a step below which a saving is not distinguishable from noise (own choice)."""
+
+RESOURCES = {
+    "gpu": Text("resource-gpu", "GPU", note="the GPU as a resource, beside a time: 44.05 ms GPU"),
+    "host": Text("resource-host", "host", note="the host (CPU) as a resource, beside a time: 6.14 ms host"),
+    "communication": Text("resource-communication", "communication"),
+    "loader": Text("resource-loader", "DataLoader"),
+}
+"""What the resources of a step are called beside a time."""
+_STEP = Text("resource-step", "step", note="one training step, beside a time")
+_INFLATED = Text(
+    "saving-host-inflated",
+    "{basis}; the lower end assumes that the host needs its time as recorded; the upper end does not, because "
+    "recording stacks slowed the host down",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_BESIDE_WAITING = Text(
+    "saving-host-of-ranks",
+    "{basis}; the lower end assumes that the host needs its time as recorded (mean over the ranks); the upper end "
+    "does not, because a host may only be waiting while its GPU waits for another rank",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_UNSEEN = Text(
+    "saving-host-unseen",
+    "{basis}; the lower end assumes that the host needs all of its time; the upper end does not, because rows that are "
+    "not printed may be waits for the GPU",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_PROFILED = Text("resource-profiled", "profiled time", note="the sum in a printed table, per step")
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """Time of one step by resource, in ns; it changes as fixes are applied."""
+
+    step: float
+    gpu: float
+    host: float
+    loader: float
+    communication: float
+    is_estimate: bool
+    """Whether it comes from the sums of a table, so that overlap is unknown."""
+    is_host_inflated: bool = False
+    """Whether recording stacks slowed the host: without the profiler it takes less time, by an unknown amount."""
+    is_of_ranks: bool = False
+    """Whether it is a mean over ranks: the others wait for the host of a late rank, so it does not limit what they
+    gain."""
+    unseen_waits: float = 0.0
+    """Host time in ns in rows that a table does not print, which may be waits for the device."""
+
+    @classmethod
+    def of(
+        cls,
+        resources: Resources,
+        *,
+        is_estimate: bool,
+        is_host_inflated: bool = False,
+        is_of_ranks: bool = False,
+        unseen_waits: float = 0.0,
+    ) -> Budget:
+        """Make a budget; unknown resources bound nothing.
+
+        Collectives that run on the CPU hold the host up, so without a device they count with it.
+        """
+        gpu, host, links = resources.gpu_ns, resources.host_ns or 0.0, resources.communication_ns or 0.0
+        return cls(
+            resources.step_ns,
+            gpu or 0.0,
+            host + links if gpu is None else host,
+            resources.loader_ns or 0.0,
+            0.0 if gpu is None else links,
+            is_estimate,
+            is_host_inflated,
+            is_of_ranks,
+            unseen_waits,
+        )
+
+    @property
+    def chains(self) -> Mapping[str, float]:
+        """Times of work that cannot overlap; the loader runs on the host's thread until it has workers."""
+        return {"gpu": self.gpu, "host": self.host + self.loader, "communication": self.communication}
+
+    @property
+    def certain(self) -> Mapping[str, float]:
+        """The part of the chains that certainly remains without the profiler."""
+        if self.is_host_doubtful:
+            return {**self.chains, "host": self.loader}
+        return {**self.chains, "host": max(0.0, self.host - self.unseen_waits) + self.loader}
+
+    @property
+    def is_host_doubtful(self) -> bool:
+        """Whether recorded host time is not a lower bound of the remaining step."""
+        return self.is_host_inflated or self.is_of_ranks
+
+    @property
+    def critical(self) -> str:
+        """The resource that takes longest: `gpu`, `host`, `loader` or `communication`."""
+        chain = max(self.chains, key=lambda name: self.chains[name])
+        return "loader" if chain == "host" and self.loader > self.host else chain
+
+    def without(self, resource: str, ns: float) -> Budget:
+        """A copy with less time of one resource; the step stays as it is."""
+        if resource == "communication":  # even if it overlaps computation, it must still happen
+            return replace(self, gpu=max(0.0, self.gpu - ns))
+        return replace(self, **{resource: max(0.0, getattr(self, resource) - ns)})
+
+    def cap(self, resource: str, ns: float) -> float:
+        """Greatest time by which a step can get shorter if a resource takes this much less time."""
+        return max(0.0, self.step - max(self.without(resource, ns).chains.values()))
+
+    def reach(self, resource: str, ns: float) -> float:
+        """Like `cap`, but a host that the profiler slowed down sets no limit."""
+        return max(0.0, self.step - max(self.without(resource, ns).certain.values()))
+
+    def wall(self, change: TimeSaved, direct: Interval | None = None) -> Interval:
+        """Least and greatest time by which a change makes a step shorter.
+
+        A table does not show overlap, so time of a resource that is not critical saves nothing there.
+        """
+        low, high = direct or change.direct
+        if self.is_estimate:
+            if not self._is_critical(change.resource):
+                return 0.0, 0.0
+            return min(low, self.cap(change.resource, low)), min(high, self.reach(change.resource, high))
+        shown = change.exposed or (low, high)
+        return (
+            min(low, shown[0], self.cap(change.resource, low)),
+            min(high, shown[1], self.reach(change.resource, high)),
+        )
+
+    def blocker(self, change: TimeSaved) -> str:
+        """The resource that takes longest once the change is made."""
+        return self.without(change.resource, change.direct[1]).critical
+
+    def _is_critical(self, resource: str) -> bool:
+        chain = "host" if resource == "loader" else "gpu" if resource == "communication" else resource
+        return self.chains[chain] >= max(self.chains.values())
+
+    def after(self, change: TimeSaved, direct: float, wall: float) -> Budget:
+        """A copy with the change made."""
+        return replace(self.without(change.resource, direct), step=self.step - wall)
+
+    def saving(self, change: TimeSaved) -> Saving:
+        """The saving of a change within the limits of the other resources and of the variation of steps."""
+        low, high = variation.below(self.wall(change))
+        return Saving(
+            direct_ns_per_step=change.direct,
+            wall_ns_per_step=(low, high),
+            wall_share=(low / self.step, high / self.step) if self.step else (0.0, 0.0),
+            basis=self._doubt()(basis=change.basis) if self._is_beyond_host(change, high) else change.basis,
+            arithmetic=self._arithmetic(change),
+            resource=change.resource,
+        )
+
+    def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
+        """Whether the upper end exceeds the limit by the recorded host time by more than rounding (1 ns)."""
+        limit = self.cap(change.resource, change.direct[1])
+        return (self.is_host_doubtful or self.unseen_waits > 0) and most > limit + 1
+
+    def _doubt(self) -> Text:
+        """Why the recorded host time does not limit the upper end."""
+        if self.unseen_waits:
+            return _UNSEEN
+        return _INFLATED if self.is_host_inflated else _BESIDE_WAITING
+
+    def _arithmetic(self, change: TimeSaved) -> Arithmetic | None:
+        """The calculation of the cap if the cap limits the saving: the shown difference is an end of the interval."""
+        cap = self.reach(change.resource, change.direct[1])
+        if cap >= change.direct[1] or not self.step or (self.is_estimate and not self._is_critical(change.resource)):
+            return None
+        left = self.without(change.resource, change.direct[1])
+        step: Message = _PROFILED() if self.is_estimate else _STEP()
+        known = [(name, ns) for name, ns in left.certain.items() if ns or name == "host"]
+        names = {**RESOURCES, "host": RESOURCES["loader"]} if self.is_host_doubtful else RESOURCES
+        return difference((step, self.step), [(names[name](), ns) for name, ns in known])

@@ -1,0 +1,275 @@
+"""Turns changes into edits of the causal model: claims become rows of events, times become shares of these rows.
+
+A table in `change` shows which claims become which edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from traceanalyzer.errors import UsageError
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.simulation import edits, selectors
+from traceanalyzer.simulation.edits import Edit
+from traceanalyzer.simulation.loading import LoaderTime
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.late_launches import starvation
+from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tree import NO_PARENT
+
+_SYNCHRONIZATION = "idle:synchronization"
+_ON_DEVICE = ("operator:", "kernel:", "class:", "copies:")
+_ON_HOST = ("operator:", "owner:")
+
+HostTimes = tuple[I64, I64, I64]
+"""Thread, start and end of times of the host."""
+
+
+class Resolver:
+    """Finds the events that changes of one trace claim. Results are kept, because changes share them."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._context = model.context
+        self._loader = LoaderTime(model)
+        self._steps = len(model.bounds.part)
+        self._found: dict[str, Selected | None] = {}
+        self._calls: dict[str, I64] = {}
+        """The host nodes that are calls of an operator, by its name."""
+
+    def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
+        """Edits that remove this much time per step from the events of a change.
+
+        Args:
+            change: The change.
+            ns: Time in ns per step, within `change.removed`.
+            gone: By claim, time in ns per step that other edits have already removed.
+        """
+        if ns <= 0:
+            return ()
+        if change.resource == "loader":
+            return (self._loader.shorter(ns, gone.get("loader", 0.0)),)
+        if change.resource == "host":
+            return self._on_host(change, ns, gone)
+        if change.resource == "communication" or "communication" in change.claims:
+            return self._communication(ns, gone.get("communication", 0.0))
+        return self._on_device(change, ns, gone)
+
+    def _communication(self, ns: float, gone: float) -> tuple[Edit, ...]:
+        """Collectives become shorter where nothing hides them, each by the same share of that time."""
+        found = self._select("communication")
+        if found is None:
+            return ()
+        rows, device = found.device, self._context.trace.device
+        others = np.ones(len(device), np.bool_)
+        others[rows] = False
+        busy = Intervals.union(device.start_ns[others], device.end_ns[others])
+        exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
+        total = float(exposed[self._counted[rows] > 0].sum()) / self._steps
+        left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
+        return (edits.ScaleEdit(rows, 0.0, left),)
+
+    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
+        """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
+        named = [(key, self._select(key), claim) for key, claim in change.claims.items() if key.startswith(_ON_DEVICE)]
+        claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
+        claims = [row for row in claims if len(row[1].device)]
+        if not claims:
+            rows = np.arange(len(self._context.trace.device))
+            return (edits.ScaleEdit(rows, _left(ns, self._device_ns(rows))),)
+        total = sum(claim for _, _, claim in claims)
+        found: list[Edit] = []
+        for key, each, claim in claims:
+            left = _left(ns * claim / total, self._device_ns(each.device) - gone.get(key, 0.0))
+            found.append(edits.ScaleEdit(each.device, left))
+            if change.is_removed:
+                found.append(edits.HostEdit(*self._host_side(each), left))
+        return (*found, *self._unheld_copies(change))
+
+    def _host_side(self, each: Selected) -> HostTimes:
+        """The host time of operators, or of the calls that launch kernels."""
+        if len(each.thread):
+            return each.thread, each.start_ns, each.end_ns
+        return self._times_of_calls(distinct(self._launches(each.device)))
+
+    def _unheld_copies(self, change: TimeSaved) -> tuple[Edit, ...]:
+        """Calls that copy no longer block the host, and the host does not wait for their copies."""
+        copies = self._copies(change)
+        if not copies:
+            return ()
+        rows = np.concatenate(copies)
+        calls = distinct(np.concatenate((self._launches(rows), self._waits_for(rows))))
+        return edits.UnblockEdit(calls), edits.HostEdit(*self._times_of_calls(calls), 0.0)
+
+    def _launches(self, rows: I64) -> I64:
+        """Rows of the launch table that put some device events there."""
+        launch = self._context.links.launch[rows]
+        found: I64 = launch[launch != NO_PARENT]
+        return found
+
+    def _times_of_calls(self, calls: I64) -> HostTimes:
+        launches = self._context.trace.launches
+        return launches.thread[calls].astype(np.int64), launches.start_ns[calls], launches.end_ns[calls]
+
+    def _copies(self, change: TimeSaved) -> list[I64]:
+        """The device events of copies that a change claims."""
+        found = [self._select(key) for key in change.claims if key.startswith("copies:")]
+        return [each.device for each in found if each is not None]
+
+    def _waits_for(self, rows: I64) -> I64:
+        """Calls that return when one of some device events has ended."""
+        host, device = self._model.graph.host, self._model.graph.device
+        held = (host.held_by >= 0) & np.isin(np.append(device.row, NO_PARENT)[host.held_by], rows)
+        calls: I64 = host.call[held]
+        return calls
+
+    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
+        """Remove waits or host time: the named part, else the part for which the device waits, else all of it."""
+        copies = self._copies(change)
+        if copies:
+            return (edits.UnblockEdit(self._waits_for(np.concatenate(copies))),)
+        if is_about_waits(change.claims):
+            return (edits.UnblockEdit(self._waits(change.claims)),)
+        named = change.within or tuple(key for key in change.claims if key.startswith(_ON_HOST))
+        missing = sum(gone.get(key, 0.0) for key in named)
+        parts = [each for each in map(self._select, named) if each is not None and len(each.thread)]
+        if parts:
+            thread, start, end = (
+                np.concatenate([getattr(each, name) for each in parts]) for name in ("thread", "start_ns", "end_ns")
+            )
+            there = max(0.0, self._host_ns(thread, start, end) - missing)
+            found = edits.HostEdit(thread, start, end, _left(ns, there))
+            # time removed beyond the named events is time around them: in a loop, the time between its calls
+            return (found, *self._any_host_time(ns - there, there)) if ns > there and not change.within else (found,)
+        least = ns if change.exposed is None else min(ns, max(change.exposed))
+        starved = self._starved(change.claims)
+        if starved is not None:
+            missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
+            there = self._host_ns(*starved) - self._waiting.within(*starved[1:]).sum() / self._steps
+            return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
+        return self._any_host_time(least, 0.0)
+
+    def _any_host_time(self, ns: float, named: float) -> tuple[Edit, ...]:
+        """Host time that is not named becomes shorter, all by the same share."""
+        every = self._select("host")
+        if every is None:
+            return ()
+        return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
+
+    def _waits(self, claims: Mapping[str, float]) -> I64:
+        """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
+        named = [key.partition(":")[2] for key in claims if key.startswith("operator:")]
+        found = [self._select(f"wait:{name}") for name in named or ("*DeviceSynchronize*",)]
+        calls = [each.calls for each in found if each is not None]
+        return np.concatenate(calls) if calls else np.empty(0, np.int64)
+
+    def _starved(self, claims: Mapping[str, float]) -> HostTimes | None:
+        """Host time before launches that came too late for the device, mostly for the claimed causes.
+
+        Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
+        """
+        columns = [CAUSES.index(key[5:]) for key in claims if key.startswith("idle:") and key[5:] in CAUSES]
+        found = self._context.once(starvation)
+        if not columns or not len(found.start_ns):
+            return None
+        time = found.by_cause[:, columns].sum(axis=1)
+        rows = np.flatnonzero(2 * time > found.end_ns - found.start_ns)  # what else caused the others must go first
+        launches = self._context.trace.launches
+        end, thread = launches.start_ns[found.launch[rows]], launches.thread[found.launch[rows]].astype(np.int64)
+        inside = self._model.judged.within(end, end + 1) > 0
+        rows, end, thread = rows[inside], end[inside], thread[inside]
+        return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
+
+    def _select(self, key: str) -> Selected | None:
+        if key not in self._found:
+            self._found[key] = self._selected(key)
+        return self._found[key]
+
+    def _selected(self, key: str) -> Selected | None:
+        """The events that a claim names; None if nothing in the trace has the name."""
+        kind, _, rest = key.partition(":")
+        try:
+            if kind == "copies":
+                return selectors.select(self._context, f"kernel:{rest}")
+            if kind == "wait":
+                return selectors.waiting_calls(self._context, rest)
+            if kind == "operator" and "|" in rest:
+                name, _, shapes = rest.partition("|")
+                return of_nodes(self._context, name, self._with_shapes(name, shapes))
+            return selectors.select(self._context, key)
+        except UsageError:
+            return None
+
+    def _with_shapes(self, name: str, shapes: str) -> I64:
+        """The host nodes that are calls of an operator with these input shapes, ascending."""
+        trace, host = self._context.trace, self._context.host
+        if name not in self._calls:
+            self._calls[name] = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
+        nodes = self._calls[name]
+        found: I64 = nodes[trace.host.shapes[host.row[nodes]] == trace.shapes.code(shapes)]
+        return found
+
+    @cached_property
+    def _counted(self) -> I64:
+        """Duration of each row of the device table that the steps are made of; 0 for others."""
+        device = self._model.graph.device
+        own = np.zeros(len(device), np.bool_)
+        own[self._model.bounds.events] = True
+        counted = own if own.any() else device.is_judged
+        found = np.zeros(len(self._context.trace.device), np.int64)
+        found[device.row[counted]] = device.dur_ns[counted]
+        return found
+
+    def _device_ns(self, rows: I64) -> float:
+        """Time of device events in ns per step."""
+        return float(self._counted[rows].sum()) / self._steps
+
+    @cached_property
+    def _working_ns(self) -> float:
+        """Time in ns per step in which the critical thread waits neither for a device nor for the loader."""
+        host, found = self._model.graph.host, self._context.once(owner_index).critical
+        counted = (
+            host.is_judged
+            & ~host.in_loader
+            & np.isin(host.thread, [each for each in (found.main, found.engine) if each is not None])
+        )
+        return float(host.cost_ns[counted].sum()) / self._steps
+
+    @cached_property
+    def _waiting(self) -> Intervals:
+        """When calls run that device events block; this is not the host's own time."""
+        host, launches = self._model.graph.host, self._context.trace.launches
+        calls = host.call[(host.held_by >= 0) & (host.call != NO_PARENT)]
+        return Intervals.union(launches.start_ns[calls], launches.end_ns[calls])
+
+    def _host_ns(self, thread: I64, start: I64, end: I64) -> float:
+        """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""
+        found = self._context.once(owner_index).critical
+        by_thread = {
+            each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
+            for each in distinct(thread).tolist()
+        }
+        none = Intervals.none()
+        critical = (by_thread.get(found.main, none) - found.handed).length
+        critical += 0 if found.engine is None else (by_thread.get(found.engine, none) & found.handed).length
+        longest = max((times.length for times in by_thread.values()), default=0)
+        return (critical or longest) / self._steps
+
+
+def is_about_waits(claims: Mapping[str, float]) -> bool:
+    """Whether only waits for the device and the operators around them are removed."""
+    return _SYNCHRONIZATION in claims and all(key == _SYNCHRONIZATION or key.startswith("operator:") for key in claims)
+
+
+def _left(ns: float, total: float) -> float:
+    """The share that is left of some time."""
+    return max(0.0, 1.0 - ns / total) if total > 0 else 1.0

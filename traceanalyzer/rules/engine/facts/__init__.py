@@ -1,0 +1,290 @@
+"""Facts that rules judge: the results of a trace, or of one run of a table document, under common names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from traceanalyzer.analyzers import kernels, operators
+from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.idle.step_idle import StepIdle
+from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.tables.recording import is_hardly_any
+from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Resources
+from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.rules.engine.facts.rows import KernelFact, OperatorFact, from_table, from_trace
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
+from traceanalyzer.trace.document import TableRow
+
+__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact"]
+
+R = TypeVar("R")
+
+_NO_RESULT = Text("rule-no-result", "an analysis that the rule needs is missing")
+_NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
+_NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
+_NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
+
+
+STARTUP_SHARE = 0.5
+"""Share of a step from which on start-up makes up most of a recording (own choice: more than everything else)."""
+
+
+class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing can be said
+    """Raised when a rule cannot be judged, with the reason."""
+
+    def __init__(self, reason: Message) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts about one measured run that rules may use."""
+
+    resources: Resources
+    """Time per step of each resource, in ns; of a trace in its typical step."""
+    steps: int
+    """Number of steps that the sums of the whole recording are about."""
+    run: str | None = None
+    """Id of the run in a document of printed tables; None for a trace."""
+    table: PrintedRun | None = None
+    view: RunView | None = None
+    """The printed rows of the run; None for a trace."""
+    summary: TraceSummary | None = None
+    """The trace in a few facts; None for a table."""
+    gpu: Gpu | None = None
+    """Peak figures of the device, by the project's settings or else its data sheet; None if not known."""
+    results: Mapping[str, Any] = field(default_factory=dict)
+    """Results of the analyses by key."""
+    reasons: Mapping[str, Message] = field(default_factory=dict)
+    """Why an analysis has no result, by its key."""
+
+    model: Model | None = None
+    """The causal model of the trace, which prices changes; None if there is none."""
+
+    def find(self, key: str, kind: type[R]) -> R | None:
+        """The result of an analysis by its key; None if the analysis was skipped."""
+        found = self.results.get(key)
+        return found if isinstance(found, kind) else None
+
+    def need(self, key: str, kind: type[R]) -> R:
+        """Like `find`, but raises `Missing` if the analysis was skipped.
+
+        Raises:
+            Missing: It was skipped; with the reason.
+        """
+        found = self.find(key, kind)
+        if found is None:
+            raise Missing(self.reasons.get(key) or _NO_RESULT())
+        return found
+
+    @property
+    def step_resources(self) -> StepResources | None:
+        """Times of each resource in the typical step, or in the mean step if the typical one is unknown."""
+        recording = self.find("recording", Recording)
+        if recording is not None:
+            return recording.typical.resources if recording.typical else None
+        return self.find("resources", StepResources)
+
+    @property
+    def step_parts(self) -> Average | None:
+        """Duration and parts of the typical step of a trace."""
+        recording, breakdown = self.find("recording", Recording), self.find("step_breakdown", StepBreakdown)
+        if recording is not None and recording.typical is not None:
+            return recording.typical.parts
+        return breakdown.average if breakdown else None
+
+    def need_step_resources(self) -> StepResources:
+        """Like `step_resources`, but raises `Missing` if there is no step.
+
+        Raises:
+            Missing: The recording has no step of any length.
+        """
+        found = self.step_resources
+        return self.need("resources", StepResources) if found is None else found
+
+    @property
+    def is_graph_capture(self) -> bool:
+        """Whether the recording is a capture of graphs, so that nothing in it is a program's usual work."""
+        recording = self.find("recording", Recording)
+        return recording is not None and recording.workload == "graph-capture"
+
+    @property
+    def tells_little(self) -> bool:
+        """Whether the device did hardly anything, or most of the recording was removed, or a table is of start-up."""
+        if self.table is not None:
+            return is_hardly_any(self.table) or self.is_startup
+        recording = self.find("recording", Recording)
+        if recording is None:
+            return False
+        removed = any(reason.kind in ("removed-events", "foreign-steps") for reason in recording.evidence)
+        return recording.has_hardly_any_work or removed
+
+    @property
+    def capture(self) -> Capture | None:
+        """Settings and control steps that a capture recorded in addition to the events."""
+        return self.find("capture", Capture)
+
+    @property
+    def is_host_inflated(self) -> bool:
+        """Whether Python stacks were recorded, which slows the host by an unknown amount."""
+        idle = self.find("step_idle", StepIdle)
+        recorded = self.summary is not None and bool(self.summary.options.with_stack)
+        return recorded or (idle is not None and idle.has_stacks)
+
+    @property
+    def step_ns(self) -> float:
+        """Duration of a step in ns; in a table the estimate from its totals."""
+        return self.resources.step_ns
+
+    def host_per_step(self, total_ns: float) -> float:
+        """Host time of the whole recording, per step."""
+        return total_ns / self.steps
+
+    def gpu_per_step(self, total_ns: float) -> float:
+        """Device time of the whole recording, per step: its share of the time in which the device computes in a step.
+
+        So what ran outside of the steps, or at the same time on several streams, does not count twice; but beside
+        collectives, which wait rather than work, it counts in full.
+        """
+        busy, total = self.resources.gpu_ns, self.gpu_total_ns
+        if busy is None or not total:
+            return total_ns / self.steps
+        computing, computed = self._without_communication(busy, total)
+        return min(total_ns / self.steps, computing * total_ns / computed, busy)
+
+    def communication_per_step(self, total_ns: float) -> float:
+        """Time of collectives on devices of the whole recording, per step; never more than the step has of it."""
+        most = self.resources.communication_ns
+        return total_ns / self.steps if most is None else min(total_ns / self.steps, most)
+
+    def _without_communication(self, busy: float, total: int) -> tuple[float, float]:
+        """Time per step in which the device does more than communicate, and the sum of what it does then."""
+        own = self.step_resources
+        if own is None or not own.communication_ns:
+            return busy, total
+        computed = total - own.communication_ns * self.steps
+        return (busy - (own.exposed_communication_ns or 0.0), computed) if computed > 0 else (busy, total)
+
+    @cached_property
+    def gpu_total_ns(self) -> int:
+        """Sum of the durations of everything that ran on devices, in ns."""
+        if self.table is not None:
+            return self.table.device_ns or 0
+        found = self.step_resources
+        return found.recorded_device_ns if found else 0
+
+    def idle_per_step(self, *causes: str) -> float:
+        """Idle time per step of the busiest device for some causes, in ns; 0 where it is not known."""
+        recording = self.find("recording", Recording)
+        if recording is not None:
+            rows = recording.typical.idle if recording.typical else ()
+            return sum(row.ns_per_step for row in rows if row.cause in causes)
+        idle, own = self.find("idle", Idle), self.step_resources
+        if idle is None or own is None:
+            return 0.0
+        devices = [device for device in idle.devices if device.device == own.device]
+        times = [cause.time_ns for device in devices for cause in device.causes if cause.cause in causes]
+        return sum(times) / self.steps
+
+    @property
+    def recorded_steps_ns(self) -> float:
+        """Time of all recorded steps, including those that the typical step leaves out."""
+        recording = self.find("recording", Recording)
+        if recording is None or not recording.steps:
+            return self.step_ns * self.steps
+        return float(sum(step.duration_ns for step in recording.steps))
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether the model prices changes; otherwise bounds do.
+
+        There may be no model, it may abstain, or events may be missing that delay recorded ones.
+        """
+        return not (self.model is None or self.model.abstains or self.resources.host_ns is None or self.tells_little)
+
+    @property
+    def is_startup(self) -> bool:
+        """Whether most of the recording is work that does not recur: code is loaded or compiled, or memory taken."""
+        return self.step_ns > 0 and self.startup_per_step >= STARTUP_SHARE * self.step_ns
+
+    @property
+    def startup_per_step(self) -> float:
+        """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
+        if self.table is not None:
+            return (self.table.startup_ns or 0) / self.steps
+        return self.idle_per_step("compilation", "allocation")
+
+    def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
+        """Printed rows of one kind; none of a trace."""
+        return () if self.view is None else tuple(row for row, own in self.view.by_name if own is kind)
+
+    @cached_property
+    def operators(self) -> tuple[OperatorFact, ...]:
+        """All operators of the run by name.
+
+        Raises:
+            Missing: There are none.
+        """
+        if self.view is not None:
+            found = tuple(replace(from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
+        else:
+            found = tuple(from_trace(row) for row in self.need("operators", operators.Operators).rows)
+        if not found:
+            raise Missing(_NO_OPERATORS())
+        return found
+
+    @cached_property
+    def shaped(self) -> tuple[OperatorFact, ...]:
+        """All operators of the run by name and shapes.
+
+        Raises:
+            Missing: Shapes were not recorded.
+        """
+        if self.view is not None:
+            found = tuple(
+                from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
+            )
+        else:
+            recorded = self.need("operators_by_shape", operators.OperatorsByShape).rows
+            found = tuple(from_trace(row) for row in recorded if row.input_shapes)
+        if not found:
+            raise Missing(_NO_SHAPES())
+        return found
+
+    @cached_property
+    def kernels(self) -> tuple[KernelFact, ...]:
+        """All kernels of the run by name.
+
+        Raises:
+            Missing: There are none.
+        """
+        if self.view is not None:
+            found = tuple(
+                KernelFact(row.name, row.calls or 0, row.self_device_ns or 0, uses_tensor_cores(row.name))
+                for row in self.rows(RowKind.KERNEL)
+            )
+        else:
+            ran = self.need("kernels", kernels.Kernels).rows
+            found = tuple(
+                KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
+                for row in ran
+                if row.calls > row.earlier_calls
+            )
+        if not found:
+            raise Missing(_NO_KERNELS())
+        return found

@@ -1,0 +1,276 @@
+"""The headline of a run: one sentence about what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+import msgspec
+
+from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Combined, Headline
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines import cpu, sleep, special, tables, typical
+from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
+from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
+from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.step_breakdown import StepBreakdown
+
+_BUSY = 0.8
+"""Share of a step that the GPU must work to bound it (own choice: four fifths)."""
+_WORTH = 0.2
+"""Least share of a step that a loss must have to bound a run."""
+_LOSSES = frozenset({"input", "host", "communication"})
+_OUTSIDE_SHARE = 0.5
+"""Own choice: from this share on, most of the recorded work is outside of the steps."""
+_UNEVEN_RATIO = 2.0
+"""Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
+_WARM_UP = 1.5
+"""A first step longer than this factor times the median of the others is still warming up; the warning uses the same
+limit."""
+
+_WITH_GPU = {
+    "input": Text(
+        "headline-input",
+        "Bound by input: for {time:ns} of each step of {step:ns} ({share:share}) the GPU does nothing while the "
+        "program waits for its DataLoader.",
+    ),
+    "host": Text(
+        "headline-host",
+        "Bound by the host: for {time:ns} of each step of {step:ns} ({share:share}) the GPU does nothing because the "
+        "CPU gives it no work.",
+    ),
+    "gpu-compute": Text(
+        "headline-gpu-compute",
+        "Bound by GPU compute: the GPU works for {time:ns} of each step of {step:ns} ({share:share}), mostly on matrix "
+        "products, convolutions and attention.",
+    ),
+    "gpu-memory": Text(
+        "headline-gpu-memory",
+        "Bound by GPU memory: the GPU works for {time:ns} of each step of {step:ns} ({share:share}), mostly on "
+        "operations that move data.",
+    ),
+    UNNAMED: Text(
+        "headline-gpu",
+        "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels "
+        "do not show what most of this time is spent on.",
+    ),
+    "communication": Text(
+        "headline-communication",
+        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) the GPU only communicates, or "
+        "waits for other ranks.",
+    ),
+}
+_WITHOUT_GPU = {
+    "input": Text(
+        "headline-cpu-input",
+        "Bound by input: {time:ns} of each step of {step:ns} ({share:share}) is waiting for the DataLoader. No GPU was "
+        "recorded.",
+    ),
+    "communication": Text(
+        "headline-cpu-communication",
+        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) collectives run and no "
+        "operator is recorded. No GPU was recorded.",
+    ),
+    "host": Text(
+        "headline-cpu-host",
+        "Bound by the CPU: {time:ns} of each step of {step:ns} ({share:share}) pass in the program itself. No GPU was "
+        "recorded.",
+    ),
+}
+_NOTHING = Text(
+    "headline-none",
+    "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
+    "explains the rest.",
+)
+_START_UP = Text(
+    "headline-start-up",
+    "This recording is mostly start-up: for {time:ns} of {step:ns} ({share:share}) code is loaded or compiled, or "
+    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
+)
+_NO_GPU = Text(
+    "headline-no-gpu",
+    "It is unknown what bounds a step of {step:ns}: the recording has no events of the device.",
+)
+_UNREAD = Text(
+    "headline-unread-device",
+    "It is unknown what bounds a step of {step:ns}: {sign} shows that there is an accelerator, but the recording has "
+    "none of its events in a known form.",
+    note="sign is the name of an event, a category of events, or a device",
+)
+_ONE_RANK = Text(
+    "headline-one-rank",
+    "{headline} The trace of one rank does not show how much of that is waiting: compare all ranks (traceanalyzer "
+    "ranks).",
+    note="headline is a sentence",
+)
+_FIRST_STEP = Text(
+    "headline-first-step",
+    "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
+    note="headline is a sentence",
+)
+_UNEVEN = Text(
+    "headline-uneven-steps",
+    "{headline} This is a mean over uneven steps of {shortest:ns} to {longest:ns}.",
+    note="headline is a sentence",
+)
+_OUTSIDE = Text(
+    "headline-outside",
+    "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
+    note="headline is a sentence",
+)
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """Times of a step by what bounds it; they sum to at most the step."""
+
+    times: dict[str, float]
+    texts: dict[str, Text]
+
+
+def headline(facts: Facts, combined: Combined | None) -> Headline:
+    """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+    found = special.unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
+    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
+
+
+def _of_typical_step(facts: Facts) -> StepBound | None:
+    """The headline of a trace, or of the ranks of a run, with events of a device."""
+    recording = facts.find("recording", Recording)
+    if recording is None or facts.is_startup:
+        return None
+    found = typical.verdict(facts, recording)
+    if found is None:
+        return None
+    found = _with_waiting(facts, sleep.with_sleep(facts, found))
+    return StepBound(found.bound, _qualified(facts, found.message), found.share)
+
+
+def _of_parts(facts: Facts) -> StepBound:
+    """The headline of printed tables, runs of several ranks, and traces without a device or of a start-up."""
+    found = _of_table(facts) if facts.table is not None else _of_run(facts)
+    bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
+    if bound is None:
+        largest = max(found.times.values(), default=0.0)
+        share = largest / facts.step_ns if facts.step_ns else None
+        return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
+    share = found.times[bound] / facts.step_ns
+    message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
+    if bound == "host" and found.texts is _WITHOUT_GPU:
+        message = cpu.with_operators(facts, message)
+    said = sleep.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_waiting(facts, said)
+    return StepBound(said.bound, _qualified(facts, said.message), said.share)
+
+
+def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
+    """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
+    if found.bound == "communication" and _is_one_rank(facts):
+        return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
+    own = facts.step_resources
+    return rank_headlines.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
+
+
+def _is_one_rank(facts: Facts) -> bool:
+    """Whether it is one rank of several, so that others may be late without being known."""
+    alone = facts.summary is not None and facts.summary.world_size == 1
+    return facts.find("ranks", Ranks) is None and not alone
+
+
+def _qualified(facts: Facts, message: Message) -> Message:
+    """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
+    first, *others = _durations(facts) or [0]
+    if len(others) > 1 and first > _WARM_UP * median(others):
+        message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
+    elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
+        message = _UNEVEN(headline=message, shortest=min(first, *others), longest=max(first, *others))
+    own = facts.step_resources
+    outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
+    return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
+
+
+def _durations(facts: Facts) -> list[float]:
+    """Durations of the steps that count, in their order, if the profiler marked them; for several ranks the means."""
+    recording, ranks = facts.find("recording", Recording), facts.find("ranks", Ranks)
+    if recording is not None and ranks is None:
+        counted = [step.duration_ns for step in recording.steps if step.is_typical]
+        return list(counted) if recording.steps_from == "ProfilerStep" else []
+    if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
+        return []
+    if ranks is not None:
+        return [step.mean_ns for step in ranks.steps]
+    breakdown = facts.find("step_breakdown", StepBreakdown)
+    return [step.duration_ns for step in breakdown.steps] if breakdown else []
+
+
+def _bound(times: Mapping[str, float], step: float) -> str | None:
+    """The GPU if it is busy, else the largest loss if it is large enough to name."""
+    if not step:
+        return None
+    gpu = max((name for name in times if name.startswith("gpu")), key=lambda name: times[name], default=None)
+    if gpu is not None and times[gpu] >= _BUSY * step:
+        return gpu
+    losses = {name: ns for name, ns in times.items() if name in _LOSSES and ns >= _WORTH * step}
+    return max(losses, key=lambda name: losses[name], default=None)
+
+
+def _nothing(facts: Facts) -> Message:
+    if facts.is_startup:
+        startup = facts.startup_per_step
+        return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
+    busy = facts.resources.gpu_ns
+    if busy is None:
+        if waiting := tables.waiting(facts):
+            return waiting
+        sign = _sign(facts)
+        return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
+    if (unknown := tables.unseen(facts)) is not None:
+        return unknown
+    return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
+
+
+def _of_run(facts: Facts) -> _Parts:
+    resources = facts.need_step_resources()
+    loader, step = resources.exposed_loader_ns, resources.step_ns
+    if resources.gpu_ns is None:
+        return _Parts(_without_device(facts, loader), _WITHOUT_GPU)
+    communication = resources.exposed_communication_ns or 0.0
+    times = {
+        gpu_bound(facts): resources.gpu_ns - communication,
+        "input": loader,
+        "communication": communication,
+        "host": _starved(facts, resources, step - resources.gpu_ns - loader),
+    }
+    return _Parts(times, _WITH_GPU)
+
+
+def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
+    """Idle time during which the host works."""
+    if facts.resources.host_ns is None:
+        return 0.0
+    return max(0.0, min(resources.host_ns, idle - facts.idle_per_step("compilation", "allocation", "unknown")))
+
+
+def _without_device(facts: Facts, loader: float) -> dict[str, float]:
+    """Times by bound without a device; only the loader's if an accelerator took part that was not recorded."""
+    if _sign(facts):
+        return {"input": loader}
+    own = facts.step_resources
+    collectives = (own.exposed_communication_ns or 0.0) if own else 0.0
+    return {"input": loader, "communication": collectives, "host": max(0.0, facts.step_ns - loader - collectives)}
+
+
+def _of_table(facts: Facts) -> _Parts:
+    times, texts = tables.parts(facts)
+    return _Parts(times, texts or _WITHOUT_GPU)
+
+
+def _sign(facts: Facts) -> str | None:
+    """The sign that an accelerator took part although its events were not recorded."""
+    if facts.view is not None:
+        return tables.sign(facts.view)
+    own = facts.step_resources
+    return own.unread_device if own else None

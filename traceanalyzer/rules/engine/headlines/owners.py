@@ -1,0 +1,142 @@
+"""Parts of the program in the headline of a host-bound program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.host import HostOwner, HostOwners
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import _owners
+from traceanalyzer.rules.engine.facts import Facts
+
+_WORTH = 0.1
+"""Share of a step from which on a part of the program is named (own choice: half of what bounds a step)."""
+_LONG = 0.3
+"""Share of a step from which on a single call is named."""
+_MUCH = 0.2
+"""Share of a step from which on time without an owner is mentioned."""
+_OWN_RULES = frozenset({"loader", "compilation"})
+"""Roles that the sentence names by itself."""
+
+_OWNER = Text(
+    "headline-owner",
+    "{headline} While the GPU waits, {owner} takes {part:part}.",
+    note="headline is a sentence; owner is a function, mark or module; part reads: 31 of 149 ms (21 %)",
+)
+_OWNER_WITH = Text(
+    "headline-owner-with-role",
+    "{headline} While the GPU waits, {owner} takes {part:part}, and {other} {other_part:part}.",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 31 of 149 ms (21 %)",
+)
+_OWNER_OF_WHICH = Text(
+    "headline-owner-of-which",
+    "{headline} While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 31 of 149 ms (21 %)",
+)
+_LEAVES = Text(
+    "headline-owner-leaves",
+    "{headline} It was not recorded which part of the program that is: there are no marks, modules or stacks around "
+    "the operators (with_stack=True records stacks).",
+    note="headline is a sentence",
+)
+_SILENT = Text(
+    "headline-owner-silent",
+    "{headline} For {part:part} it is unknown what the host does: no event of its thread was recorded.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
+_CALL = Text(
+    "headline-long-call",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}.",
+    note="headline is a sentence; call is an operator or runtime call; owner a function, mark or module",
+)
+_CALL_WAITS = Text(
+    "headline-long-call-waits",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits until {event} has ended.",
+    note="headline is a sentence; call is an operator, wait a runtime call, event a kernel or copy",
+)
+_CALL_EARLIER = Text(
+    "headline-long-call-earlier",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work that was launched before "
+    "the recording began.",
+    note="headline is a sentence; call is an operator, wait a runtime call",
+)
+
+
+def of_host(facts: Facts, headline: Message, step_ns: float) -> Message:
+    """The sentence on a step that the host bounds, with the parts of the program that take most of its idle time.
+
+    Args:
+        facts: Of the run.
+        headline: The sentence.
+        step_ns: Duration of the typical step.
+    """
+    owners = _owners.found(facts)
+    if owners is None or step_ns <= 0:
+        return headline
+    headline = _with_owner(facts, owners, headline, step_ns)
+    call = next(_long_calls(owners, step_ns), None)
+    return headline if call is None else _with_call(headline, call)
+
+
+def of_input(facts: Facts, headline: Message, step_ns: float) -> Message:
+    """The sentence on a step that waits for its loader, with what the loader does, if it does it itself."""
+    row = _owners.largest(facts)
+    if row is None or row.role not in ("preprocessing", "tokenization") or step_ns <= 0:
+        return headline
+    idle = row.idle_ns_per_step or 0.0
+    return _OWNER(headline=headline, owner=_owners.name(row), part=(idle, step_ns)) if idle else headline
+
+
+def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: float) -> Message:
+    row = _owners.largest(facts)
+    if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
+        headline = _named(owners, row, headline, step_ns)
+    elif _of_leaves(owners) >= _MUCH * step_ns:
+        headline = _LEAVES(headline=headline)
+    silent = owners.unowned.idle_self_ns_per_step or 0.0
+    return _SILENT(headline=headline, part=(silent, step_ns)) if silent >= _MUCH * step_ns else headline
+
+
+def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float) -> Message:
+    """Add the owner, and another owner whose work a rule gives advice about."""
+    said = {"headline": headline, "owner": _owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
+    for role in owners.roles:
+        idle = role.idle_ns_per_step or 0.0
+        if role.role == row.role or role.role in _OWN_RULES or idle < _WORTH * step_ns:
+            continue
+        other = owners.rows[role.owner]
+        # a mark and its own part with a role have one name; elsewhere only sums show whether one is in the other
+        text = _OWNER_OF_WHICH if other.name == row.name else _OWNER_WITH
+        if text is _OWNER_WITH and (other.idle_ns or 0) + (row.idle_ns or 0) > (owners.idle_ns or 0):
+            continue
+        return text(**said, other=_owners.name(other), other_part=(idle, step_ns))
+    return _OWNER(**said)
+
+
+def _of_leaves(owners: HostOwners) -> float:
+    """Idle time per step in ns that operators and runtime calls without anything around them take."""
+    return sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in ("operator", "call"))
+
+
+def _long_calls(owners: HostOwners, step_ns: float) -> Iterator[HostOwner]:
+    """Owners with a single call that takes much of a step while the device does nothing for at least half of that."""
+    for row in sorted(owners.rows, key=lambda row: -(row.longest_call.duration_ns if row.longest_call else 0)):
+        call = row.longest_call
+        if call is None or call.duration_ns < _LONG * step_ns:
+            return
+        if 2 * (row.idle_self_ns or 0) >= call.duration_ns and call.name != row.name:
+            yield row
+
+
+def _with_call(headline: Message, row: HostOwner) -> Message:
+    call = row.longest_call
+    if call is None:
+        return headline
+    said = {"headline": headline, "call": call.name, "owner": _owners.name(row), "time": call.duration_ns}
+    if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
+        return _CALL(**said)
+    if call.waits_for == "unrecorded-work":
+        return _CALL_EARLIER(**said, wait=call.wait)
+    if call.event is None:
+        return _CALL(**said)
+    return _CALL_WAITS(**said, wait=call.wait, event=call.event)

@@ -1,0 +1,290 @@
+"""The headline of a trace: what bounds its typical step, what the device does, and why it is idle for the rest.
+
+The device bounds the step if it works nearly all the time. Otherwise the resource that it waits for longest does, if
+that is at least a fifth of the step. All figures are of the typical step, so they agree with the rest of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules import _idle
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.headlines import owners
+from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
+from traceanalyzer.structure.recording import Recording, TypicalStep
+
+_BUSY = 0.8
+"""Share of a step that the device must work to bound it (own choice: four fifths)."""
+_WORTH = 0.2
+"""Least share of a step that must be lost to a cause, known or unknown, before it is named."""
+_MOSTLY = 0.5
+_FEW_TOKENS = 100
+"""Number of tokens per step below which products spend more time reading weights than computing.
+
+A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
+do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
+_LATE = frozenset({"launch_bound", "host_code"})
+"""Causes that a host which ran ahead of the device would hide."""
+_OF_HOST = frozenset({"allocation", "profiler_overhead", "synchronization", "launch_bound", "host_code"})
+
+_COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
+_COMMUNICATES = Text("headline-device-communicates", "communicates {share:percent}", note="part of a list: the GPU ...")
+_EARLIER_SHARE = Text(
+    "headline-device-earlier",
+    "finishes earlier work {share:percent}",
+    note="part of a list: the GPU ...; work that was launched before the recording began",
+)
+_IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
+_DEVICE = Text("headline-device", "the GPU {doing}", note="doing is a list: computes 65 %, is idle 35 %")
+
+_REST = Text(
+    "headline-device-rest",
+    "in the rest it {doing}",
+    note="it is the GPU; doing is a list: communicates 26 %, is idle 5 %",
+)
+
+_INPUT = Text(
+    "headline-typical-input",
+    "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_HOST = Text(
+    "headline-typical-host",
+    "Bound by the host: for {part:part} of {unit} the GPU does nothing because the CPU gives it no work, "
+    "mostly because {cause}; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_COMMUNICATION = Text(
+    "headline-typical-communication",
+    "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_COMPUTE = Text(
+    "headline-typical-gpu-compute",
+    "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
+    "attention; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_MEMORY = Text(
+    "headline-typical-gpu-memory",
+    "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_DECODE = Text(
+    "headline-typical-decode",
+    "Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of {tokens:count} tokens reads all "
+    "weights and caches for little arithmetic.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    one="Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of one token reads all weights "
+    "and caches for little arithmetic.",
+)
+_SOME_GPU = Text(
+    "headline-typical-gpu",
+    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not show what; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_NOTHING = Text(
+    "headline-typical-none",
+    "Nothing dominates the {step:ns} of {unit}: {device}, and no single cause explains the rest.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_UNEXPLAINED = Text(
+    "headline-typical-unexplained",
+    "The recording does not show why the GPU does nothing for {part:part} of {unit}; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_LOADING = Text(
+    "headline-typical-start-up",
+    "Bound by start-up: for {part:part} of {unit} the GPU waits while code is loaded or compiled; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_EARLIER = Text(
+    "headline-typical-earlier-work",
+    "The recording began in the middle of the GPU's work: for {part:part} of {unit} the GPU most likely finished what "
+    "was launched before; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_PAUSES = Text(
+    "headline-typical-pauses",
+    "For {part:part} of {unit} the GPU pauses between kernels that are already queued; {device}.",
+    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+)
+_ALSO_UNEXPLAINED = Text(
+    "headline-also-unexplained",
+    "{headline} The recording does not explain {part:part}.",
+    note="headline is a sentence; part is idle time of the GPU of a step",
+)
+_ALSO_PENDING = Text(
+    "headline-also-pending",
+    "{headline} For {part:part} it does nothing while work that was launched long before waits for something that is "
+    "not in the recording.",
+    note="headline is a sentence; it is the GPU; part is idle time of the GPU of a step",
+)
+_GRAPHS = Text(
+    "headline-graphs",
+    "{headline} {kernels:count} of {all:count} recorded kernels were launched by graphs, so launching them is not what "
+    "takes the time.",
+    note="headline is a sentence; graphs are CUDA graphs or HIP graphs",
+)
+_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
+_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
+_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
+_WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
+"""Texts about idle time that no resource causes."""
+_CAUSES = {
+    "allocation": Text("headline-cause-allocation", "it takes or frees memory of the GPU", note="it is the CPU"),
+    "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
+    "synchronization": Text(
+        "headline-cause-synchronization",
+        "it waited for the GPU and let its queue run empty",
+        note="it is the CPU; after: mostly because",
+    ),
+    "launch_bound": Text(
+        "headline-cause-launches", "it launches kernels more slowly than the GPU runs them", note="it is the CPU"
+    ),
+    "host_code": Text(
+        "headline-cause-host-code", "it runs code between the operators", note="it is the CPU; Python code, mostly"
+    ),
+}
+
+
+class StepBound(msgspec.Struct, frozen=True):
+    """What bounds a typical step."""
+
+    bound: str
+    message: Message
+    share: float | None
+    """Share of the step that the bound takes; None if nothing bounds it."""
+
+
+def verdict(facts: Facts, recording: Recording) -> StepBound | None:
+    """What bounds the typical step; None if no device event was understood."""
+    typical = recording.typical
+    if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
+        return None
+    if typical.resources.gpu_ns >= _BUSY * typical.resources.step_ns:
+        return _of_busy_gpu(facts, recording, typical)
+    return _of_waiting_gpu(facts, recording, typical)
+
+
+def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
+    """The headline of a waiting device: the largest loss, and unexplained time, if they are large enough to name."""
+    step, losses = typical.resources.step_ns, _losses(facts, typical)
+    said = {"unit": _unit(recording), "device": _device(typical)}
+    bound = max(losses, key=lambda name: losses[name])
+    if losses[bound] < _WORTH * step:
+        time, text = max(
+            ((_idle_ns(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0]
+        )
+        if time >= _WORTH * step:
+            return StepBound("none", text(part=(time, step), **said), None)
+        return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
+    message = _of_loss(facts, bound, typical, {"part": (losses[bound], step), **said})
+    if bound in ("host", "input"):
+        message = (owners.of_host if bound == "host" else owners.of_input)(facts, message, step)
+    unknown = _idle_ns(typical, "unknown", "pending")
+    if unknown >= _WORTH * step:
+        is_pending = 2 * _idle_ns(typical, "pending") > unknown
+        message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
+    return StepBound(bound, message, losses[bound] / step)
+
+
+def _of_loss(facts: Facts, bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
+    if bound == "host":
+        return _HOST(cause=_cause(facts, typical), **said)
+    return {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}[bound](**said)
+
+
+def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
+    """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
+    step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
+    compute = (typical.resources.gpu_ns or 0.0) - communication
+    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
+    if communication > compute:
+        message = _COMMUNICATION(part=(communication, step), **said)
+        return StepBound("communication", message, communication / step)
+    said |= {"part": (compute, step), "device": _rest(typical)}
+    tokens = _decoded_tokens(recording)
+    if tokens and max(tokens) < _FEW_TOKENS:
+        message = _DECODE(part=(compute, step), unit=said["unit"], tokens=round(median(tokens)))
+        return StepBound("gpu-memory", _with_graphs(facts, message), compute / step)
+    bound = gpu_bound(facts)
+    text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
+    return StepBound("gpu-compute" if bound == UNNAMED else bound, _with_graphs(facts, text(**said)), compute / step)
+
+
+def _with_graphs(facts: Facts, message: Message) -> Message:
+    """With what spares a busy device the launches."""
+    figures = facts.find("launches", LaunchFigures)
+    if figures is None or (figures.graphs.kernel_share or 0.0) < _MOSTLY:
+        return message
+    return _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
+
+
+def _unit(recording: Recording) -> Message:
+    """The unit of the figures: a typical step, the only step, or the whole recording."""
+    if recording.steps_from == "whole-trace":
+        return _RECORDING()
+    return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
+
+
+def _decoded_tokens(recording: Recording) -> list[int]:
+    """The tokens of each step that counts, if all steps are decode steps with known numbers of tokens; else none."""
+    if any(step.phase != "decode" or step.tokens is None for step in recording.steps):
+        return []
+    return [step.tokens for step in recording.steps if step.is_typical and step.tokens is not None]
+
+
+def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
+    """Time of a typical step in which the device does not compute, by cause."""
+    own = typical.resources
+    host = _idle_ns(typical, *_OF_HOST)
+    # If events are missing, the recorded work of the host is not representative.
+    known = 0.0 if facts.resources.host_ns is None else min(host, own.host_ns)
+    return {
+        "input": own.exposed_loader_ns,
+        "host": known,
+        "communication": (own.exposed_communication_ns or 0.0) + _idle_ns(typical, "communication"),
+        "start-up": _idle_ns(typical, "compilation"),
+    }
+
+
+def _idle_ns(typical: TypicalStep, *causes: str) -> float:
+    return sum(row.ns_per_step for row in typical.idle if row.cause in causes)
+
+
+def _cause(facts: Facts, typical: TypicalStep) -> Message:
+    """The largest of the causes that are the host's."""
+    largest = max((row for row in typical.idle if row.cause in _OF_HOST), key=lambda row: row.ns_per_step)
+    is_after_waits = largest.cause in _LATE and _idle.is_after_waits(facts, _LATE)
+    return _CAUSES["synchronization" if is_after_waits else largest.cause]()
+
+
+def _device(typical: TypicalStep) -> Message:
+    """The device's activities in a typical step, as shares of the step."""
+    own = typical.resources
+    computes = _COMPUTES(share=((own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0)) / own.step_ns)
+    return _DEVICE(doing=(computes, *_beside_computing(typical)))
+
+
+def _rest(typical: TypicalStep) -> Message:
+    """The device's activities while it does not compute."""
+    return _REST(doing=_beside_computing(typical) or (_IDLE(share=0.0),))
+
+
+def _beside_computing(typical: TypicalStep) -> tuple[Message, ...]:
+    own = typical.resources
+    earlier = _idle_ns(typical, "unrecorded_work")
+    shares = (
+        (_COMMUNICATES, own.exposed_communication_ns or 0.0),
+        (_EARLIER_SHARE, earlier),
+        (_IDLE, own.step_ns - (own.gpu_ns or 0.0) - earlier),
+    )
+    return tuple(text(share=time / own.step_ns) for text, time in shares if round(100 * time / own.step_ns))

@@ -1,0 +1,310 @@
+"""The savings of changes, alone and together, by replays of the dependencies of a trace.
+
+A change is replayed with the least, the middle and the most of the time that it removes; the middle is the point
+estimate. (For waits that may all be necessary it is the middle of two replays, see `_ways`.) The interval also covers
+two uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept
+and dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
+(`simulation.recording_cost`). With a capture, the duration of a step without the profiler is known. Then the cost of
+recording is chosen so that the replayed step has this duration, and a saving is its share of the replayed step times
+the step without the profiler; but recording does not slow down waiting for the loader, so this part of a saving is at
+most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`), but
+not beyond the time that the changes remove, or what replays save if that is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import fmean
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Combined, Relief, Saving
+from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
+from traceanalyzer.rules.engine.change import Fix, Interval, TimeSaved
+from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
+from traceanalyzer.simulation import critical_path, recording_cost, variation
+from traceanalyzer.simulation.edits import Edit
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.trace.table import I64
+
+_MATTERS = 0.005
+"""Share of the step: if recording costs less, it is not replayed without that (own choice; texts have two digits)."""
+_MOST_TIMES = 5.0
+"""By at most this factor an event costs more than it did where its cost was measured (own choice)."""
+_FEW = 8
+"""Up to so many changes are tried one by one, although the last ones may add nothing (own choice)."""
+_TRIALS = 3
+"""Replays that find the cost of recording that explains how much longer recorded steps are."""
+_WITHOUT_PROFILER = Text(
+    "saving-without-profiler",
+    "{basis}; the same share of a step without the profiler, which takes {plain:ns}",
+    note="basis says how the saving was estimated, without a full stop",
+)
+
+
+class _Scenario(msgspec.Struct, frozen=True):
+    """One replay: how much time changes remove, the cost of recording, and whether residuals are kept."""
+
+    end: str
+    """`low`, `point` or `high`."""
+    cost: float
+    """Cost of recording an event, as a multiple of the cost measured on another machine."""
+    keeps_residuals: bool = True
+
+
+@dataclass
+class Prices:
+    """Prices of changes in one trace, by a model that does not abstain."""
+
+    model: Model
+    plain_ns: float | None = None
+    """Duration of a step without the profiler, if a capture measured it."""
+    _resolver: Resolver = field(init=False)
+    _steps_ns: dict[tuple[object, ...], float] = field(init=False, default_factory=dict)
+    """Steps that were replayed: by changes and scenario."""
+    _durations: dict[tuple[int, ...], I64] = field(init=False, default_factory=dict)
+    """By changes, the duration of each step in the most likely scenario."""
+    _changes: dict[int, TimeSaved] = field(init=False, default_factory=dict)
+    """Kept objects by id, so that no other object gets the same id."""
+    _recording: dict[float, Edit] = field(init=False, default_factory=dict)
+    """By cost, the edits that take the cost of recording away."""
+    _scenarios: tuple[_Scenario, ...] = field(init=False)
+    """Low, point and high; then the uncertainties of the recording."""
+
+    def __post_init__(self) -> None:
+        self._resolver = Resolver(self.model)
+        most = self._measured_cost() if self.plain_ns is None else self._calibrated_cost(self.plain_ns)
+        likely, other = (0.0, most) if self.plain_ns is None else (most, 0.0)
+        found = [_Scenario(end, likely) for end in ("low", "point", "high")]
+        found.append(_Scenario("point", likely, keeps_residuals=False))
+        found += [_Scenario(end, other) for end in ("low", "high") if most]
+        self._scenarios = tuple(found)
+
+    def saving(self, change: TimeSaved, budget: Budget) -> Saving:
+        """The saving of a change alone."""
+        gains = self._gains((change,), self._around((change,)))
+        wall = self._interval((change,), gains, budget)
+        return msgspec.structs.replace(
+            budget.saving(change),
+            wall_ns_per_step=wall,
+            wall_share=self._shares(wall, budget),
+            basis=self._basis(change),
+            arithmetic=None,
+            point_ns_per_step=gains[1],
+            estimated_by="model",
+            step_ns=self.plain_ns,
+        )
+
+    def blocker(self, change: TimeSaved) -> str:
+        """The resource other than its own that the step takes longest for with a change."""
+        chains = critical_path.chains(self.model, self._edits((change,), self._scenarios[1]))
+        return max((name for name in chains if name != change.resource), key=lambda name: chains[name])
+
+    def combine(self, budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
+        """All fixes together, the most valuable first; each row is what a fix adds to those before it.
+
+        In each of the first three scenarios the rows add up to the total. None if nothing saves anything.
+        """
+        order = sorted(fixes, key=lambda fix: (-self._gain((fix.change,), self._scenarios[1]), -fix.change.direct[1]))
+        changes = [fix.change for fix in order]
+        totals = self._totals(changes)
+        if len(totals) == 1:
+            return None
+        order, changes = order[: len(totals) - 1], changes[: len(totals) - 1]
+        rows = [[after - before for before, after in zip(*pair, strict=True)] for pair in pairwise(totals)]
+        gains = self._gains(changes, self._around(changes))
+        wall = self._interval(changes, gains, budget)
+        return Combined(
+            fixes=tuple(
+                Relief(fix.rule, fix.finding, (min(row), max(row)), row[1], (row[0], row[1], row[2]))
+                for fix, row in zip(order, rows, strict=True)
+            ),
+            wall_ns_per_step=wall,
+            wall_share=self._shares(wall, budget),
+            next_bottleneck=critical_path.bottleneck(self.model, self._edits(changes, self._scenarios[1])),
+            point_ns_per_step=gains[1],
+            scenarios_ns_per_step=(gains[0], gains[1], gains[2]),
+            estimated_by="model",
+            step_ns=self.plain_ns,
+        )
+
+    def _interval(self, changes: Sequence[TimeSaved], gains: Sequence[float], budget: Budget) -> Interval:
+        """The interval of a saving: between all replays, and with the variation of steps.
+
+        Args:
+            changes: The changes.
+            gains: What they save in each scenario around them; the second one is the most likely.
+            budget: Time of the recorded step.
+        """
+        step = self.plain_ns or budget.step
+        found = [*gains, *self._whole_waits(changes)]
+        # what does not matter in any replay does not matter because steps differ
+        varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
+        most = min(step, self._most(changes, max(found)))
+        return variation.around((min(found), max(found)), gains[1], varies, most)
+
+    def _most(self, changes: Sequence[TimeSaved], replayed: float) -> float:
+        """What can go away of a step at most in ns: what the changes take away, or what replays save, if that is more.
+
+        Without the profiler it is one of other steps than those that were recorded.
+        """
+        most = max(replayed, sum(max(change.removed) for change in changes))
+        if self.plain_ns is None:
+            return most
+        self._step((), self._scenarios[1])
+        return most * (1 + variation.of_work(self._durations[()]))
+
+    def _whole_waits(self, changes: Sequence[TimeSaved]) -> list[float]:
+        """What waits for the loader save if the profiler made the rest of the recorded step longer, but not them."""
+        if self.plain_ns is None or any(change.resource != "loader" for change in changes):
+            return []
+        most = self._scenarios[2]
+        return [min(self.plain_ns, self._step((), most) - self._step(changes, most))]
+
+    def _varies(self, changes: Sequence[TimeSaved]) -> float:
+        """How much a saving varies from step to step in ns, by the steps as recorded and with the changes.
+
+        Without the profiler it is one of other steps than those that were recorded.
+        """
+        for each in ((), changes):
+            self._step(each, self._scenarios[1])
+        before, after = (self._durations[tuple(map(id, each))] for each in ((), changes))
+        if self.plain_ns is None:
+            return variation.of_savings(before, after)
+        usual = float(np.median(before))
+        return self.plain_ns / usual * variation.of_other_steps(before, after) if usual else 0.0
+
+    def _totals(self, changes: Sequence[TimeSaved]) -> list[list[float]]:
+        """Joint saving of the first N changes, for each N, without the last ones if they add nothing."""
+        count = len(changes)
+        if count > _FEW:
+            count = self._needed(changes)
+        totals = [self._gains(changes[:number], self._scenarios[:3]) for number in range(count + 1)]
+        while len(totals) > 1 and totals[-1] == totals[-2]:
+            totals.pop()
+        return totals
+
+    def _needed(self, changes: Sequence[TimeSaved]) -> int:
+        """How many of the changes it takes until the others add nothing."""
+        wanted = self._gains(changes, self._scenarios[:3])
+        low, high = 0, len(changes)
+        while low < high:  # gains never get less with more changes
+            middle = (low + high) // 2
+            found = self._gains(changes[:middle], self._scenarios[:3])
+            low, high = (low, middle) if found == wanted else (middle + 1, high)
+        return high
+
+    def _around(self, changes: Sequence[TimeSaved]) -> list[_Scenario]:
+        """The scenarios between which changes lie.
+
+        Host time is worth most as recorded, all other time if recording took much of the host's.
+        """
+        ends = {"low" if change.resource == "host" else "high" for change in changes}
+        likely = self._scenarios[1].cost
+        found = []
+        for scenario in self._scenarios:
+            end = scenario.end if scenario.cost >= likely else {"low": "high", "high": "low"}[scenario.end]
+            if scenario.cost == likely or end in ends:
+                found.append(scenario)
+        return found
+
+    def _gains(self, changes: Sequence[TimeSaved], scenarios: Sequence[_Scenario]) -> list[float]:
+        """Time in ns by which the program's step gets shorter with some changes, in each scenario."""
+        return [self._gain(changes, scenario) for scenario in scenarios]
+
+    def _gain(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> float:
+        before = self._step((), scenario)
+        gain = before - self._step(changes, scenario)
+        return gain if self.plain_ns is None or not before else self.plain_ns * gain / before
+
+    def _step(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> float:
+        """Duration of the replayed step in ns."""
+        self._changes.update((id(change), change) for change in changes)
+        if all(_ENDS["low"](change.removed) == _ENDS["high"](change.removed) for change in changes):
+            scenario = msgspec.structs.replace(scenario, end="point")
+        own = tuple(map(id, changes))
+        key = (own, scenario)
+        if key not in self._steps_ns:
+            ways = [self._edits(each, scenario) for each in _ways(changes, scenario)]
+            if scenario == self._scenarios[1]:
+                found = [self.model.elapsed_and_steps_ns(edits, keep_residuals=True) for edits in ways]
+                self._durations[own] = np.mean([steps for _, steps in found], axis=0).astype(np.int64)
+                self._steps_ns[key] = self.model.scale * fmean(elapsed for elapsed, _ in found)
+            else:
+                keeps = scenario.keeps_residuals
+                self._steps_ns[key] = fmean(self.model.step_ns(edits, keep_residuals=keeps) for edits in ways)
+        return self._steps_ns[key]
+
+    def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
+        taken: dict[str, float] = {}
+        found = [edit for change in changes for edit in self._resolver.edits(*_unclaimed(change, scenario.end, taken))]
+        return [*found, *self._without_recording(scenario.cost)]
+
+    def _without_recording(self, cost: float) -> tuple[Edit, ...]:
+        """The edit that takes the cost of recording off the host's time; nothing if it cost nothing."""
+        if cost and cost not in self._recording:
+            self._recording[cost] = recording_cost.without(self.model.context, self.model.windows, cost)
+        return (self._recording[cost],) if cost else ()
+
+    def _measured_cost(self) -> float:
+        """1 if the step would be noticeably shorter without what recording cost elsewhere, else 0."""
+        recorded = self.model.step_ns(())
+        return 1.0 if recorded - self.model.step_ns(self._without_recording(1.0)) >= _MATTERS * recorded else 0.0
+
+    def _calibrated_cost(self, plain_ns: float) -> float:
+        """The cost with which the replayed step is as long as one without the profiler, as far as that is possible."""
+        recorded = self.model.step_ns(())
+        cost, gone = 1.0, 0.0
+        for _ in range(_TRIALS if plain_ns < recorded else 0):
+            gone = recorded - self.model.step_ns(self._without_recording(cost))
+            if gone <= 0:
+                break
+            cost = min(_MOST_TIMES, cost * (recorded - plain_ns) / gone)
+        return cost if gone >= _MATTERS * recorded else 0.0
+
+    def _shares(self, wall: Interval, budget: Budget) -> Interval:
+        step = self.plain_ns or budget.step
+        return (wall[0] / step, wall[1] / step) if step else (0.0, 0.0)
+
+    def _basis(self, change: TimeSaved) -> Message:
+        basis = change.replayed or change.basis
+        return basis if self.plain_ns is None else _WITHOUT_PROFILER(basis=basis, plain=self.plain_ns)
+
+
+def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[TimeSaved]]:
+    """The changes to replay in a scenario. The step is the mean of the replays.
+
+    A wait can only be kept or removed; half a wait cannot be replayed. So the most likely saving of waits that may all
+    be necessary is the middle between a replay with them and one without.
+    """
+    unsure = [each for each in changes if is_about_waits(each.claims) and min(each.removed) == 0 < max(each.removed)]
+    if scenario.end != "point" or not unsure:
+        return [changes]
+    return [[each for each in changes if not any(each is other for other in unsure)], changes]
+
+
+def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float, Mapping[str, float]]:
+    """A change without the claims of changes before it, its time at one end in ns per step, and the time taken so far.
+
+    The claims of the change are added to the time taken.
+    """
+    whole, most, gone = _ENDS[end](change.removed), max(change.removed), dict(taken)
+    if is_about_waits(change.claims):  # a wait that another change removes, too, is not there twice
+        return change, whole, gone
+    claims = {key: most / len(change.within) for key in change.within} or change.claims
+    own = {key: ns * whole / most if most else 0.0 for key, ns in claims.items()}
+    left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
+    taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
+    rest = max(0.0, whole - sum(own.values()) + sum(left.values()))
+    return (
+        (replace(change, claims=left) if not change.within and any(left.values()) else change),
+        rest,
+        gone,
+    )
+
+
+_ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: sum(ends) / 2, "high": max}

@@ -1,0 +1,267 @@
+"""Runs the rules, prices what their findings save, ranks them, and lists the rules that could not judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import msgspec
+
+from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.config import SEVERITIES
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
+from traceanalyzer.rules.engine import check, repeated, snippets
+from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
+from traceanalyzer.rules.engine.change import Fix, TimeSaved
+from traceanalyzer.rules.engine.combine import combine
+from traceanalyzer.rules.engine.duplicates import distinct
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.headlines import headline, tables
+from traceanalyzer.rules.engine.headlines import runs as run_headlines
+from traceanalyzer.rules.engine.prices import Prices
+from traceanalyzer.rules.engine.rule import Draft, Rule
+from traceanalyzer.rules.engine.selection import Chosen
+
+_NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
+_CAPTURE = Text(
+    "rule-graph-capture", "the recording contains the capture of graphs, and kernels do not run while they are captured"
+)
+_FAILED = Text(
+    "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
+)
+_ABSTAINS = Text(
+    "saving-model-abstains",
+    "{basis}; limited by the total times of the other resources, because the replay of this recording differs from it "
+    "by {error:share} of a step",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_LONGEST_ERROR = 200
+MOST_FINDINGS = 1000
+"""Most findings of a rule in one run (own choice): longer lists are not read, and a rule must not run forever."""
+
+_STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
+"""Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
+note)."""
+
+
+_MOST_OF_LITTLE = "medium"
+"""Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """Everything that the rules found, and the rules that could not judge."""
+
+    headlines: tuple[Headline, ...]
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    rule: Rule
+    finding: Finding
+    draft: Draft
+
+
+def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
+    """Apply the rules to every run of an input.
+
+    Returns:
+        Findings by severity, then by what each saves by itself; and the reason for each rule that could not judge any
+        run or failed in one.
+    """
+    headlines: list[Headline] = []
+    findings: list[Finding] = []
+    reasons: dict[str, list[Message]] = {}
+    for facts in runs:
+        judged: list[_Judged] = []
+        prices = _prices(facts)
+        for entry in chosen:
+            try:
+                judged += _judged(entry, facts, prices)
+            except Missing as missing:
+                reasons.setdefault(entry.rule.id, []).append(missing.reason)
+        ordered, combined = _ordered(facts, prices, _distinct(facts, prices, judged), first=len(findings))
+        headlines.append(headline(facts, combined))
+        findings += [entry.finding for entry in ordered]
+    skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
+    counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
+    return Advice(run_headlines.compared(headlines, counted), repeated.marked(findings), tuple(skipped))
+
+
+def _reason(found: Sequence[Message], runs: int) -> Message | None:
+    """Why a rule was skipped: it failed, or it could not judge any run."""
+    failed = next((reason for reason in found if reason.id == _FAILED.id), None)
+    return failed or (found[0] if len(found) == runs else None)
+
+
+def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]:
+    """The findings of one rule.
+
+    Raises:
+        Missing: The rule cannot judge, or it failed; one broken rule must not prevent the report.
+    """
+    try:
+        drafts = list(islice(_drafts(entry, facts), MOST_FINDINGS + 1))
+        if len(drafts) > MOST_FINDINGS:
+            raise ValueError(f"more than {MOST_FINDINGS} findings in one run")
+        return [_finding(facts, prices, entry.rule, draft) for draft in drafts]
+    except Missing as missing:
+        if not isinstance(missing.reason, Message):
+            raise Missing(_failed(TypeError("a reason that is no message"))) from None
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise Missing(_failed(error)) from None
+
+
+def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
+    rule = entry.rule
+    if facts.is_graph_capture:
+        raise Missing(_CAPTURE())
+    detector = rule.trace if facts.table is None else rule.table
+    if detector is None:
+        reason = rule.no_trace if facts.table is None else rule.no_table
+        raise Missing(reason or _NO_TIMELINE())
+    return detector(facts, entry.limits)
+
+
+def _failed(error: BaseException) -> Message:
+    """Describe an error in one short line, however long its own message is."""
+    try:
+        told = " ".join(str(error).split())
+    except Exception:
+        told = ""
+    name = type(error).__name__
+    return _FAILED(error=(f"{name}: {told}" if told else name)[:_LONGEST_ERROR])
+
+
+def _budget(facts: Facts) -> Budget:
+    return Budget.of(
+        facts.resources,
+        is_estimate=facts.table is not None,
+        is_host_inflated=facts.is_host_inflated,
+        is_of_ranks=facts.find("ranks", Ranks) is not None,
+        unseen_waits=tables.unseen_waits(facts),
+    )
+
+
+def _prices(facts: Facts) -> Prices | None:
+    """Prices by replays; None without a model, so that the budget bounds changes."""
+    if facts.model is None or not facts.is_replayed:
+        return None
+    return Prices(facts.model, _plain_ns(facts))
+
+
+def _plain_ns(facts: Facts) -> float | None:
+    """Duration of the typical step without the profiler, if a capture timed steps with and without it.
+
+    A profiler makes no step shorter: where steps without it took longer, other programs disturbed them.
+    """
+    overhead = facts.capture.overhead_share if facts.capture else None
+    return None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
+
+
+def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
+    """The saving of a change alone."""
+    budget = _budget(facts)
+    if prices is not None:
+        return prices.saving(change, budget)
+    found = budget.saving(change)
+    if facts.tells_little:
+        found = msgspec.structs.replace(found, arithmetic=None)
+    if facts.model is None or not facts.model.abstains:
+        return found
+    return msgspec.structs.replace(found, basis=_ABSTAINS(basis=found.basis, error=facts.model.error_share))
+
+
+def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | None:
+    """The resource for which a step still takes as long with a change; None if the recording does not show it."""
+    if facts.tells_little:  # time whose events are missing is no host's time
+        return None
+    return _budget(facts).blocker(change) if prices is None else prices.blocker(change)
+
+
+def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
+    check.change(draft.change)
+    saving = None if draft.change is None else _saving(facts, prices, draft.change)
+    latent = saving is not None and _is_latent(saving, facts.step_ns)
+    code = rule.code if draft.code is None else draft.code
+    finding = Finding(
+        rule=rule.id,
+        run=facts.run,
+        severity=_severity(facts, draft, saving),
+        confidence=draft.confidence or rule.confidence,
+        latent=latent,
+        blocked_by=_blocker(facts, prices, draft.change) if latent and draft.change else None,
+        title=rule.title(**draft.params),
+        summary=(draft.summary or rule.summary)(**draft.params),
+        advice=snippets.with_version(facts, (draft.advice or rule.advice)(**draft.params), code),
+        not_when=rule.not_when(**draft.params),
+        code=snippets.fitting(facts, code),
+        links=rule.links,
+        evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
+        saving=saving,
+        stage=rule.stage,
+    )
+    check.finding(finding)
+    return _Judged(rule, finding, draft)
+
+
+def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) -> list[_Judged]:
+    """The findings without those that others explain better."""
+    kept = distinct(facts, [(entry.rule, entry.draft) for entry in judged])
+    return [
+        entry if draft is entry.draft else _finding(facts, prices, entry.rule, draft)
+        for entry, draft in zip(judged, kept, strict=True)
+        if draft is not None
+    ]
+
+
+def _is_latent(saving: Saving, step_ns: float) -> bool:
+    """Whether a fix removes time that would be worth something if another resource did not bound the step."""
+    return saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(step_ns, 1.0)
+
+
+def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
+    """Severity from the gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
+
+    If the recording does not show what bounds the program, no finding is severe.
+    """
+    gain = "info"
+    if saving is not None:
+        gain = next((name for share, name in _STEPS_OF_SEVERITY if saving.wall_share[1] >= share), "info")
+    worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
+    most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
+    return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
+
+
+def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
+    """Sort key: by severity, then by what each saves by itself; what saves nothing yet or only informs comes last."""
+    finding, saving = judged.finding, judged.finding.saving
+    wall, direct = (_worth(saving), saving.direct_ns_per_step[1]) if saving else (0.0, 0.0)
+    is_last = finding.latent or finding.severity == SEVERITIES[0]
+    return is_last, -SEVERITIES.index(finding.severity), -wall, -direct, finding.rule
+
+
+def _worth(saving: Saving) -> float:
+    """The most likely value of a saving, or its upper end if only bounds are known."""
+    return saving.wall_ns_per_step[1] if saving.point_ns_per_step is None else saving.point_ns_per_step
+
+
+def _ordered(
+    facts: Facts, prices: Prices | None, judged: Iterable[_Judged], first: int
+) -> tuple[list[_Judged], Combined | None]:
+    """The findings of a run in their order, and their joint saving.
+
+    Args:
+        facts: The facts of the run.
+        prices: Prices of changes by replays; None if nothing can be replayed.
+        judged: Its findings.
+        first: Position of the first of them in the report.
+    """
+    ranked = sorted(judged, key=_rank)
+    fixes = [Fix(e.finding.rule, first + i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
+    budget = _budget(facts)
+    return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)

@@ -1,0 +1,118 @@
+"""Chooses which rules of the package and of third parties run, and with which thresholds."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from traceanalyzer.config import Config
+from traceanalyzer.errors import UsageError
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules import MODULES
+from traceanalyzer.rules.engine.packages import entry_points
+from traceanalyzer.rules.engine.rule import STAGES, Rule, Threshold
+
+GROUP = "traceanalyzer.rules"
+"""Entry points of this group are objects of type `Rule`."""
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A rule and its thresholds in this project."""
+
+    rule: Rule
+    limits: Mapping[str, float]
+
+
+@cache
+def builtin() -> tuple[Rule, ...]:
+    """The rules of the package."""
+    return tuple(import_module(f"traceanalyzer.rules.{module}").RULE for module in MODULES)
+
+
+@cache
+def known() -> tuple[Rule, ...]:
+    """The rules of the package and of installed third parties, by id.
+
+    Raises:
+        UsageError: An entry point cannot be loaded, is not a rule, or has an id that is already in use.
+    """
+    rules = {rule.id: rule for rule in builtin()}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            rule = point.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            told = " ".join(f"{error}".split()) or type(error).__name__
+            raise UsageError(f"rule {point.name} ({point.value}) cannot be loaded: {told}") from None
+        if not isinstance(rule, Rule):
+            raise UsageError(f"rule {point.name} ({point.value}) is not a traceanalyzer.rules.engine.rule.Rule")
+        if (problem := _problem(rule)) is not None:
+            raise UsageError(f"rule {point.name} ({point.value}) {problem}")
+        if rule.id in rules:
+            raise UsageError(f"rule {point.name} ({point.value}): the id {rule.id} is taken; choose another")
+        rules[rule.id] = rule
+    return tuple(rules.values())
+
+
+def _problem(rule: Any) -> str | None:
+    """Why a rule is unusable even before it runs; its fields may contain anything."""
+    if not isinstance(rule.id, str) or not _ID.fullmatch(rule.id):
+        return "has an id that is none: lower-case words with hyphens between them"
+    for name in ("title", "summary", "advice", "not_when"):
+        if not isinstance(getattr(rule, name), Text):
+            return f"has a {name} that is not a traceanalyzer.report.message.Text"
+    if rule.stage not in STAGES:
+        return f"has a stage that is none of {', '.join(STAGES)}"
+    if not isinstance(rule.severity, str) or not isinstance(rule.thresholds, tuple):
+        return "has no text as its severity, or no tuple as its thresholds"
+    for limit in rule.thresholds:
+        if not isinstance(limit, Threshold) or not isinstance(limit.key, str) or not _is_number(limit.default):
+            return "has a threshold without a name or a number"
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def choose(config: Config) -> tuple[Chosen, ...]:
+    """The rules that a project wants, with its thresholds.
+
+    Raises:
+        UsageError: The name of a rule or a threshold is unknown.
+    """
+    rules = {rule.id: rule for rule in known()}
+    for key, names in (("select", config.select), ("ignore", config.ignore), ("rules", config.rules)):
+        for name in names:
+            if name not in rules:
+                near = hint(name, rules, "traceanalyzer rules lists them")
+                raise UsageError(f"{config.place(key, name)}: unknown rule {name}; {near}")
+    current = [name for name, rule in rules.items() if rule.stage != "deprecated"]
+    wanted = set(config.select or current) - set(config.ignore)
+    return tuple(Chosen(rule, _limits(rule, config)) for rule in rules.values() if rule.id in wanted)
+
+
+def _limits(rule: Rule, config: Config) -> Mapping[str, float]:
+    chosen = config.rules.get(rule.id, {})
+    for key in chosen:
+        if key not in rule.defaults:
+            near = hint(key, rule.defaults, f"it has {', '.join(rule.defaults) or 'none'}")
+            place = config.place(f'rules."{rule.id}"')
+            raise UsageError(f"{place}: rule {rule.id} has no threshold {key}; {near}")
+    return {**rule.defaults, **chosen}
+
+
+def hint(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Suggest the nearest known name, or else where to look."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}?" if near else otherwise

@@ -1,0 +1,227 @@
+"""Which parts of the program take host time?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerCall
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.simulation.critical_path import CriticalOwner
+from traceanalyzer.structure.recording import Recording
+
+TITLE = Text("owners-title", "Where host time goes", "a table of the parts of a program that take time of the CPU")
+_LONG = 0.3
+"""Least share of a step of a single call that is reported."""
+_MUCH = 0.2
+"""Least share of time without an owner that is reported."""
+_IDLE_SHARE = 0.2
+"""Least share of GPU idle time for lack of work for which the section is on the first screen."""
+_LEAST = 0.01
+"""Least share of time of a role that is reported."""
+
+_ROLES = {
+    "preprocessing": Text("owners-preprocessing", "input preprocessing", "making a model's inputs out of raw data"),
+    "tokenization": Text("owners-tokenization", "tokenization"),
+    "sampling": Text("owners-sampling", "sampling", "choosing the next token"),
+    "buffer-broadcast": Text(
+        "owners-buffer-broadcast",
+        "broadcast of buffers",
+        "DistributedDataParallel sends the model's buffers to all ranks",
+    ),
+    "garbage-collection": Text("owners-garbage-collection", "garbage collection"),
+    "guards": Text("owners-guards", "guards of compiled code", "checks before code of torch.compile runs"),
+    "checkpointing": Text("owners-checkpointing", "saving of checkpoints"),
+    "logging": Text("owners-logging", "logging"),
+    "sleep": Text("owners-sleep", "sleeping"),
+    "loader": Text("owners-loader", "data loader"),
+    "compilation": Text("owners-compilation", "compilation"),
+}
+_KINDS = {
+    "mark": Text("owners-kind-mark", "mark", "a named range of a program, as with record_function"),
+    "module": Text("owners-kind-module", "module", "an nn.Module"),
+    "function": Text("owners-kind-function", "function"),
+    "library": Text("owners-kind-library", "library function"),
+    "backward": Text("owners-kind-backward", "backward pass"),
+    "autograd": Text("owners-kind-autograd", "autograd"),
+    "operator": Text("owners-kind-operator", "operator"),
+    "call": Text("owners-kind-call", "runtime call", "a call of CUDA's or ROCm's runtime"),
+}
+_WITH_ROLE = Text("owners-with-role", "{name}: {role}", "name of a function or mark, and what it is for")
+_BACKWARD = Text("owners-backward", "{name}, backward", "the backward pass of a module")
+_BETWEEN = Text("owners-autograd-between", "autograd, in no recorded function")
+_UNOWNED = Text("owners-unowned", "(nothing recorded)", "time of a thread in which no event was recorded")
+_PLACE = Text("owners-place", "{kind}, {file}:{line}", "kind is module or library function")
+_SINGLE = Text(
+    "owners-single-call",
+    "One call of {call} takes {time:ns}, {share:percent} of a step.",
+    "call is an operator or runtime call, or 'aten::cat in train_step'",
+)
+_SINGLE_WAITS = Text(
+    "owners-single-call-waits",
+    "One call of {call} takes {time:ns}, {share:percent} of a step; {waiting:ns} of it {wait} waits until "
+    "{event} has ended.",
+    "call is an operator or runtime call, or 'aten::cat in train_step', wait a runtime call, event a kernel or copy",
+)
+_SINGLE_EARLIER = Text(
+    "owners-single-call-earlier",
+    "One call of {call} takes {time:ns}, {share:percent} of a step; {waiting:ns} of it {wait} waits for work "
+    "that was launched before the recording began.",
+    "call is an operator or runtime call, or 'aten::cat in train_step', wait a runtime call",
+)
+_CALL_IN = Text("owners-call-in", "{call} in {owner}", "call is an operator or runtime call, owner a function or mark")
+_SILENT = Text(
+    "owners-silent",
+    "For {share:percent} of the time the GPU has nothing to do and the host thread has no recorded events: most "
+    "likely it runs Python code. Record stacks (with_stack=True) to see which.",
+)
+_TERMS = (
+    Term(
+        Text("define-owners", "Where host time goes"),
+        Text(
+            "define-owners-say",
+            "Time per step of the thread that launches the work, and of autograd's thread while it waits for that. "
+            "Each moment counts for the innermost mark, module or function of the program that is active, or for a "
+            "library function that takes a large share; otherwise for the outermost operator. Idle: the part in which "
+            "the GPU had nothing to do because nothing had been launched. With inner: including everything called "
+            "inside.",
+        ),
+    ),
+)
+
+_NAME = SectionColumn(Text("owners-name", "Owner", "part of a program that takes time"), "", is_name=True)
+_WHERE = SectionColumn(Text("owners-where", "Place", "kind, file and line"), "", is_name=True, is_extra=True)
+_MOSTLY = SectionColumn(
+    Text("owners-mostly", "Mostly", "operator that takes most of an owner's time"), "", is_name=True, is_extra=True
+)
+_CALLS = SectionColumn(Text("owners-calls", "Calls/step"), "number", is_extra=True)
+_SELF = SectionColumn(Text("owners-self", "Host/step"), "ns")
+_SHARE = SectionColumn(Text("owners-share", "Share"), "share", has_bar=True)
+_IDLE = SectionColumn(Text("owners-idle", "GPU idle", "part of the time in which the GPU does nothing"), "ns")
+_WAITS = SectionColumn(Text("owners-waiting", "Waiting", "part of the time in which the host waits for the GPU"), "ns")
+_TOTAL = SectionColumn(Text("owners-total", "With inner", "time with everything inside"), "ns", is_extra=True)
+_DEVICE = SectionColumn(Text("owners-device", "Launched", "device time of what is launched"), "ns", is_extra=True)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Build a table of the owners with most own time, with the purpose of their work."""
+    found = report.result("host_owners", HostOwners)
+    if found is None or not found.rows or not found.time_ns:
+        return
+    table = _table(found, top)
+    yield Section(
+        "host-owners",
+        TITLE,
+        messages=tuple(_messages(found, report.result("recording", Recording))),
+        facts=tuple(_facts(found)),
+        tables=(table,),
+        terms=_TERMS,
+        topic=Topic.HOST,
+        is_detail=found.idle_ns is not None and found.idle_ns < _IDLE_SHARE * found.time_ns,
+    )
+
+
+def _table(found: HostOwners, top: int) -> SectionTable:
+    has_waits = any(row.waiting_self_ns for row in found.rows)
+    columns: list[tuple[SectionColumn, str]] = [(_SELF, "host_self_ns_per_step"), (_SHARE, "share")]
+    if found.idle_ns is not None:
+        columns.append((_IDLE, "idle_self_ns_per_step"))
+    if has_waits:
+        columns.append((_WAITS, "waiting"))
+    columns.append((_TOTAL, "host_ns_per_step"))
+    if found.device_ns:
+        columns.append((_DEVICE, "device"))
+    columns += [(_CALLS, "calls"), (_MOSTLY, "mostly")]
+    entries: list[tuple[Any, ...]] = [
+        (label(row), where(row), *(_value(found, row, field) for _, field in columns)) for row in found.rows[:top]
+    ]
+    if found.unowned.host_self_ns >= _LEAST * found.time_ns:
+        unowned = found.unowned
+        empty = {"calls": None, "mostly": ""}
+        cells = tuple(empty[field] if field in empty else _value(found, unowned, field) for _, field in columns)
+        entries.append((_UNOWNED, "", *cells))
+    heads = (_NAME, _WHERE, *(column for column, _ in columns))
+    return SectionTable("host_owners", heads, tuple(entries), len(found.rows) + len(entries) - len(found.rows[:top]))
+
+
+def _value(found: HostOwners, row: Any, field: str) -> Any:
+    if field == "mostly":
+        return _mostly(row)
+    if field == "share":
+        return row.host_self_ns / found.time_ns
+    per_step = {"waiting": row.waiting_self_ns, "device": row.device_self_ns, "calls": row.calls}
+    if field in per_step:
+        return None if per_step[field] is None else per_step[field] / found.steps
+    return getattr(row, field)
+
+
+def _mostly(row: HostOwner) -> str:
+    """The operator or call that takes most of the owner's own time, if it is a large part and not the owner itself."""
+    told = row.kind not in ("operator", "call") and row.parts and row.parts[0].host_ns >= _LONG * row.host_self_ns
+    return row.parts[0].name if told else ""
+
+
+def label(row: HostOwner | CriticalOwner) -> str | Text | Message:
+    """The name of an owner, with its purpose."""
+    name = row.name or ""
+    if row.kind == "autograd":
+        return _BETWEEN
+    if row.kind == "backward":
+        return _BACKWARD(name=name)
+    role = None if row.role is None else _ROLES.get(row.role, row.role)
+    return name if role is None else _WITH_ROLE(name=name, role=role() if isinstance(role, Text) else role)
+
+
+def where(row: HostOwner | CriticalOwner) -> str | Text | Message:
+    """Known kind, file and line of an owner."""
+    kind = _KINDS.get(row.kind or "")
+    if kind is None:
+        return row.kind or ""
+    if row.file is None or row.line is None:
+        return kind
+    return f"{row.file}:{row.line}" if row.kind == "function" else _PLACE(kind=kind(), file=row.file, line=row.line)
+
+
+def _facts(found: HostOwners) -> Iterator[Fact]:
+    """Time per step by purpose."""
+    for role in found.roles:
+        if role.host_ns >= _LEAST * found.time_ns and role.role in _ROLES:
+            yield Fact(_ROLES[role.role], role.host_ns_per_step, "ns")
+
+
+def _messages(found: HostOwners, recording: Recording | None) -> Iterator[Message]:
+    calls = [(row.longest_call, row) for row in found.rows if row.longest_call is not None and _is_own(row)]
+    longest = max(calls, key=lambda entry: entry[0].duration_ns, default=None)
+    step = found.time_ns / found.steps
+    if longest is not None and longest[0].duration_ns >= _LONG * step:
+        yield _single(longest[0], longest[1], step)
+    window = recording.window if recording is not None else None
+    is_removed = window is not None and window.removed_ns > 0
+    has_stacks = any(row.file is not None for row in found.rows)
+    if not has_stacks and not is_removed and (found.unowned.idle_self_ns or 0) >= _MUCH * found.time_ns:
+        yield _SILENT(share=(found.unowned.idle_self_ns or 0) / found.time_ns)
+
+
+def _is_own(row: HostOwner) -> bool:
+    """Whether the longest call is mainly work of the owner itself.
+
+    It is not if most of it belongs to owners inside, or if it only waits for the device, as programs and profilers do
+    at the end of a measurement.
+    """
+    call = row.longest_call
+    if call is None or call.duration_ns > row.host_self_ns:
+        return False
+    return row.kind != "call" or call.waits_for != "work"
+
+
+def _single(call: OwnerCall, row: HostOwner, step: float) -> Message:
+    named = call.name if row.kind in ("operator", "call") else _CALL_IN(call=call.name, owner=row.name)
+    told = {"call": named, "time": call.duration_ns, "share": call.duration_ns / step}
+    if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
+        return _SINGLE(**told)
+    waiting = {"waiting": call.waiting_ns, "wait": call.wait}
+    if call.waits_for == "unrecorded-work":
+        return _SINGLE_EARLIER(**told, **waiting)
+    return _SINGLE(**told) if call.event is None else _SINGLE_WAITS(**told, **waiting, event=call.event)

@@ -1,0 +1,156 @@
+"""How long is a step, and where does it go?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from traceanalyzer.knowledge import frameworks
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
+from traceanalyzer.sections import path_sentence, throughput
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.step_breakdown import PARTS, Average, StepBreakdown
+
+TITLE = Text("overview-title", "Step time")
+_MEAN = Text(
+    "overview-mean",
+    "A step takes {mean:ns} on average, {median:ns} in the median ({count:count} steps).",
+    one="A step takes {mean:ns} on average, {median:ns} in the median ({count:count} step).",
+)
+_SINGLE = Text("overview-single", "The one step takes {mean:ns}.")
+_TYPICAL = Text(
+    "overview-typical",
+    "A typical step takes {mean:ns}: the mean over {count:count} of {total:count} steps.",
+    one="A typical step takes {mean:ns}: {count:count} of {total:count} steps.",
+)
+_BY_MARK = Text(
+    "overview-by-mark",
+    "A step takes {mean:ns} on average ({count:count} steps, by the marks of {mark}).",
+    note="mark is the name of an event or a framework",
+    one="The step takes {mean:ns} (by the mark of {mark}).",
+)
+_WHOLE = Text("overview-whole", "No steps are marked; the whole trace counts as one step of {mean:ns}.")
+_INFERRED = Text(
+    "overview-inferred",
+    "Marks of {marks} suggest {count:count} steps of {mean:ns} on average, {median:ns} in the median.",
+    note="marks is the name of an annotation, such as Optimizer.step",
+    one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
+)
+_LOADER = Text("overview-loader", "DataLoader")
+_LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "Waiting for the DataLoader and nothing else, share of step")
+_LOADER_FULL = Text("overview-loader-full", "Waiting for the DataLoader in full, also while other work runs")
+_LONGEST = Text("overview-longest", "Longest step")
+
+PART_LABELS = {
+    "kernel": Text("part-kernel", "Kernel"),
+    "memcpy": Text("part-memcpy", "Memcpy"),
+    "memset": Text("part-memset", "Memset"),
+    "communication": Text("part-communication", "Communication"),
+    "runtime": Text("part-runtime", "Runtime"),
+    "dataloader": _LOADER,
+    "cpu_exec": Text("part-cpu-exec", "CPU Exec"),
+    "other": Text("part-other", "Other"),
+}
+_TERMS = (
+    Term(
+        Text("define-step", "Step"),
+        Text(
+            "define-step-say",
+            "A ProfilerStep range on the host, extended to the end of the last kernel that it launched. "
+            "Without such marks the whole trace counts as one step.",
+        ),
+    ),
+    Term(
+        Text("define-window", "Window"),
+        Text(
+            "define-window-say",
+            "From the start of the first to the end of the last step. Shares are of the window unless stated "
+            "otherwise.",
+        ),
+    ),
+    Term(
+        Text("define-parts", "Parts of a step"),
+        Text(
+            "define-parts-say",
+            "Every nanosecond belongs to the first of these that is active: Kernel, Memcpy, Memset, "
+            "Communication, Runtime, DataLoader, CPU Exec, Other. So the parts sum to the step, and each part"
+            " counts only time that no part before it covers.",
+        ),
+    ),
+)
+
+
+def build(report: Report, top: int) -> Iterator[Section]:
+    """Build the section on the step and its parts."""
+    del top
+    breakdown = report.result("step_breakdown", StepBreakdown)
+    if breakdown is None or breakdown.average is None:
+        return
+    recording = report.result("recording", Recording)
+    typical = recording.typical if recording else None
+    average = typical.parts if typical else breakdown.average
+    said = _typical(recording, average) if recording and typical else _messages(report, breakdown, average)
+    yield Section(
+        "overview",
+        TITLE,
+        messages=(*said, *path_sentence.of_report(report)),
+        facts=(*_facts(breakdown, average), *throughput.facts(report)),
+        parts=tuple(_parts(average)),
+        topic=Topic.SUMMARY,
+        terms=_TERMS,
+        is_essential=True,
+    )
+
+
+def _typical(recording: Recording, average: Average) -> Iterator[Message]:
+    """The duration of a typical step, and how steps are marked."""
+    counted, total = sum(step.is_typical for step in recording.steps), len(recording.steps)
+    mean, mark = average.duration_ns, recording.steps_from
+    if mark == "whole-trace":
+        yield _WHOLE(mean=mean)
+    elif mark != "ProfilerStep":
+        yield _BY_MARK(mark=frameworks.title(mark or ""), count=total, mean=mean)
+    elif total == 1:
+        yield _SINGLE(mean=mean)
+    elif counted == total:
+        yield _MEAN(mean=mean, median=median(step.duration_ns for step in recording.steps), count=total)
+    else:
+        yield _TYPICAL(mean=mean, count=counted, total=total)
+
+
+def _messages(report: Report, breakdown: StepBreakdown, average: Average) -> Iterator[Message]:
+    mean, median = average.duration_ns, breakdown.median_duration_ns
+    if report.trace is not None and report.trace.steps_from != "ProfilerStep":
+        yield _WHOLE(mean=mean)
+    elif len(breakdown.steps) == 1:
+        yield _SINGLE(mean=mean)
+    else:
+        yield _MEAN(mean=mean, median=median, count=len(breakdown.steps))
+    inferred = breakdown.inferred
+    if inferred is not None:
+        yield _INFERRED(
+            marks=inferred.steps_from,
+            count=len(inferred.steps),
+            mean=inferred.average.duration_ns,
+            median=inferred.median_duration_ns,
+        )
+
+
+def _facts(breakdown: StepBreakdown, average: Average) -> Iterator[Fact]:
+    if average.dataloader_full_ns and average.duration_ns:
+        yield Fact(_LOADER_EXCLUSIVE, average.dataloader_ns / average.duration_ns, "share")
+        yield Fact(_LOADER_FULL, average.dataloader_full_ns / average.duration_ns, "share")
+    if len(breakdown.steps) > 1:
+        yield Fact(_LONGEST, max(step.duration_ns for step in breakdown.steps), "ns")
+
+
+def _parts(average: Average) -> Iterator[SectionPart]:
+    """The nonzero parts, as means over the steps that count."""
+    if not average.duration_ns:
+        return
+    for part in PARTS:
+        value = getattr(average, f"{part}_ns")
+        if value:
+            yield SectionPart(part, PART_LABELS[part], value, "ns", value / average.duration_ns)

@@ -1,0 +1,121 @@
+"""When do the parts of training happen: forward, backward, `zero_grad`, `step`?
+
+Of the forward pass the operators that extended the graph of autograd count. The profiler writes on every operator the
+number that the next function of the graph will have, so the last operator before the number grows created it. A
+backward pass is a run of evaluations by autograd with nothing of the others between them; where numbers are
+recorded, a new one begins with a higher number than the one before.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import optimizer
+from traceanalyzer.knowledge import marks
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class AutogradGraph(msgspec.Struct, frozen=True):
+    """Operators of the forward pass that created a function of the graph, in the order of their start."""
+
+    node: I64
+    """Position in the host tree."""
+    start_ns: I64
+    sequence: I64
+    """Number of the function."""
+
+
+class Backward(msgspec.Struct, frozen=True):
+    """Backward passes in the order of their start."""
+
+    start_ns: I64
+    end_ns: I64
+    functions: I64
+    """Number of functions that autograd evaluated in each pass."""
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+def graph(context: Context) -> AutogradGraph:
+    """Functions that the forward pass created, recomputation within the backward pass and loaders excepted."""
+    host, table = context.host, context.trace.host
+    nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
+    row = host.row[nodes]
+    forward = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
+    nodes, row = nodes[forward], row[forward]
+    order = np.lexsort((nodes, table.start_ns[row], table.thread[row]))
+    nodes, row = nodes[order], row[order]
+    sequence, thread = table.sequence[row], table.thread[row]
+    grows = _creates(sequence, thread)
+    nodes, sequence = nodes[grows], sequence[grows]
+    nodes, sequence = _outside(context, nodes, sequence)
+    order = np.argsort(host.tree.start_ns[nodes], kind="stable")
+    return AutogradGraph(nodes[order], host.tree.start_ns[nodes[order]], sequence[order])
+
+
+def _creates(sequence: I64, thread: I32) -> Bool:
+    """Which operators create a function of the graph: each last one before the number of its thread grows."""
+    same = thread[1:] == thread[:-1]
+    grows = np.append((np.diff(sequence) > 0) & same, False)[: len(thread)]
+    last: Bool = np.append(~same, True)[: len(thread)]
+    return grows | (last & np.isin(thread, thread[grows]))
+
+
+def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
+    """Leave out nodes inside evaluations, loaders, and optimizers (but for the closures that they call)."""
+    host, table = context.host, context.trace.host
+    loaders = host.kind == NodeKind.DATALOADER
+    within = context.once(owners).evaluation
+    within = host.tree.nearest(context.once(owners).is_evaluation | loaders) if loaders.any() else within
+    row = host.row[nodes]
+    call = host_activity.innermost(table, context.once(optimizer.updates), table.thread[row], table.start_ns[row])
+    kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)
+    return nodes[kept], sequence[kept]
+
+
+def optimizer_starts(context: Context) -> tuple[I64, I64]:
+    """Starts of the calls of `step`, and of `zero_grad`."""
+    host, names = context.trace.host, context.trace.names
+    rows = context.once(optimizer.ranges)
+    found = [
+        np.sort(host.start_ns[rows[names.where(kind)[host.name[rows]]]])
+        for kind in (marks.is_optimizer_step, optimizer.is_zero_grad)
+    ]
+    return found[0], found[1]
+
+
+def backward(context: Context) -> Backward:
+    """Find backward passes: runs of evaluations by autograd."""
+    tree, table = context.host.tree, context.trace.host
+    nodes = np.flatnonzero(context.once(owners).is_evaluation)
+    nodes = nodes[np.argsort(tree.start_ns[nodes], kind="stable")]
+    if not len(nodes):
+        return Backward(*(np.empty(0, np.int64) for _ in range(3)))
+    start = tree.start_ns[nodes]
+    others = np.sort(np.concatenate((context.once(graph).start_ns, *context.once(optimizer_starts))))
+    run = np.searchsorted(others, start)
+    run = np.cumsum(np.append(False, run[1:] != run[:-1]))
+    sequence = table.sequence[context.host.row[nodes]]
+    first = np.flatnonzero(np.append(True, run[1:] != run[:-1]))
+    highest = np.maximum.reduceat(sequence, first)
+    # Autograd works downwards: a run that does not begin above the one before continues it.
+    begins = np.append(True, (highest[1:] > highest[:-1]) | (highest[1:] == UNKNOWN))
+    begins[1:] |= _stepped(context, start[first])
+    first = first[begins]
+    end = np.maximum.reduceat(tree.end_ns[nodes], first)
+    return Backward(start[first], end, np.diff(np.append(first, len(nodes))))
+
+
+def _stepped(context: Context, start: I64) -> Bool:
+    """Whether a call of an optimizer lies between each run and the one before."""
+    calls = np.sort(np.concatenate(context.once(optimizer_starts)))
+    before = np.searchsorted(calls, start)
+    found: Bool = before[1:] != before[:-1]
+    return found

@@ -1,0 +1,107 @@
+"""Data that several analyzers need, computed once and on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import gpus
+from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.structure import host_tree, links
+from traceanalyzer.structure.steps import Steps, find, infer
+from traceanalyzer.trace.compile_log import CompileLog
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64, U8, Bool
+
+T = TypeVar("T")
+
+
+class Repetitions(msgspec.Struct, frozen=True):
+    """How often each call counts whose work graphs replayed; shape of each array: (rows of the table,)."""
+
+    host: I64
+    frames: I64
+
+
+class Context:
+    """A trace with its call trees, links, steps, choice of steps, and the peak rates of the device."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        chosen: Steps | None = None,
+        gpu: Gpu | None = None,
+        compile_logs: tuple[CompileLog, ...] = (),
+        repetitions: Repetitions | None = None,
+    ) -> None:
+        self.trace = trace
+        self.compile_logs = compile_logs
+        self.gpu = gpu or gpus.only(trace.info.devices)
+        self._chosen = chosen
+        self._repetitions = repetitions
+        self._computed: dict[Callable[[Context], Any], Any] = {}
+
+    def once(self, compute: Callable[[Context], T]) -> T:
+        """The result of a function of this context, computed at the first request only."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        return cast("T", self._computed[compute])
+
+    def release(self, *computed: Callable[[Context], Any]) -> None:
+        """Free results of `once` that take much memory and are no longer needed."""
+        for compute in computed:
+            self._computed.pop(compute, None)
+
+    def in_scope(self, start_ns: I64) -> Bool:
+        """Which events count in tables of operators and kernels: those that start in the chosen steps, or all."""
+        if self.scope is None:
+            return np.ones(len(start_ns), np.bool_)
+        return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])
+
+    def calls_of(self, nodes: I64) -> I64:
+        """How many calls each node of the host tree stands for: one, except for calls that graphs replayed."""
+        if self._repetitions is None:
+            return np.ones(len(nodes), np.int64)
+        row, is_module = self.host.row[nodes], self.host.kind[nodes] == host_tree.NodeKind.MODULE
+        calls = np.empty(len(nodes), np.int64)
+        calls[is_module] = self._repetitions.frames[row[is_module]]
+        calls[~is_module] = self._repetitions.host[row[~is_module]]
+        return calls
+
+    def calls_of_frames(self, rows: I64) -> I64:
+        """How many calls each row of the table of frames stands for."""
+        return np.ones(len(rows), np.int64) if self._repetitions is None else self._repetitions.frames[rows]
+
+    @property
+    def scope(self) -> tuple[int, int] | None:
+        """The time of the chosen steps; None without a choice."""
+        return self._chosen.window if self._chosen else None
+
+    @cached_property
+    def kind(self) -> U8:
+        """The kind of each row of the host table: operator, step, loader, and so on."""
+        return host_tree.kinds(self.trace)
+
+    @cached_property
+    def host(self) -> host_tree.HostTree:
+        """Operators, annotations and modules of the host threads as call trees."""
+        return host_tree.build(self.trace, self.kind)
+
+    @cached_property
+    def links(self) -> links.Links:
+        """Which launch started each device event, and which host node made each launch."""
+        return links.link(self.trace, self.host)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps of the breakdown: those that were chosen, else all."""
+        return self._chosen or find(self.trace, self.kind, self.links)
+
+    @cached_property
+    def inferred_steps(self) -> Steps | None:
+        """Steps inferred from annotations, if the profiler marked none."""
+        return None if self.steps.found_by == "ProfilerStep" else infer(self.trace, self.kind, self.links)

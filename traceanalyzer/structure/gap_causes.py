@@ -1,0 +1,283 @@
+"""Why was a device idle? Every nanosecond of a gap belongs to exactly one of `CAUSES`.
+
+The thread that launched the next device event could have ended the gap, so its activity counts first. While it had
+nothing open, the activity of the other launching threads counts (the autograd engine hands over between threads). Once
+the next event is launched, the device no longer waits for the host: such time is pending.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from traceanalyzer.structure import drains, host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import NOTHING, Gaps
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.labelled import LabelledTime
+from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.tables import Frames, HostEvents, Launches
+from traceanalyzer.trace.tree import NO_PARENT
+
+CAUSES = (
+    "unrecorded_work",
+    "pending",
+    "dataloader",
+    "communication",
+    "compilation",
+    "allocation",
+    "profiler_overhead",
+    "synchronization",
+    "launch_bound",
+    "host_code",
+    "device_gap",
+    "unknown",
+)
+(
+    UNRECORDED,
+    PENDING,
+    DATALOADER,
+    COMMUNICATION,
+    COMPILATION,
+    ALLOCATION,
+    OVERHEAD,
+    SYNCHRONIZATION,
+    LAUNCH,
+    HOST,
+    DEVICE,
+    UNKNOWN,
+) = range(len(CAUSES))
+
+EXPLICIT = (DATALOADER, COMMUNICATION, COMPILATION, ALLOCATION, OVERHEAD)
+"""Causes that the trace shows by name; they apply whatever emptied the queue."""
+
+SHORT_GAP_NS = 30_000
+"""HTA's limit for a pause between two kernels that were both launched early enough (`consecutive_kernel_delay`)."""
+
+EVERY_THREAD = -1
+
+GAPS_AT_ONCE = 1 << 14
+"""How many gaps are attributed together; it limits memory and does not change any figure."""
+
+THREADS = 32
+"""Number of threads with a separate timeline, those that launch most (own choice: programs launch from a few); for the
+others, what any thread did is used."""
+
+
+def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
+    """Time of each gap by cause, in nanoseconds: one row per gap, one column per cause; rows sum to the gap.
+
+    Args:
+        context: The trace.
+        gaps: Gaps of one device.
+        blame_waits: Whether host work after a wait that emptied the queue counts as synchronization.
+    """
+    earlier = _earlier_work(context, gaps)
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    for first in range(0, len(gaps), GAPS_AT_ONCE):
+        part = slice(first, first + GAPS_AT_ONCE)
+        times[part] = _attributed(context, gaps.take(part), earlier)
+    return blamed(context, gaps, times) if blame_waits else times
+
+
+def _earlier_work(context: Context, gaps: Gaps) -> Intervals:
+    """The times at which the device of the gaps most likely ran unrecorded work."""
+    known = gaps.next[gaps.next != NOTHING]
+    device = int(context.trace.device.device[known[0]]) if len(known) else NOTHING
+    return unrecorded_work(context).get(device, Intervals.none())
+
+
+def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
+    """Time of each gap by cause, where the device may have run unrecorded work at some times."""
+    shown, owner = _recorded_parts(gaps, earlier)
+    if shown is gaps:
+        return _explained(context, gaps)
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    np.add.at(times, owner, _explained(context, shown))
+    times[:, UNRECORDED] = gaps.length - times.sum(axis=1)
+    return times
+
+
+def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
+    """In the times of `attribute`, count what the host did after a wait that emptied the queue as part of the wait."""
+    by, frees = drains.drained_by(context, gaps)
+    drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
+    result = times.copy()
+    inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
+    result[drained, SYNCHRONIZATION:] = 0
+    result[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
+    return result
+
+
+def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
+    """The parts of gaps in which the device did not run unrecorded work, and the row of the gap of each."""
+    rows = np.arange(len(gaps))
+    cut = earlier.within(gaps.start_ns, gaps.end_ns) > 0
+    if not cut.any():
+        return gaps, rows
+    pieces, owner = [gaps.take(~cut)], [rows[~cut]]
+    for row in rows[cut].tolist():
+        left = Intervals.union(gaps.start_ns[row : row + 1], gaps.end_ns[row : row + 1]) - earlier
+        owner.append(np.full(len(left), row))
+        pieces.append(replace(gaps.take(owner[-1]), start_ns=left.start, end_ns=left.end))
+    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in Gaps.__struct_fields__}
+    return Gaps(**joined), np.concatenate(owner)
+
+
+def _explained(context: Context, gaps: Gaps) -> I64:
+    """Time of each gap by cause, as far as the recording shows what the device could have done."""
+    late = fed_late(context, gaps)
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    queued = np.flatnonzero(~late)
+    short = gaps.whole_end_ns[queued] - gaps.whole_start_ns[queued] < SHORT_GAP_NS
+    times[queued, np.where(short, DEVICE, PENDING)] = gaps.length[queued]
+    until = _launched_by(context, gaps)
+    times[late, PENDING] = (gaps.end_ns - until)[late]
+    starved = replace(gaps, end_ns=until)
+    thread = responsible_thread(context, gaps)
+    thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
+    for number in distinct(thread[late]).tolist():
+        rows = np.flatnonzero(late & (thread == number))
+        times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
+    return times
+
+
+def starved(context: Context, gaps: Gaps) -> Intervals:
+    """The times in which a device was idle because the host had not launched any work for it.
+
+    Their length is the time of all causes except unrecorded work, pending work and pauses of the device itself.
+    """
+    shown, _ = _recorded_parts(gaps, _earlier_work(context, gaps))
+    late = fed_late(context, shown)
+    return Intervals.union(shown.start_ns[late], _launched_by(context, shown)[late])
+
+
+def _launched_by(context: Context, gaps: Gaps) -> I64:
+    """The time until which each late-fed gap is caused by the host: the return of the call that ends it."""
+    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    until = np.clip(launched, gaps.start_ns, gaps.end_ns)
+    found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
+    return found
+
+
+def fed_late(context: Context, gaps: Gaps) -> Bool:
+    """Gaps that the host could have prevented: when they began, the next launch call had not yet returned."""
+    launches = context.trace.launches
+    ends = entries(launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    late: Bool = (gaps.is_first_of_launch & (ends > gaps.whole_start_ns)) | (gaps.launch == NO_PARENT)
+    return late
+
+
+def responsible_thread(context: Context, gaps: Gaps) -> Array:
+    """The thread that launched what ended each gap, or `EVERY_THREAD`."""
+    return entries(context.trace.launches.thread, gaps.launch, EVERY_THREAD)
+
+
+def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
+    """Divide gaps that the host could have prevented by what the host did."""
+    times = np.zeros((len(gaps), len(CAUSES)), np.int64)
+    labels = (*EXPLICIT, SYNCHRONIZATION, LAUNCH)
+    for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
+        times[:, label] = inside
+    rest = gaps.length - times.sum(axis=1)
+    start = entries(context.trace.launches.start_ns, gaps.launch, np.iinfo(np.int64).max)
+    since_launch = np.clip(start, gaps.start_ns, gaps.end_ns)
+    (launching,) = timeline.within(since_launch, gaps.end_ns, (HOST,))
+    times[:, LAUNCH] += launching  # the call and its way to the device
+    times[:, HOST] = rest - launching
+    unlinked = (gaps.launch == NO_PARENT) & (gaps.next != NOTHING)
+    if not (len(context.trace.host) or len(context.trace.launches)):
+        unlinked[:] = True
+    for cause in (LAUNCH, HOST):  # it is unknown when the next event was launched
+        times[unlinked, UNKNOWN] += times[unlinked, cause]
+        times[unlinked, cause] = 0
+    return times
+
+
+def timelines(context: Context) -> dict[int, LabelledTime]:
+    """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
+    return context.once(_timelines)
+
+
+def _timelines(context: Context) -> dict[int, LabelledTime]:
+    threads = host_activity.launching_threads(context)
+    names = context.trace.names
+    overhead = context.trace.overheads
+    loading = names.where(host_activity.is_loading_overhead)[overhead.name]
+    end = overhead.end_ns
+    driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
+    profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
+    if not threads:
+        everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
+        return {
+            EVERY_THREAD: LabelledTime.build(_activities(context, _doing(context), everyone, driver, profiler), HOST)
+        }
+    doing = _doing(context)
+    groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
+    owns = [_activities(context, doing, group, driver, profiler) for group in groups]
+    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
+    built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
+    for thread, own in zip(threads[:THREADS], owns, strict=False):
+        built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
+    return built
+
+
+def _activities(
+    context: Context,
+    doing: _Doing,
+    threads: Array,
+    driver: tuple[int, Intervals],
+    profiler: tuple[int, Intervals],
+) -> tuple[tuple[int, Intervals], ...]:
+    """What some threads did, in the order in which it explains missing launches."""
+    trace = context.trace
+
+    def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
+        rows = rows[is_among(table.thread[rows], threads)]
+        start = table.start_ns[rows]
+        return Intervals.union(start, start + table.dur_ns[rows])
+
+    compiling = times(trace.host, doing.compiling) | times(trace.frames, doing.compiling_frames)
+    return (
+        (DATALOADER, times(trace.host, doing.loading_data)),
+        (COMMUNICATION, times(trace.host, doing.communicating)),
+        (COMPILATION, compiling | times(trace.launches, doing.loading_code)),
+        driver,
+        (ALLOCATION, times(trace.launches, doing.allocating)),
+        profiler,
+        (SYNCHRONIZATION, times(trace.launches, context.once(host_activity.waits).row)),
+        (LAUNCH, times(trace.host, doing.operating) | times(trace.launches, np.arange(len(trace.launches)))),
+    )
+
+
+class _Doing(msgspec.Struct, frozen=True):
+    """Rows of the host, frame and launch tables, by what the host does in them."""
+
+    loading_data: I64
+    communicating: I64
+    compiling: I64
+    operating: I64
+    compiling_frames: I64
+    loading_code: I64
+    allocating: I64
+
+
+def _doing(context: Context) -> _Doing:
+    trace, names = context.trace, context.trace.names
+    compiling = names.where(host_activity.is_compiling)
+    return _Doing(
+        loading_data=np.flatnonzero(context.kind == NodeKind.DATALOADER),
+        communicating=np.flatnonzero(names.where(host_activity.is_communicating)[trace.host.name]),
+        compiling=np.flatnonzero(compiling[trace.host.name]),
+        operating=np.flatnonzero(host_activity.operator_rows(context)),
+        compiling_frames=np.flatnonzero(compiling[trace.frames.name]),
+        loading_code=host_activity.loading_calls(context),
+        allocating=np.flatnonzero(names.where(host_activity.is_allocation)[trace.launches.name]),
+    )

@@ -1,0 +1,124 @@
+"""The marks of a trace, nested; those on autograd's threads within the mark that waits for them.
+
+A program calls `backward` within a mark, and autograd does the work on a separate thread. So a mark on such a thread
+belongs to the mark that is open at its start on the thread that trains.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import marks
+from traceanalyzer.structure.autograd_threads import engines
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+
+class Forest(msgspec.Struct, frozen=True):
+    """Marks, parents before their children and followed by them."""
+
+    name: I64
+    """Code of the name, or of the name that replaces it."""
+    thread: I32
+    start_ns: I64
+    end_ns: I64
+    """End of each mark, clipped to that of the mark around it on its thread."""
+    dur_ns: I64
+    """Duration of each mark as recorded."""
+    depth: I64
+    parent: I64
+    after: I64
+    """Position after the last mark inside: what lies within a mark is `position:after[position]`."""
+    is_adopted: Bool
+    """Marks on a thread of autograd that lie within a mark of another thread."""
+    clipped: int
+    """Number of marks that started inside another and ended after it."""
+    tree: Tree
+    """The same marks, nested by thread alone."""
+    place: I64
+    """Position here of each mark of the tree."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def sums(self, values: I64) -> I64:
+        """For each mark the sum over it and everything inside."""
+        total = np.concatenate(([0], np.cumsum(values)))
+        found: I64 = total[self.after] - total[: len(self)]
+        return found
+
+    def child_sums(self, values: I64) -> I64:
+        """For each mark the sum over the marks directly inside."""
+        sums = np.zeros(len(self), np.int64)
+        nested = np.flatnonzero(self.parent != NO_PARENT)
+        np.add.at(sums, self.parent[nested], values[nested])
+        return sums
+
+    def innermost(self, thread: I32, times: I64) -> I64:
+        """For each point in time the innermost mark of its thread, -1 for none."""
+        return entries(self.place, self.tree.innermost(thread, times), NO_PARENT)
+
+
+def forest(context: Context) -> Forest:
+    """Nest the marks that start in the chosen steps, or all."""
+    host = context.trace.host
+    rows = mark_rows(context)
+    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
+    rows = rows[order]
+    around = _around(context, tree)
+    root = tree.nearest(tree.parent == NO_PARENT)
+    adopter = around[root]
+    adopted: Bool = adopter != NO_PARENT
+    size = tree.after - np.arange(len(tree))
+    extra = np.zeros(len(tree), np.int64)
+    roots = np.flatnonzero(around != NO_PARENT)
+    np.add.at(extra, around[roots], size[roots])
+    own = np.arange(len(tree))
+    chosen = np.lexsort((own, adopted, np.where(adopted, adopter, own)))
+    place = np.empty(len(tree), np.int64)
+    place[chosen] = own
+    parent = np.where(tree.parent == NO_PARENT, around, tree.parent)
+    return Forest(
+        name=host.name[rows][chosen].astype(np.int64),
+        thread=tree.thread[chosen],
+        start_ns=tree.start_ns[chosen],
+        end_ns=tree.end_ns[chosen],
+        dur_ns=host.dur_ns[rows][chosen],
+        depth=(tree.depth + np.where(adopted, entries(tree.depth, adopter, 0) + 1, 0))[chosen].astype(np.int64),
+        parent=entries(place, parent, NO_PARENT)[chosen],
+        after=own + tree.sums(1 + extra)[chosen],
+        is_adopted=adopted[chosen],
+        clipped=tree.clipped,
+        tree=tree,
+        place=place,
+    )
+
+
+def mark_rows(context: Context) -> I64:
+    """Rows of the host table that are marks: annotations, whatever the writer's year called them, except steps."""
+    return context.once(_mark_rows)
+
+
+def _mark_rows(context: Context) -> I64:
+    host, names = context.trace.host, context.trace.names
+    annotations = host.category == Category.ANNOTATION
+    others = np.flatnonzero(host.category == Category.OPERATOR)
+    annotations[others[names.where(marks.is_mark_among_operators)[host.name[others]]]] = True
+    rows = np.flatnonzero(annotations & (context.kind != NodeKind.STEP))
+    return rows[context.in_scope(host.start_ns[rows])]
+
+
+def _around(context: Context, tree: Tree) -> I64:
+    """For each outermost mark on a thread of autograd, the mark around it on the thread that trains; -1 else."""
+    around = np.full(len(tree), NO_PARENT, np.int64)
+    waiting = context.once(engines)
+    thread = tree.thread
+    roots = np.flatnonzero((tree.parent == NO_PARENT) & np.isin(thread, [*waiting]))
+    if len(roots):
+        other = np.array([waiting[number] for number in thread[roots].tolist()], np.int32)
+        around[roots] = tree.innermost(other, tree.start_ns[roots])
+    return around

@@ -1,0 +1,136 @@
+"""Slices of host threads that may own time: marks, modules, Python functions, evaluations of autograd."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import host_roles, python_frames
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.module_backward import forward_nodes
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.owners.buffers import broadcasts
+from traceanalyzer.structure.owners.critical import Critical
+from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class OwnerKind(IntEnum):
+    """Kinds of slices that may own time."""
+
+    MARK = 0
+    MODULE = 1
+    FUNCTION = 2
+    """A Python function of the program itself."""
+    LIBRARY = 3
+    """A Python function of an installed library."""
+    BACKWARD = 4
+    """Autograd's evaluations for the forward pass of a module."""
+    AUTOGRAD = 5
+    """Autograd's thread outside of recorded functions."""
+    OPERATOR = 6
+    """An operator outside of owners of other kinds."""
+    CALL = 7
+    """A runtime call outside of owners of other kinds."""
+    BUILT_IN = 8
+    """A built-in function with a role; its caller is the owner."""
+    BROADCAST = 9
+    """The part of a mark in which DistributedDataParallel broadcasts buffers."""
+
+
+class Slices(msgspec.Struct, frozen=True):
+    """Slices of host threads in any order."""
+
+    thread: I32
+    start_ns: I64
+    dur_ns: I64
+    name: I64
+    """Code of the name that groups slices of one kind."""
+    kind: Array
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def take(self, rows: I64 | Bool) -> Slices:
+        """Some of the slices."""
+        return Slices(**{name: values[rows] for name, values in msgspec.structs.asdict(self).items()})
+
+    @classmethod
+    def of(cls, kind: OwnerKind, table: object, rows: I64, name: I64 | None = None) -> Slices:
+        """Rows of a table of slices as slices of one kind."""
+        own = np.full(len(rows), kind, np.uint8)
+        code = getattr(table, "name")[rows].astype(np.int64) if name is None else name  # noqa: B009 - any table
+        return cls(table.thread[rows], table.start_ns[rows], table.dur_ns[rows], code, own)  # type: ignore[attr-defined]
+
+    @classmethod
+    def join(cls, *parts: Slices) -> Slices:
+        """All slices of some parts."""
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__struct_fields__})
+
+
+def candidates(context: Context, found: Critical) -> Slices:
+    """Everything that may own time on the threads whose owners are reported, near the steps that count."""
+    parts = (_marks(context), *_frames(context), _backward(context), _broadcasts(context))
+    joined = Slices.join(*parts)
+    low, high = found.window
+    near = (joined.start_ns < high) & (joined.start_ns + joined.dur_ns > low)
+    return joined.take(near & is_among(joined.thread, found.threads))
+
+
+def _marks(context: Context) -> Slices:
+    """Marks except those of collectives, which are leaves like operators."""
+    rows = mark_rows(context)
+    rows = rows[~context.trace.names.where(host_activity.is_communicating)[context.trace.host.name[rows]]]
+    return Slices.of(OwnerKind.MARK, context.trace.host, rows)
+
+
+def _frames(context: Context) -> tuple[Slices, ...]:
+    frames, names = context.trace.frames, context.trace.names
+    modules = frames.module_id != UNKNOWN
+    own = names.where(python_frames.is_own)[frames.name] & ~modules
+    library = names.where(python_frames.is_telling_library)[frames.name] & ~modules
+    built_in = names.where(_is_built_in_with_role)[frames.name] & ~modules
+    kinds = (
+        (OwnerKind.MODULE, modules),
+        (OwnerKind.FUNCTION, own),
+        (OwnerKind.LIBRARY, library),
+        (OwnerKind.BUILT_IN, built_in),
+    )
+    return tuple(Slices.of(kind, frames, np.flatnonzero(rows)) for kind, rows in kinds)
+
+
+def _is_built_in_with_role(name: str) -> bool:
+    return name.startswith("<built-in ") and host_roles.of_frame(name) is not None
+
+
+def _backward(context: Context) -> Slices:
+    """Evaluations of autograd whose module is known, under the name of the module."""
+    modules = context.once(owners)
+    evaluations, forward = forward_nodes(context)
+    module = entries(modules.module, forward, NO_PARENT)
+    known = np.flatnonzero(module != NO_PARENT)
+    nodes, host = evaluations[known], context.host
+    kind = np.full(len(nodes), OwnerKind.BACKWARD, np.uint8)
+    start, end = host.tree.start_ns[nodes], host.tree.end_ns[nodes]
+    return Slices(host.tree.thread[nodes], start, end - start, host.name[module[known]].astype(np.int64), kind)
+
+
+def _broadcasts(context: Context) -> Slices:
+    """Broadcasts of buffers that no Python function shows."""
+    host, frames = context.trace.host, context.trace.frames
+    found = context.once(broadcasts)
+    told = frames.thread[context.trace.names.where(_broadcasts_buffers)[frames.name]]
+    rows = np.flatnonzero(~np.isin(host.thread[found.mark], told))
+    mark = found.mark[rows]
+    kind = np.full(len(rows), OwnerKind.BROADCAST, np.uint8)
+    duration = (found.end_ns - found.start_ns)[rows]
+    return Slices(host.thread[mark], found.start_ns[rows], duration, host.name[mark].astype(np.int64), kind)
+
+
+def _broadcasts_buffers(name: str) -> bool:
+    return host_roles.of_frame(name) == host_roles.BUFFERS

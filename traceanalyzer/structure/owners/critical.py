@@ -1,0 +1,171 @@
+"""The critical thread: the one that launches most, or autograd's thread while that one waits for a backward pass.
+
+At each moment of the steps that count, exactly one thread is critical. The program's own thread calls a backward pass
+and waits; meanwhile the device waits for autograd, which works on another thread.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.structure import gap_causes, gaps, host_activity
+from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.resources import busiest
+from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Array
+from traceanalyzer.trace.tables import Frames, HostEvents, Launches
+from traceanalyzer.trace.tree import NO_PARENT
+
+_HELPERS = 16
+"""Number of further launching threads whose owners are reported (own choice: programs launch from a few threads)."""
+
+
+class Critical(msgspec.Struct, frozen=True):
+    """Which thread is critical at which time."""
+
+    main: int
+    """The thread of the program; -1 if there is none."""
+    engine: int | None
+    """Autograd's thread that the program's thread waits for; None without one."""
+    others: tuple[int, ...]
+    """Further threads that launch device work or load data."""
+    kept: Intervals
+    """The time of the steps that count."""
+    steps: int
+    """Number of these steps."""
+    handed: Intervals
+    """When autograd's thread is the critical one, inside and outside of the steps that count."""
+    episodes: Intervals
+    """When autograd's thread works, its pauses between two functions included."""
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """From the start of the first step that counts to the end of the last; (0, 0) without any."""
+        return (int(self.kept.start[0]), int(self.kept.end[-1])) if self.kept else (0, 0)
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """All threads whose owners are reported, the program's first."""
+        return (self.main, *(() if self.engine is None else (self.engine,)), *self.others)
+
+    def at(self, times: I64) -> I64:
+        """The critical thread at each point in time."""
+        found = np.full(len(times), self.main, np.int64)
+        if self.engine is not None:
+            found[self.handed.contains(times)] = self.engine
+        return found
+
+    def pieces(self, moments: I64) -> tuple[I64, I64]:
+        """Starts and ends of the parts into which some moments cut the steps; one thread is critical in each."""
+        parts = (moments, self.kept.start, self.kept.end, self.handed.start, self.handed.end)
+        bounds = ascending(np.concatenate(parts))
+        start, end = bounds[:-1], bounds[1:]
+        inside = (end > start) & (self.kept.within(start, start + 1) > 0)
+        return start[inside], end[inside]
+
+
+def critical(context: Context) -> Critical:
+    """The critical threads in the steps that count; without events of host threads, no time is kept."""
+    steps = program_steps(context).typical
+    return critical_in(context, Intervals.union(steps.start_ns, steps.end_ns), len(steps))
+
+
+def critical_in(context: Context, kept: Intervals, steps: int) -> Critical:
+    """The critical threads in a given time, which counts as a given number of steps."""
+    threads = critical_threads(context) or _busiest_pair(context)
+    if not threads or not kept:
+        return Critical(NO_PARENT, None, (), Intervals.none(), 0, Intervals.none(), Intervals.none())
+    main, engine = threads[0], threads[1] if len(threads) > 1 else None
+    none = Intervals.none()
+    handed, episodes = (none, none) if engine is None else _handed_over(context, main, engine)
+    return Critical(main, engine, _others(context, threads), kept, steps, handed, episodes)
+
+
+def device_idle(context: Context) -> Intervals | None:
+    """When, in the steps that count, the busiest device had nothing to do because the host had launched nothing.
+
+    That is its idle time of all causes except unrecorded work, pending work and pauses between events launched in time;
+    None without device events.
+    """
+    steps = program_steps(context).typical
+    return idle_in(context, steps.start_ns, steps.end_ns)
+
+
+def idle_in(context: Context, start_ns: I64, end_ns: I64) -> Intervals | None:
+    """When, within ascending intervals, the busiest device idled as in `device_idle`; None without device events."""
+    number, _ = busiest(context, Intervals.union(start_ns, end_ns))
+    if number is None or not len(start_ns):
+        return None
+    window = int(start_ns[0]), int(end_ns[-1])
+    found = gaps.of_device(context, number, window)
+    pieces, _ = found.cut(start_ns, end_ns)
+    return gap_causes.starved(context, pieces)
+
+
+def _busiest_pair(context: Context) -> tuple[int, ...]:
+    """If nothing was launched: the thread with steps, else with most operators, else with most frames."""
+    host, frames = context.trace.host, context.trace.frames
+    marked = host.thread[context.kind == NodeKind.STEP]
+    operators = host.thread[host_activity.operator_rows(context)]
+    for column in (marked, operators, host.thread, context.trace.launches.thread, frames.thread):
+        if len(column):
+            main = _most_frequent(context, column)
+            waiting = [own for own, other in context.once(engines).items() if other == main]
+            rows = host.thread[np.isin(host.thread, waiting)]
+            return (main, _most_frequent(context, rows)) if len(rows) else (main,)
+    return ()
+
+
+def _most_frequent(context: Context, column: Array) -> int:
+    """The thread that occurs most often; of several the first by its ids, independent of the order in the file."""
+    numbers, counts = np.unique(column, return_counts=True)
+    threads = context.trace.threads
+    most: list[int] = numbers[counts == counts.max()].tolist()
+    return min(most, key=lambda thread: (threads[thread].pid, threads[thread].tid))
+
+
+def _others(context: Context, threads: tuple[int, ...]) -> tuple[int, ...]:
+    loaders = distinct(context.trace.host.thread[context.kind == NodeKind.DATALOADER]).tolist()
+    found = dict.fromkeys((*host_activity.launching_threads(context)[: _HELPERS + 2], *loaders))
+    return tuple(thread for thread in found if thread not in threads)[:_HELPERS]
+
+
+def _handed_over(context: Context, main: int, engine: int) -> tuple[Intervals, Intervals]:
+    """When autograd works while the program's thread does nothing, and when it works at all.
+
+    Pauses of autograd between two functions count as its work if the program's thread begins and ends nothing in them.
+    """
+    host, launches = context.trace.host, context.trace.launches
+    is_mark = np.zeros(len(host), np.bool_)
+    is_mark[mark_rows(context)] = True
+    plain = host_activity.operator_rows(context) & ~is_mark
+    works = _times(host, np.flatnonzero(plain & (host.thread == engine)))
+    works |= _times(launches, np.flatnonzero(launches.thread == engine))
+    own = _times(host, np.flatnonzero(plain & (host.thread == main)))
+    own |= _times(launches, np.flatnonzero(launches.thread == main))
+    if not works:
+        return works, works
+    starts, ends = works.end[:-1], works.start[1:]
+    moments = ascending(
+        np.concatenate(
+            [
+                bound
+                for table in (host, context.trace.frames, launches)
+                for rows in (np.flatnonzero(table.thread == main),)
+                for bound in (table.start_ns[rows], table.end_ns[rows])
+            ]
+        )
+    )
+    quiet = np.searchsorted(moments, starts, side="left") == np.searchsorted(moments, ends, side="right")
+    episodes = works | Intervals.union(starts[quiet], ends[quiet])
+    return episodes - own, episodes
+
+
+def _times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
+    return Intervals.union(table.start_ns[rows], table.end_ns[rows])

@@ -1,0 +1,175 @@
+"""The collectives of one trace, in columns: kernels, or host ranges of libraries that work on the CPU."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers import communication
+from traceanalyzer.analyzers.communication import HOST_NAMES
+from traceanalyzer.knowledge.collectives import operation
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.step_breakdown import library_collectives
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_ON_HOST = ("gloo:", "mpi:", "ucc:")
+
+
+class RecordedCollectives(msgspec.Struct, frozen=True):
+    """Collectives as columns, one row each; times are ns since the first event."""
+
+    start: I64
+    dur: I64
+    called: I64
+    """Start of the launching call; of the collective where that is unknown."""
+    exposed: I64
+    """Part of each duration in which no other kernel runs; on the host, in which no other thread runs an operator."""
+    described: I64
+    """Row of each collective in the table of descriptions; 0 is none."""
+    names: list[str]
+    """Name that shows the operation if the description does not."""
+    sequence: I64
+    shapes: I64
+    """Codes of the input shapes of host ranges."""
+
+    def take(self, rows: I64) -> RecordedCollectives:
+        """Keep some of the collectives."""
+        columns = (self.start, self.dur, self.called, self.exposed, self.described, self.sequence, self.shapes)
+        start, dur, called, exposed, described, sequence, shapes = (column[rows] for column in columns)
+        names = [self.names[row] for row in rows.tolist()]
+        return RecordedCollectives(start, dur, called, exposed, described, names, sequence, shapes)
+
+
+def of_libraries(context: Context) -> Bool:
+    """Which device events are kernels of collective libraries and start in the chosen steps, or anywhere.
+
+    Only these compare between ranks: a program's own name no process group, and need not end everywhere at once.
+    """
+    device = context.trace.device
+    found: Bool = library_collectives(context.trace) & context.in_scope(device.start_ns)
+    return found
+
+
+def on_device(context: Context) -> RecordedCollectives:
+    """Collectives as kernels on the device."""
+    trace, device = context.trace, context.trace.device
+    kernels = np.flatnonzero(context.once(of_libraries))
+    described, host_name = communication.described_by(context, kernels)
+    sequence, shapes = _from_host(context, kernels)
+    own = context.once(_sequences)[described]
+    launch = context.links.launch[kernels]
+    start, dur = device.start_ns[kernels], device.dur_ns[kernels]
+    called = np.where(launch == NO_PARENT, start, entries(trace.launches.start_ns, launch, 0))
+    _, computation = communication.times_of(context, np.ones(len(device), np.bool_))
+    names = [
+        trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
+        for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)
+    ]
+    return RecordedCollectives(
+        start=start,
+        dur=dur,
+        called=called,
+        exposed=dur - computation.within(start, start + dur),
+        described=described,
+        names=names,
+        sequence=np.where(own == UNKNOWN, sequence, own),
+        shapes=shapes,
+    )
+
+
+def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
+    """Sequence number and input shapes of the host events around the launch; of the innermost that has them."""
+    trace, host = context.trace, context.host
+    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
+    sequences = context.once(_sequences)
+    node = context.links.device_node()[kernels]
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
+    told = sequences[entries(trace.host.collective, row, 0)]
+    shaped = np.where(tells[host.name], entries(trace.host.shapes, row, 0), 0)
+    by_sequence = entries(host.tree.nearest(told != UNKNOWN), node, NO_PARENT)
+    by_shapes = entries(host.tree.nearest(shaped != 0), node, NO_PARENT)
+    return entries(told, by_sequence, UNKNOWN), entries(shaped, by_shapes, 0)
+
+
+def _sequences(context: Context) -> I64:
+    """Sequence number of each row of the table of descriptions, or -1."""
+    told = [UNKNOWN if c.sequence is None else c.sequence for c in context.trace.collectives]
+    return np.array(told, np.int64)
+
+
+def host_ranges(context: Context) -> Bool:
+    """Which host events are collectives that a library on the CPU carries out."""
+    trace, host = context.trace, context.trace.host
+    named = trace.names.where(lambda name: name.startswith(_ON_HOST) and operation(name) is not None)
+    found: Bool = (host.category == Category.ANNOTATION) & named[host.name] & context.in_scope(host.start_ns)
+    return found
+
+
+def computing(context: Context) -> Intervals:
+    """When some thread runs an operator that is not part of a collective."""
+    host = context.trace.host
+    communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
+    rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~_inside_collectives(context)
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def _inside_collectives(context: Context) -> Bool:
+    """Which host events are on threads that do nothing but communicate: those of the library.
+
+    Sends and receives of gloo are ranges on the thread that calls them, which goes on computing meanwhile.
+    """
+    host, ranges = context.trace.host, context.once(host_ranges)
+    found = np.zeros(len(host), np.bool_)
+    plain = host_activity.operator_rows(context)
+    for thread in distinct(host.thread[ranges]).tolist():
+        own = host.thread == thread
+        times = Intervals.union(host.start_ns[own & ranges], host.end_ns[own & ranges])
+        if times.contains(host.start_ns[own & plain]).all():
+            found |= own
+    return found
+
+
+def running_on_host(context: Context) -> Intervals:
+    """When collectives run on the CPU; never in a trace in which a device carries out collectives."""
+    if context.once(of_libraries).any():
+        return Intervals.none()
+    host, rows = context.trace.host, np.flatnonzero(context.once(host_ranges))
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+
+
+def exposed_on_host(context: Context) -> Intervals:
+    """When collectives run on the CPU, and no operator of the program does."""
+    found = context.once(running_on_host)
+    return found - context.once(computing) if found else found
+
+
+def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:
+    """For each collective the part in which nothing computes; what several have in common counts for the first one."""
+    order = np.argsort(start_ns, kind="stable")
+    reach = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end_ns[order]))[:-1]
+    own = np.empty(len(order), np.int64)
+    own[order] = np.minimum(np.maximum(start_ns[order], reach), end_ns[order])
+    exposed: I64 = end_ns - own - context.once(computing).within(own, end_ns)
+    return exposed
+
+
+def on_host(context: Context) -> RecordedCollectives:
+    """Collectives as host ranges, for traces without such kernels."""
+    trace, host = context.trace, context.trace.host
+    rows = np.flatnonzero(context.once(host_ranges))
+    start, dur, nothing = host.start_ns[rows], host.dur_ns[rows], np.zeros(len(rows), np.int64)
+    return RecordedCollectives(
+        start=start,
+        dur=dur,
+        called=start,
+        exposed=_exposed_on_host(context, start, start + dur),
+        described=nothing,
+        names=[trace.names[name] for name in host.name[rows].tolist()],
+        sequence=nothing + UNKNOWN,
+        shapes=host.shapes[rows].astype(np.int64),
+    )

@@ -1,0 +1,197 @@
+"""Which kind of program was recorded, in which framework, what is its typical step, and what was not recorded?
+
+Headline, findings and savings are about the typical step: the mean over the steps, without those changed by an edge of
+the recording or by a one-time event (docs/metrics/recording.md). The step breakdown and the tables keep all steps.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.structure import divided_gaps, resources, unrecorded_work
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.recording import workload
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, main_framework
+from traceanalyzer.structure.recording.holes import holes
+from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, program_steps
+from traceanalyzer.structure.recording.workload import WorkloadEvidence
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.step_breakdown import Average, divide
+
+
+class RecordedWindow(msgspec.Struct, frozen=True):
+    """The time of the program's steps, and the parts of it that the recording does not show."""
+
+    start_ns: int
+    """Start of the first step in ns since the first event."""
+    end_ns: int
+    """End of the last step in ns since the first event."""
+    unrecorded_work_ns: int
+    """Time in ns at the start in which a device most likely ran work that was launched before the recording; of the
+    device with the most such time."""
+    after_last_event_ns: int | None
+    """Time in ns from the end of the last device event to the end of the last step; null without device events."""
+    removed_ns: int
+    """Time in ns in which events were removed from the recording: nothing was recorded, but calls were counted."""
+
+
+class RecordedStep(msgspec.Struct, frozen=True):
+    """One step of the program."""
+
+    name: str
+    """Number of the step, or the framework's mark."""
+    start_ns: int
+    """Start of the step in ns since the first event; after work that was launched before the recording."""
+    duration_ns: int
+    """Duration of the step in ns, until the device has done its work."""
+    is_typical: bool
+    """Whether the step counts for the typical step."""
+    reason: str | None
+    """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader`,
+    `other-phase` or `unknown`; null for typical steps."""
+    phase: str | None = None
+    """Phase of a server in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark shows it."""
+    requests: int | None = None
+    """Requests that the step serves together; null if no mark shows it."""
+    tokens: int | None = None
+    """Tokens that the step computes; null if no mark shows it."""
+
+
+class CauseInStep(msgspec.Struct, frozen=True):
+    """Idle time of the typical step that has one cause."""
+
+    cause: str
+    """Id of the cause, one of those of the analysis `idle`."""
+    ns_per_step: float
+    """Time in ns per typical step for which the busiest device does nothing for this cause."""
+
+
+class TypicalStep(msgspec.Struct, frozen=True):
+    """The mean over the steps that count; its parts sum to its duration."""
+
+    steps: int
+    """Number of steps that count."""
+    parts: Average
+    """Duration and parts of the typical step, as in the step breakdown."""
+    resources: StepResources
+    """Time of each resource in the typical step."""
+    idle: tuple[CauseInStep, ...]
+    """Idle time of the busiest device by cause; all causes are listed and sum to its idle time. Empty without device
+    events."""
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """The recorded steps and evidence, before rules judge anything."""
+
+    workload: str
+    """Kind of program: `training`, `inference`, `serving`, `graph-capture`, `start-up`, `micro-benchmark` or
+    `fragment` (events were cut or removed)."""
+    evidence: tuple[WorkloadEvidence, ...]
+    """Why it is called that."""
+    framework: str | None
+    """Id of the framework that the program runs in; null if none was recognized."""
+    frameworks: tuple[FrameworkEvidence, ...]
+    """All frameworks that left a sign, the most specific first."""
+    window: RecordedWindow | None
+    """Time of the steps; null without steps."""
+    steps_from: str | None
+    """What marks the steps: `ProfilerStep`, the id of a framework, the name of what repeats, or `whole-trace`; null
+    without steps."""
+    steps: tuple[RecordedStep, ...]
+    """The steps in the order of time."""
+    all_steps_count: bool
+    """Whether steps that are unlike the others count as well, because too few others are left."""
+    typical_step_ns: float | None
+    """Mean duration in ns of the steps that count; null where no part of the recording is a step of the program."""
+    typical: TypicalStep | None
+    """The typical step with its time of each resource; null without steps of any length."""
+    has_hardly_any_work: bool
+    """Whether the device did too little work to decide what bounds the program."""
+    device_busy_ns: int
+    """Time in ns in which a kernel, copy or fill runs on some device, in the whole recording."""
+    startup_ns: int
+    """Time of the steps in ns in which code is loaded or compiled, or memory taken."""
+
+
+def analyze(context: Context) -> Recording:
+    """Analyze what was recorded."""
+    steps = program_steps(context)
+    kind, evidence = workload.workload(context)
+    framework = main_framework(context)
+    startup = workload.startup_ns(context)
+    typical = _typical(context, steps)
+    return Recording(
+        workload=kind,
+        evidence=evidence,
+        framework=framework.id if framework else None,
+        frameworks=frameworks(context),
+        window=_window(context, steps),
+        steps_from=steps.found_by,
+        steps=_rows(steps),
+        all_steps_count=bool(steps.is_typical.all()) and any(steps.reasons),
+        typical_step_ns=typical.parts.duration_ns if typical and _is_step(context, steps, startup) else None,
+        typical=typical,
+        has_hardly_any_work=workload.is_hardly_any(context),
+        device_busy_ns=workload.device_busy_ns(context),
+        startup_ns=startup,
+    )
+
+
+def _is_step(context: Context, steps: ProgramSteps, startup_ns: int) -> bool:
+    """Whether the steps are the program's; a whole recording is a step only if it is not a mix of other work."""
+    if steps.found_by != WHOLE:
+        return True
+    length = int((steps.end_ns - steps.start_ns).sum())
+    is_startup = startup_ns >= workload.STARTUP_SHARE * length
+    has_device = len(context.trace.device) > 0 and not workload.is_hardly_any(context)
+    return has_device and not is_startup and not holes(context)
+
+
+def _window(context: Context, steps: ProgramSteps) -> RecordedWindow | None:
+    if not len(steps):
+        return None
+    start, end = int(steps.start_ns[0]), int(steps.end_ns.max())
+    device = context.trace.device
+    last = int(device.end_ns.max()) if len(device) else None
+    return RecordedWindow(
+        start_ns=start,
+        end_ns=end,
+        unrecorded_work_ns=unrecorded_work.longest_ns(context),
+        after_last_event_ns=None if last is None else max(0, end - max(last, start)),
+        removed_ns=holes(context).length,
+    )
+
+
+def _rows(steps: ProgramSteps) -> tuple[RecordedStep, ...]:
+    columns = (steps.start_ns.tolist(), (steps.end_ns - steps.start_ns).tolist(), steps.is_typical.tolist())
+    marks = steps.marks or (None,) * len(steps)
+    rows = zip(steps.names, *columns, steps.reasons, marks, strict=True)
+    return tuple(
+        RecordedStep(*row, *((mark.phase, mark.requests, mark.tokens) if mark else (None, None, None)))
+        for *row, mark in rows
+    )
+
+
+def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:
+    typical = steps.typical
+    if not len(typical) or not int((typical.end_ns - typical.start_ns).sum()):
+        return None
+    own = resources.over(context, typical, among=steps.every)
+    parts = divide(context, typical)
+    return TypicalStep(len(typical), parts, own, _idle(context, steps, own.device))
+
+
+def _idle(context: Context, steps: ProgramSteps, device: int | None) -> tuple[CauseInStep, ...]:
+    """Idle time per typical step of one device by cause."""
+    if device is None:
+        return ()
+    typical = steps.typical
+    if divided_gaps.are_disjoint(steps.every):
+        found = divided_gaps.divide(context, device, steps.every).in_steps()
+        times = found.by_cause(steps.is_typical[found.step])
+    else:
+        found = divided_gaps.divide(context, device, typical).in_steps()
+        times = found.by_cause(np.ones(len(found.step), np.bool_))
+    return tuple(CauseInStep(cause, time / len(typical)) for cause, time in zip(CAUSES, times.tolist(), strict=True))

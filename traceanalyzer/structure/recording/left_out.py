@@ -1,0 +1,168 @@
+"""Which steps are unlike the others, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from traceanalyzer.structure import gap_causes
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import count_by
+from traceanalyzer.structure.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN = (
+    "earlier-work",
+    "recording-end",
+    "loading",
+    "allocation",
+    "loader",
+    "other-phase",
+    "unknown",
+)
+MARKED, OPTIMIZER = "ProfilerStep", "Optimizer.step"
+"""What marks steps: the profiler, or the start of the optimizer."""
+REASONS = (EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN)
+FEWEST = 3
+"""With fewer steps left than this, all count."""
+_OUTLIER = 0.2
+"""A step that differs from the median by more than this share of the median is not typical."""
+_EDGE = 0.05
+"""Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
+_CUT, _BARELY_BEGUN = 0.5, 0.1
+"""A last step is cut if it has less than half of the time and the operators of every other one, and no optimizer step,
+or less than a tenth of the operators (own choice: batches and phases differ less, or in only one of these)."""
+_EXPLAINS = 0.5
+"""A one-time event explains a long step if it takes at least this share of the time beyond the median."""
+
+
+def reasons(context: Context, steps: Steps) -> tuple[str | None, ...]:
+    """Why each step is not typical, one of `REASONS`; None for typical steps."""
+    if is_cut(context, steps):
+        return *_of_whole(context, steps.take(slice(0, len(steps) - 1))), RECORDING_END
+    return _of_whole(context, steps)
+
+
+def is_cut(context: Context, steps: Steps) -> bool:
+    """Whether the recording ended soon after the last step began, by the host's work in it.
+
+    That is known of marks that stay open until the next step: those of the profiler, and steps between optimizers.
+    """
+    trace, duration = context.trace, steps.end_ns - steps.start_ns
+    if len(steps) < 2 or steps.found_by not in {MARKED, OPTIMIZER} or duration[-1] >= _CUT * duration[:-1].min():
+        return False
+    start = trace.host.start_ns[trace.host.category == Category.OPERATOR]
+    updates = steps.at(trace.host.start_ns[context.kind == NodeKind.OPTIMIZER])
+    operators, optimizers = _operators(context, steps), count_by(updates[updates >= 0], len(steps))
+    fewest = operators[:-1].min()
+    if start.max(initial=0) >= steps.end_ns[-1] or operators[-1] >= _CUT * fewest:
+        return False
+    # Steps that begin with the optimizer end with the next one, which the last never has.
+    begun = steps.found_by == OPTIMIZER or (optimizers[:-1].all() and not optimizers[-1])
+    return bool(begun or operators[-1] < _BARELY_BEGUN * fewest)
+
+
+def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
+    """The reasons of steps of which none is cut."""
+    found: list[str | None] = [None] * len(steps)
+    if len(steps) < 2:
+        return tuple(found)
+    duration = steps.end_ns - steps.start_ns
+    median = float(np.median(duration))
+    outliers = np.flatnonzero(np.abs(duration - median) > _OUTLIER * median).tolist()
+    if outliers:
+        one_off, calls = _one_off(context, steps), _operators(context, steps)
+        for step in outliers:
+            excess = float(duration[step]) - median
+            found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
+            if found[step] == UNKNOWN and _does_more(calls, excess, median, step):
+                found[step] = OTHER_PHASE
+        if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
+            found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
+    if _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
+        found[0] = EARLIER_WORK
+    tail = _tails(context, steps)
+    if float(tail[-1] - np.median(tail[:-1])) >= _EDGE * median:
+        found[-1] = RECORDING_END
+    return tuple(found)
+
+
+def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tuple[str | None, ...]:
+    """The same reasons, where a step without a known one is in another phase than most: a prefill among decode steps.
+
+    Args:
+        reasons: Of each step, as `reasons` gives them.
+        phases: Of each step; None where its mark does not show it.
+    """
+    usual = Counter(phases).most_common(1)[0][0] if phases else None
+    return tuple(
+        OTHER_PHASE if reason == UNKNOWN and phase is not None and phase != usual else reason
+        for reason, phase in zip(reasons, phases, strict=True)
+    )
+
+
+def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
+    """Time of each step in one-time events: loading code, allocating memory, starting workers of the loader."""
+    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION, gap_causes.DATALOADER)
+    times = timeline.within(steps.start_ns, steps.end_ns, labels)
+    return tuple(zip((LOADING, ALLOCATION, LOADER), map(np.asarray, times), strict=True))
+
+
+def _explains(times: I64, excess_ns: float, step: int) -> bool:
+    """Whether a step is longer than the median because it has more of the given time than the others."""
+    more = float(times[step] - np.median(times))
+    return excess_ns > 0 and more >= _EXPLAINS * excess_ns
+
+
+def _operators(context: Context, steps: Steps) -> I64:
+    """Number of operators that start in each step."""
+    host = context.trace.host
+    step = steps.at(host.start_ns[host.category == Category.OPERATOR])
+    return count_by(step[step >= 0], len(steps))
+
+
+def _does_more(calls: I64, excess_ns: float, median_ns: float, step: int) -> bool:
+    """Whether a step is longer than the median because it calls more operators: an evaluation between two updates.
+
+    Args:
+        calls: Operators of each step.
+        excess_ns: Time of the step beyond the median.
+        median_ns: Duration of the median step.
+        step: The step.
+    """
+    usual = float(np.median(calls))
+    more = float(calls[step]) - usual
+    return (
+        excess_ns > 0 and usual > 0 and more >= _OUTLIER * usual and more * median_ns >= _EXPLAINS * excess_ns * usual
+    )
+
+
+def _earlier_work_ns(context: Context, steps: Steps) -> int:
+    """Time of the first step, as it was marked, in which a device does work from before the recording."""
+    device = context.trace.device
+    start = int((steps.mark_ns[0] if steps.mark_ns is not None else steps.start_ns)[0])
+    bounds = np.array([start]), steps.end_ns[:1]
+    unlinked = context.links.launch == NO_PARENT
+    # Without recorded launches, earlier work cannot be distinguished from the program's own.
+    rows = unlinked & (device.start_ns < steps.end_ns[0]) & (2 * unlinked.sum() < len(device))
+    ran = Intervals.union(device.start_ns[rows], device.end_ns[rows])
+    times = [ran, *unrecorded_work(context).values()]
+    return max(int(each.within(*bounds)[0]) for each in times)
+
+
+def _tails(context: Context, steps: Steps) -> I64:
+    """Time of each step after the last device event that starts in it; 0 for steps without any."""
+    device = context.trace.device
+    step = steps.at(device.start_ns)
+    last = steps.start_ns.copy()
+    np.maximum.at(last, step[step >= 0], device.end_ns[step >= 0])
+    empty = last == steps.start_ns
+    return np.where(empty, 0, np.maximum(steps.end_ns - last, 0))

@@ -1,0 +1,288 @@
+"""Steps of the program, for everything that is judged, and which of them are typical.
+
+`analyzers.steps` has the steps of the step breakdown, whose numbers agree with other tools; these steps are separate.
+If the profiler marked no steps, they are made from the first of the following that the trace has: step marks of a
+framework, an annotation that repeats and fills a thread, waits for the loader, optimizer steps, launches of one graph;
+else the whole recording is one step.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recording import left_out, repeated_graphs
+from traceanalyzer.structure.recording.frameworks import main_framework
+from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
+from traceanalyzer.structure.recording.optimizers_in_turn import updates_of_a_step
+from traceanalyzer.structure.recording.step_marks import marks_within, outermost, step_marks
+from traceanalyzer.structure.steps import Steps, extend, launched_in
+from traceanalyzer.structure.sums import count_by
+from traceanalyzer.structure.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+WHOLE = "whole-trace"
+_REPEATS = 3
+"""An annotation must repeat so often to be a step."""
+_TILES = 0.5
+"""Share of the time of the main thread that the annotation must fill."""
+_BETWEEN = 0.5
+"""Share of the work within the annotation from which on work between its occurrences belongs to the step as well."""
+_OVERLAP = 0.1
+"""Share of marks that may start within an earlier one and end after it; if there are more, they are requests in
+flight."""
+
+
+class ProgramSteps(msgspec.Struct, frozen=True):
+    """Steps in the order of time, and which of them count as typical."""
+
+    names: tuple[str, ...]
+    start_ns: I64
+    end_ns: I64
+    found_by: str | None
+    """What marks the steps: `ProfilerStep`, `whole-trace`, the id of a framework, or the name of what repeats; None
+    without steps."""
+    reasons: tuple[str | None, ...]
+    """The reason why a step is not typical, one of `left_out.REASONS`; None for typical steps."""
+    marks: tuple[StepMark | None, ...] = ()
+    """The content of a framework's mark for each step, which is this mark or contains it; empty without any."""
+    mark_ns: tuple[I64, I64] | None = None
+    """Starts and ends of the marks, before the device's work moved the steps; None where the steps are not moved."""
+
+    is_cut: bool = False
+    """Whether the recording ended soon after the last step began."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def is_typical(self) -> Bool:
+        """Which steps count; all do if fewer than three would be left, but for a last one that was cut."""
+        kept = np.array([reason is None for reason in self.reasons], np.bool_)
+        if kept.sum() >= FEWEST:
+            return kept
+        kept[:] = True
+        kept[len(kept) - self.is_cut :] = False
+        return kept
+
+    @property
+    def typical(self) -> Steps:
+        """The steps that count, in the order of time; not always consecutive."""
+        rows = np.flatnonzero(self.is_typical)
+        names = tuple(self.names[row] for row in rows.tolist())
+        return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by)
+
+    @property
+    def middle(self) -> int:
+        """Row of the typical step that represents the others: the one whose duration is nearest to their mean."""
+        rows = np.flatnonzero(self.is_typical)
+        length = (self.end_ns - self.start_ns)[rows]
+        away = np.abs(length - length.mean())
+        return int(rows[np.argmin(np.where(length > 0, away, np.inf))])
+
+    @property
+    def every(self) -> Steps:
+        """All steps, including those that do not count."""
+        return Steps(self.names, self.start_ns, self.end_ns, self.found_by)
+
+
+def program_steps(context: Context) -> ProgramSteps:
+    """The steps of the program, computed once."""
+    return context.once(_program_steps)
+
+
+def _program_steps(context: Context) -> ProgramSteps:
+    if context.scope is not None or is_marked(context):
+        return _with_marks(context, context.steps, marks_within(context, context.steps))
+    framework, marks = _of_framework(context)
+    if framework is not None:
+        return _with_marks(context, _after_earlier_work(context, framework), marks)
+    for find in (_repeated_annotation, _between_loads, _between_optimizer_steps, _between_graphs):
+        repeated = find(context)
+        if repeated is not None:
+            steps = _after_earlier_work(context, repeated)
+            return _as_program(context, steps, left_out.reasons(context, steps))
+    steps = _after_earlier_work(context, _whole(context))
+    return _as_program(context, steps, (None,) * len(steps))
+
+
+def is_marked(context: Context) -> bool:
+    """Whether the profiler marked steps of the process that was recorded."""
+    return context.steps.found_by == MARKED and not is_foreign(context)
+
+
+def is_foreign(context: Context) -> bool:
+    """Whether the steps belong to processes of which nothing else was recorded, while others left events."""
+    return context.once(_is_foreign)
+
+
+def _is_foreign(context: Context) -> bool:
+    trace, marked = context.trace, context.kind == NodeKind.STEP
+    if not marked.any():
+        return False
+    process = np.unique([thread.pid for thread in trace.threads], return_inverse=True)[1]
+    others = np.concatenate((process[distinct(trace.host.thread[~marked])], process[distinct(trace.launches.thread)]))
+    return len(others) > 0 and not np.isin(process[trace.host.thread[marked]], others).any()
+
+
+def _as_program(context: Context, steps: Steps, reasons: tuple[str | None, ...]) -> ProgramSteps:
+    is_cut = left_out.is_cut(context, steps)
+    return ProgramSteps(
+        steps.names, steps.start_ns, steps.end_ns, steps.found_by, reasons, mark_ns=steps.mark_ns, is_cut=is_cut
+    )
+
+
+def _with_marks(context: Context, steps: Steps, marks: tuple[StepMark | None, ...]) -> ProgramSteps:
+    found = left_out.reasons(context, steps)
+    if marks:
+        found = left_out.of_phases(found, [mark.phase if mark else None for mark in marks])
+    return replace(_as_program(context, steps, found), marks=marks)
+
+
+def _of_framework(context: Context) -> tuple[Steps | None, tuple[StepMark | None, ...]]:
+    """The outermost step marks of the framework, until the device has done the work that they launched."""
+    trace, framework = context.trace, main_framework(context)
+    rows, said = step_marks(context)
+    if framework is None or not len(rows) or _are_in_flight(context, rows):
+        return None, ()
+    rows = outermost(context, rows)
+    marks = tuple(said[code] for code in trace.host.name[rows].tolist())
+    names = tuple(trace.names[code] for code in trace.host.name[rows].tolist())
+    return _of_marks(context, rows, names, framework.id), marks
+
+
+def _are_in_flight(context: Context, rows: I64) -> bool:
+    """Whether many of some host rows start in an earlier one and outlast it: requests that are served together."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    before = np.maximum.accumulate(np.append(-1, end))[:-1]
+    return int(((start < before) & (end > before)).sum()) > _OVERLAP * len(rows)
+
+
+def _of_marks(context: Context, rows: I64, names: tuple[str, ...], found_by: str) -> Steps:
+    """Steps from host rows that do not overlap."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    raw = Steps(names, start, end, found_by, mark_ns=(start, end))
+    return extend(context.trace, context.links, raw, drop_tail=False)
+
+
+def _repeated_annotation(context: Context) -> Steps | None:
+    """The annotation that fills most of the main thread, if it repeats, fills half of it and contains the work."""
+    trace, thread = context.trace, _main_thread(context)
+    if thread is None:
+        return None
+    plain = (trace.host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
+    rows = np.flatnonzero(plain & (trace.host.thread == thread))
+    own = trace.host.thread == thread
+    if not len(rows):
+        return None
+    span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
+    codes, group = ranked(trace.host.name[rows])
+    repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
+    filled = []
+    for number in repeated.tolist():
+        outer = outermost(context, rows[group == number])
+        time = int(trace.host.dur_ns[outer].sum())
+        is_step = len(outer) >= _REPEATS and time >= _TILES * span
+        if is_step and not _are_in_flight(context, rows[group == number]) and _holds_the_work(context, outer):
+            filled.append((time, -number, outer))
+    if not filled:
+        return None
+    _, number, outer = max(filled, key=lambda entry: entry[:2])
+    return _of_marks(context, outer, tuple(map(str, range(len(outer)))), trace.names[int(codes[-number])])
+
+
+def _holds_the_work(context: Context, marks: I64) -> bool:
+    """Whether little work is done between the marks, which do not overlap, compared to the work within them.
+
+    What is done is device time by the launch, or time of operators on any thread where the device has none; in one
+    pause, compared to one mark.
+    """
+    trace, launch = context.trace, context.links.launch
+    start, end = trace.host.start_ns[marks], trace.host.end_ns[marks]
+    launched = launch != NO_PARENT
+    if int(trace.device.dur_ns[launched].sum()):
+        begins, times = trace.launches.start_ns[launch[launched]], trace.device.dur_ns[launched]
+        own = np.searchsorted(start, begins, side="right") - 1
+        is_inside = begins < entries(end, own, 0)
+        is_between = ~is_inside & (own >= 0) & (own < len(start) - 1)
+        inside, between = int(times[is_inside & (own >= 0)].sum()), int(times[is_between].sum())
+    else:
+        operators = trace.host.category == Category.OPERATOR
+        ran = Intervals.union(trace.host.start_ns[operators], trace.host.end_ns[operators])
+        inside, between = int(ran.within(start, end).sum()), int(ran.within(end[:-1], start[1:]).sum())
+    pauses = len(marks) - 1
+    return between * len(marks) < _BETWEEN * inside * pauses or not between
+
+
+def _main_thread(context: Context) -> int | None:
+    """The thread that launches most; without a device the one with most operators."""
+    launching = host_activity.launching_threads(context)
+    if launching:
+        return launching[0]
+    threads, counts = np.unique(context.trace.host.thread, return_counts=True)
+    return int(threads[counts.argmax()]) if len(threads) else None
+
+
+def _between_loads(context: Context) -> Steps | None:
+    return _between(context, np.flatnonzero(context.kind == NodeKind.DATALOADER), "enumerate(DataLoader)")
+
+
+def _between_optimizer_steps(context: Context) -> Steps | None:
+    rows = outermost(context, np.flatnonzero(context.kind == NodeKind.OPTIMIZER))
+    return _between(context, rows[:: updates_of_a_step(context, rows)], left_out.OPTIMIZER)
+
+
+def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
+    """Steps from the start of one host row to that of the next; None where none repeats."""
+    host = context.trace.host
+    return _from_starts(context, host.start_ns[outermost(context, rows)], int(host.end_ns.max(initial=0)), found_by)
+
+
+def _between_graphs(context: Context) -> Steps | None:
+    """Steps from launch to launch of one graph, if graphs repeat."""
+    start = repeated_graphs.starts(context)
+    last = int(context.trace.launches.end_ns.max(initial=0))
+    return None if start is None else _from_starts(context, start, last, "graph launch")
+
+
+def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> Steps | None:
+    """Steps from start to start; the last one lasts until the device has done its work."""
+    if len(start) < 2:
+        return None
+    end = np.append(start[1:], max(end_ns, int(start[-1])))
+    raw = Steps(tuple(map(str, range(len(start)))), start, end, found_by, mark_ns=(start, end))
+    launched = launched_in(context.trace, context.links, raw)[-1]
+    if len(launched):
+        end[-1] = max(int(context.trace.device.end_ns[launched].max()), int(start[-1]))
+    return raw
+
+
+def _whole(context: Context) -> Steps:
+    """The whole recording, until the device is done; without the marks if they belong to another process."""
+    steps = context.steps
+    if not is_foreign(context):
+        ends = np.maximum(steps.end_ns, context.trace.device.end_ns.max(initial=0))
+        return replace(steps, end_ns=ends, found_by=WHOLE) if len(steps) == 1 else steps
+    trace, own = context.trace, context.kind != NodeKind.STEP
+    start = np.concatenate((trace.host.start_ns[own], trace.launches.start_ns, trace.device.start_ns))
+    end = np.concatenate((trace.host.end_ns[own], trace.launches.end_ns, trace.device.end_ns))
+    return Steps(("0",), np.array([start.min()]), np.array([end.max()]), WHOLE)
+
+
+def _after_earlier_work(context: Context, steps: Steps) -> Steps:
+    """Steps that contain unrecorded work begin at the first device event after it began."""
+    device, start = context.trace.device, steps.start_ns.copy()
+    for number, times in unrecorded_work(context).items():
+        events = ascending(device.start_ns[device.device == number])
+        first = int(events[np.searchsorted(events, times.start[0])])
+        start[(start < first) & (steps.end_ns > first)] = first
+    return replace(steps, start_ns=start)

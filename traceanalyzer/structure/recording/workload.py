@@ -1,0 +1,230 @@
+"""What kind of program was recorded? The first kind in `WORKLOADS` whose evidence the trace has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.launches import graph_capture
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.structure import busy_times, gap_causes, unread_device
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
+from traceanalyzer.structure.recording.holes import holes
+from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+WORKLOADS = ("graph-capture", "micro-benchmark", "fragment", "start-up", "serving", "training", "inference")
+
+HARDLY_ANY_NS = 1_000_000
+"""With less device work than this in total, no bound is named."""
+FEW_KERNELS = 50
+"""Own choice: a marked step with this many kernels is a real step, however small the model."""
+STARTUP_SHARE = 0.5
+"""A recording is start-up if loading or compiling code and allocating memory take at least this share of it."""
+_HOLES_SHARE = 0.5
+_FEW_OPERATORS = 10
+_REQUESTS = 10
+_IN_FLIGHT = 0.2
+_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
+
+
+class WorkloadEvidence(msgspec.Struct, frozen=True):
+    """One piece of evidence for the kind of the program."""
+
+    kind: str
+    """Id of the reason, as listed in the documentation of the recording."""
+    name: str | None = None
+    """Name of an example event; null if there is none."""
+    count: int | None = None
+    """Number of such events; null if they are not counted."""
+    time_ns: int | None = None
+    """Time in ns that it is about; null if it is about none."""
+
+
+def workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
+    """The kind of program and the reasons, found once."""
+    return context.once(_workload)
+
+
+def _workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
+    for kind, find in _KINDS:
+        reasons = tuple(find(context))
+        if reasons:
+            return kind, reasons
+    return "inference", tuple(_forward_only(context))
+
+
+def is_hardly_any(context: Context) -> bool:
+    """Whether the device did too little work to decide what bounds the program."""
+    device = context.trace.device
+    kernels = int((device.category == Category.KERNEL).sum())
+    busy = device_busy_ns(context)
+    is_step = program_steps(context).found_by != WHOLE and kernels >= FEW_KERNELS
+    return len(device) > 0 and (kernels <= 1 or (busy < HARDLY_ANY_NS and not is_step))
+
+
+def device_busy_ns(context: Context) -> int:
+    """Time in which something runs on some device, in ns."""
+    return busy_times.any_device(context).length
+
+
+def startup_ns(context: Context) -> int:
+    """Time of the recording in which launching threads load or compile code, or take memory."""
+    return context.once(_startup_ns)
+
+
+def _startup_ns(context: Context) -> int:
+    found = program_steps(context)
+    if not len(found):
+        return 0
+    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION)
+    return sum(int(times.sum()) for times in timeline.within(found.start_ns, found.end_ns, labels))
+
+
+def _capture(context: Context) -> Iterator[WorkloadEvidence]:
+    found = graph_capture(context)
+    if found is not None and found.is_most:
+        yield WorkloadEvidence("captures", count=found.captures)
+        yield WorkloadEvidence("launches-without-events", count=found.launch_calls)
+
+
+def _micro_benchmark(context: Context) -> Iterator[WorkloadEvidence]:
+    for found in _of_role(context, "benchmark"):
+        yield WorkloadEvidence("benchmark-marks", found.name, found.events)
+    if len(context.trace.device) and is_hardly_any(context) and _trains(context):
+        yield WorkloadEvidence("hardly-any-device-work", time_ns=device_busy_ns(context))
+    elif _backward(context) is not None and not _is_repeated(context):
+        yield WorkloadEvidence("backward-without-optimizer", _backward(context))
+
+
+def _of_role(context: Context, *roles: str) -> Iterator[FrameworkEvidence]:
+    """WorkloadEvidence of the frameworks with some role, the most specific first."""
+    role = {known.id: known.role for known in FRAMEWORKS}
+    return (found for found in frameworks(context) if role[found.id] in roles)
+
+
+def _trains(context: Context) -> bool:
+    return bool((context.kind == NodeKind.OPTIMIZER).any()) or _backward(context) is not None
+
+
+def _is_repeated(context: Context) -> bool:
+    """Whether something marks the recording as part of a training: steps, an optimizer, a loader, a wrapper."""
+    of_training = (NodeKind.STEP, NodeKind.OPTIMIZER, NodeKind.DATALOADER)
+    wrapped = next(_of_role(context, "training", "parallel", "serving"), None)
+    return wrapped is not None or bool(np.isin(context.kind, of_training).any())
+
+
+def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
+    trace, found = context.trace, program_steps(context)
+    removed = holes(context)
+    length = int((found.end_ns - found.start_ns).sum())
+    if removed.length >= _HOLES_SHARE * max(length, 1):
+        yield WorkloadEvidence("removed-events", time_ns=removed.length)
+    if is_foreign(context):
+        yield WorkloadEvidence("foreign-steps")
+    sign = unread_device.sign(context)
+    if sign is not None and not len(trace.launches):
+        yield WorkloadEvidence("no-device-events", sign)
+    operators = int((trace.host.category == Category.OPERATOR).sum())
+    collectives = trace.names.where(marks.is_collective)[trace.host.name]
+    if not len(trace.device) and collectives.any() and operators < _FEW_OPERATORS:
+        yield WorkloadEvidence("only-collectives", count=int(collectives.sum()))
+    if len(trace.device) and not operators and not (context.links.launch != NO_PARENT).any():
+        yield WorkloadEvidence("kernels-without-launches", count=len(trace.device))
+    if found.found_by == WHOLE and not len(trace.frames) and _calls(context) == 1:
+        yield WorkloadEvidence("one-call")
+
+
+def _calls(context: Context) -> int:
+    """Number of outermost operators and calls that launched something; annotations around them do not count."""
+    host, parent = context.host, context.host.tree.parent
+    node = context.links.node[context.links.calls]
+    is_outermost = (parent == NO_PARENT) | (host.category[parent] == Category.ANNOTATION)
+    return len(distinct(host.tree.nearest(is_outermost)[node[node != NO_PARENT]]))
+
+
+def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
+    found = program_steps(context)
+    if next(_requests(context), None) is not None:
+        return  # what starts up serves nothing
+    time, whole = startup_ns(context), int((found.end_ns - found.start_ns).sum())
+    if whole and time >= STARTUP_SHARE * whole:
+        yield WorkloadEvidence("loading", time_ns=time)
+
+
+def _serving(context: Context) -> Iterator[WorkloadEvidence]:
+    for found in _of_role(context, "serving"):
+        yield WorkloadEvidence("framework", found.name, found.events)
+    if not _trains(context):
+        yield from _requests(context)
+
+
+def _requests(context: Context) -> Iterator[WorkloadEvidence]:
+    """The annotation that is open most often several times at once."""
+    host = context.trace.host
+    rows = np.flatnonzero(host.category == Category.ANNOTATION)
+    codes, group, counts = np.unique(host.name[rows], return_inverse=True, return_counts=True)
+    best: tuple[int, str] | None = None
+    for number in np.flatnonzero(counts >= _REQUESTS).tolist():
+        own = rows[group == number]
+        before = np.maximum.accumulate(np.append(-1, host.end_ns[own]))[:-1]
+        overlaps = host.start_ns[own] < before
+        if len(distinct(host.thread[own])) == 1:
+            overlaps &= host.end_ns[own] > before  # on one thread, a mark within another is a part of it
+        if int(overlaps.sum()) >= _IN_FLIGHT * len(own):
+            best = max(best or (0, ""), (len(own), context.trace.names[int(codes[number])]))
+    if best is not None:
+        yield WorkloadEvidence("requests-in-flight", best[1], best[0])
+
+
+def _training(context: Context) -> Iterator[WorkloadEvidence]:
+    optimizer = np.flatnonzero(context.kind == NodeKind.OPTIMIZER)
+    if len(optimizer):
+        yield WorkloadEvidence(
+            "optimizer-steps", context.trace.names[int(context.trace.host.name[optimizer[0]])], len(optimizer)
+        )
+    backward = _backward(context)
+    if backward is not None:
+        yield WorkloadEvidence("backward-operators", backward)
+    for found in _of_role(context, "training"):
+        yield WorkloadEvidence("training-framework", found.name, found.events)
+
+
+def _forward_only(context: Context) -> Iterator[WorkloadEvidence]:
+    if len(context.trace.host) or len(context.trace.device):
+        yield WorkloadEvidence("no-backward")
+
+
+def _backward(context: Context) -> str | None:
+    """Name of an operator of a backward pass; None if there is none."""
+    return context.once(_first_backward)
+
+
+def _first_backward(context: Context) -> str | None:
+    host = context.trace.host
+    found = context.trace.names.where(_is_backward)[host.name]
+    rows = np.flatnonzero(found)[:1]
+    return context.trace.names[int(host.name[rows[0]])] if len(rows) else None
+
+
+def _is_backward(name: str) -> bool:
+    return _BACKWARD.search(name) is not None
+
+
+_KINDS: tuple[tuple[str, Callable[[Context], Iterator[WorkloadEvidence]]], ...] = (
+    ("graph-capture", _capture),
+    ("micro-benchmark", _micro_benchmark),
+    ("fragment", _fragment),
+    ("start-up", _start_up),
+    ("serving", _serving),
+    ("training", _training),
+)

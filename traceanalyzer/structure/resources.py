@@ -1,0 +1,186 @@
+"""How long does a step use each resource that could bound it: the host, the loader, the device, the links?
+
+Resources work at the same time, so their times do not sum to the step. No change of one resource makes a step
+shorter than what the others take; this is what bounds every saving.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.analyzers.launches import blocked_calls
+from traceanalyzer.structure import busy_times, host_activity, recorded_collectives, unread_device
+from traceanalyzer.structure.communicating import communication_kernels
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class StepResources(msgspec.Struct, frozen=True):
+    """Time of each resource per step: means over the steps, in ns."""
+
+    steps: int
+    """Number of steps that the means are over."""
+    step_ns: float
+    """Mean duration of a step in ns."""
+    device: int | None
+    """Number of the device that works longest; null without device events."""
+    gpu_ns: float | None
+    """Time per step in ns in which a kernel, copy or fill runs on that device; null without device events."""
+    communication_ns: float | None
+    """Time per step in ns in which a collective kernel runs on that device; without device events, in which a
+    collective runs on the CPU; null where there are neither."""
+    exposed_communication_ns: float | None
+    """Part of the communication in ns in which no other kernel runs on that device, or no operator on the CPU; null as
+    above."""
+    host_ns: float
+    """Time per step in ns in which the host waits neither for a device nor for the loader nor, without device events,
+    for a collective: what threads do, and what no event shows."""
+    waiting_ns: float
+    """Time per step in ns in which a thread that launches work waits for a device, or for room in its queue."""
+    loader_ns: float
+    """Time per step in ns in which something waits for the loader."""
+    exposed_loader_ns: float
+    """Part of the time of waiting for the loader in ns in which that device does not work."""
+    recorded_device_ns: int
+    """Sum of the durations in ns of the device events of the whole recording, or of the chosen steps: of those whose
+    launch was recorded, because others belong to earlier work; of all where most have no launch."""
+    outside_device_ns: int = 0
+    """Part of the device's time in ns outside of the steps."""
+    unread_device: str | None = None
+    """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
+    null if there is none."""
+
+
+def analyze(context: Context) -> StepResources:
+    """Compute the time per step of each resource, over the busiest device."""
+    return over(context, context.steps)
+
+
+def over(context: Context, steps: Steps, among: Steps | None = None) -> StepResources:
+    """Compute the time of each resource per step of some steps, which need not be consecutive.
+
+    Args:
+        context: The trace.
+        steps: The steps.
+        among: All steps, if these are some of them: what runs in any of these runs in no time outside of the steps.
+    """
+    trace = context.trace
+    within = Intervals.union(steps.start_ns, steps.end_ns)
+    inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
+    device, busy = busiest(context, within)
+    collectives, exposed = _communication(context, device)
+    loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
+    waiting = (_waiting(context, steps.window) & within) - loader
+    communicates = device is not None or bool(collectives)
+    held = exposed & within if device is None else Intervals.none()
+    count, own = len(steps), recorded(context)
+
+    def mean(times: Intervals) -> float:
+        return times.length / count
+
+    return StepResources(
+        steps=count,
+        step_ns=mean(within),
+        device=device,
+        gpu_ns=None if device is None else mean(busy),
+        communication_ns=mean(collectives & within) if communicates else None,
+        exposed_communication_ns=mean(exposed & within) if communicates else None,
+        host_ns=mean(within - waiting - loader - held),
+        waiting_ns=mean(waiting),
+        loader_ns=mean(loader),
+        exposed_loader_ns=mean(loader - busy),
+        recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
+        outside_device_ns=_outside(context, own, inside),
+        unread_device=unread_device.sign(context),
+    )
+
+
+def _communication(context: Context, device: int | None) -> tuple[Intervals, Intervals]:
+    """When collectives run on a device, or on the CPU without one, and when nothing else does."""
+    if device is None:
+        exposed = context.once(recorded_collectives.exposed_on_host)
+        return context.once(recorded_collectives.running_on_host), exposed
+    kernels, collectives = context.once(_kernels_of_devices)[device]
+    return collectives, collectives - kernels
+
+
+def recorded(context: Context) -> Bool:
+    """Which device events count as recorded work: those whose launch was recorded, or all where most have none."""
+    device = context.trace.device
+    scope = context.in_scope(device.start_ns)
+    linked = scope & (context.links.launch != NO_PARENT)
+    return linked if 2 * int(device.dur_ns[linked].sum()) >= int(device.dur_ns[scope].sum()) else scope
+
+
+def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
+    start, dur = context.trace.device.start_ns[rows], context.trace.device.dur_ns[rows]
+    return int((dur - steps.within(start, start + dur)).sum())
+
+
+def busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
+    """The device that works longest within the steps, and when it works."""
+    times = [(busy_times.of_device(context, number) & within, number) for number in context.once(_devices)]
+    if not times:
+        return None, Intervals.none()
+    busy, number = max(times, key=lambda entry: (entry[0].length, -entry[1]))
+    return number, busy
+
+
+def _devices(context: Context) -> list[int]:
+    """The numbers of the devices."""
+    numbers: list[int] = distinct(context.trace.device.device).tolist()
+    return [number for number in numbers if number != UNKNOWN]
+
+
+def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, Intervals]]:
+    """When kernels run on each device: kernels of collectives separately from all others."""
+    events, communicates = context.trace.device, communication_kernels(context.trace)
+
+    def kernels(number: int) -> tuple[Intervals, Intervals]:
+        own = events.device == number
+        collectives = own & communicates
+        rest = _union(events, own & ~communicates) if collectives.any() else busy_times.of_device(context, number)
+        return rest, _union(events, collectives)
+
+    return {number: kernels(number) for number in context.once(_devices)}
+
+
+def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
+    """When the host waits: launching threads wait, calls are blocked, or only the device still runs at the end."""
+    waits, launches = context.once(host_activity.waits), context.trace.launches
+    own = is_among(waits.thread, host_activity.launching_threads(context))
+    blocked = blocked_calls(context)
+    copy_start, copy_end = _held_by_copies(context)
+    found = Intervals.union(
+        np.concatenate([waits.start_ns[own], launches.start_ns[blocked], copy_start]),
+        np.concatenate([waits.end_ns[own], launches.start_ns[blocked] + launches.dur_ns[blocked], copy_end]),
+    )
+    last = max((int((t.end_ns).max()) for t in (context.trace.host, launches) if len(t)), default=None)
+    if window is None or last is None or last >= window[1]:
+        return found
+    return found | Intervals.union(np.array([last]), np.array([window[1]]))
+
+
+def _held_by_copies(context: Context) -> tuple[I64, I64]:
+    """From the start of each copy call until its copy starts, where the call lasts longer than that.
+
+    Pageable memory is staged by the call itself, which first waits until everything before it has run.
+    """
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    rows = np.flatnonzero((device.category == Category.MEMCPY) & (launch != NO_PARENT))
+    start = launches.start_ns[launch[rows]]
+    begins = device.start_ns[rows]
+    held = (begins > start) & (begins < start + launches.dur_ns[launch[rows]])
+    return start[held], begins[held]
+
+
+def _union(table: HostEvents | DeviceEvents, rows: Bool) -> Intervals:
+    start = table.start_ns[rows]
+    return Intervals.union(start, start + table.dur_ns[rows])

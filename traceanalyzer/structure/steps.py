@@ -1,0 +1,177 @@
+"""Finds where steps begin and end: marked steps, extended to the last kernel that they launched.
+
+The algorithm is that of the PyTorch TensorBoard profiler plugin (`run_generator`/`event_parser` of
+torch_tb_profiler), except that steps marked on the device are not steps and that every launching call of
+any vendor counts.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from traceanalyzer.knowledge.marks import step_number
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.links import Links
+from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64, U8, entries
+from traceanalyzer.trace.tables import Category
+
+_TAIL_SHARE = 0.8
+"""A last step with less than this share of its predecessor's device events was cut by the end of the trace."""
+
+NESTED = 16
+"""A step that starts within so many others is left out: marks of merged processes overlap, a few at a time."""
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """Consecutive steps that do not overlap; empty if the trace has no events to make one of."""
+
+    names: tuple[str, ...]
+    start_ns: I64
+    end_ns: I64
+    found_by: str | None
+    """`ProfilerStep`, `whole-trace`, `device-events`, `host-annotations`, the name of an annotation, or None."""
+
+    cut: int = 0
+    """Steps at the end that were left out because the recording ended within them."""
+    mark_ns: tuple[I64, I64] | None = None
+    """Start and end of the marks themselves, before the steps were extended by the device's work; None if they are the
+    same."""
+    nested: int = 0
+    """Steps that were left out because they start within `NESTED` others."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Time from the start of the first to the end of the last step, gaps included."""
+        return (int(self.start_ns[0]), int(self.end_ns[-1])) if len(self) else None
+
+    def at(self, times: I64) -> I64:
+        """Find the step that contains each point in time: its row, or -1 between steps."""
+        step = np.searchsorted(self.start_ns, times, side="right") - 1
+        inside = (step >= 0) & (times < entries(self.end_ns, step, 0))
+        found: I64 = np.where(inside, step, -1)
+        return found
+
+    def take(self, rows: slice) -> Steps:
+        """Keep some of the steps."""
+        marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
+        start, end = self.start_ns[rows], self.end_ns[rows]
+        return replace(self, names=self.names[rows], start_ns=start, end_ns=end, mark_ns=marks)
+
+
+def find(trace: Trace, kind: U8, links: Links) -> Steps:
+    """The steps that the step breakdown uses.
+
+    Args:
+        trace: The trace.
+        kind: The kind of every host row, from `host_tree.kinds`.
+        links: Launches of device events.
+    """
+    host = trace.host
+    marked = np.flatnonzero(kind == NodeKind.STEP)
+    around = _levels(host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked])
+    nested, marked = int((around >= NESTED).sum()), marked[around < NESTED]
+    if len(marked):
+        names = tuple(str(step_number(trace.names[n])) for n in host.name[marked].tolist())
+        start, end = host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
+        raw = Steps(names, start, end, "ProfilerStep", mark_ns=(start, end))
+        return replace(extend(trace, links, raw, drop_tail=True), nested=nested)
+    operators = np.flatnonzero((host.category == Category.OPERATOR) | (host.category == Category.PYTHON))
+    if len(operators):
+        return extend(
+            trace,
+            links,
+            _one(host.start_ns[operators], host.dur_ns[operators], "whole-trace"),
+            drop_tail=True,
+        )
+    if len(trace.device):
+        return _one(trace.device.start_ns, trace.device.dur_ns, "device-events")
+    if len(host):
+        return _one(host.start_ns, host.dur_ns, "host-annotations")
+    return Steps((), np.empty(0, np.int64), np.empty(0, np.int64), None)
+
+
+def _levels(start: I64, end: I64) -> I64:
+    """Number of earlier steps that have not ended when each step starts."""
+    return np.arange(len(start)) - np.searchsorted(ascending(end), start, side="right")
+
+
+def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
+    """Infer steps from the starts of optimizer steps, else of waits for the loader; None if neither repeats.
+
+    Step i lasts from start i to start i + 1, the last one until the last device event that it launched.
+    """
+    for wanted, name in ((NodeKind.OPTIMIZER, "Optimizer.step"), (NodeKind.DATALOADER, "enumerate(DataLoader)")):
+        rows = np.flatnonzero(kind == wanted)
+        if len(rows) > 1:
+            host = trace.host
+            start = host.start_ns[rows]
+            end = np.append(start[1:], int((host.end_ns).max()))
+            raw = Steps(tuple(map(str, range(len(rows)))), start, end, name)
+            last = launched_in(trace, links, raw)[-1]
+            device_end = int((trace.device.start_ns[last] + trace.device.dur_ns[last]).max()) if len(last) else None
+            if device_end is not None:
+                end[-1] = max(device_end, start[-1])
+            return raw
+    return None
+
+
+def step_names(steps: Steps, times: I64) -> list[str | None]:
+    """For each time the name of the step that contains it, None between steps."""
+    return [steps.names[step] if step >= 0 else None for step in steps.at(times).tolist()]
+
+
+def _one(start: I64, dur: I64, found_by: str) -> Steps:
+    return Steps(("0",), np.array([start.min()]), np.array([(start + dur).max()]), found_by)
+
+
+def launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
+    """For each step, the device events whose launch is completely within it."""
+    launches = trace.launches
+    launch_end = launches.end_ns
+    by_launch = np.argsort(links.launch, kind="stable")
+    launch = links.launch[by_launch]
+    low = np.searchsorted(launches.start_ns, steps.start_ns, side="left")
+    high = np.searchsorted(launches.start_ns, steps.end_ns, side="right")
+    found = []
+    for step in range(len(steps)):
+        events = slice(*np.searchsorted(launch, (low[step], high[step])).tolist())
+        inside = launch_end[launch[events]] <= steps.end_ns[step]
+        found.append(by_launch[events][inside])
+    return found
+
+
+def extend(trace: Trace, links: Links, raw: Steps, *, drop_tail: bool) -> Steps:
+    """Extend each step to the last kernel that it launched; the next step starts only there."""
+    launched = launched_in(trace, links, raw)
+    counts = np.array([len(events) for events in launched])
+    if not counts.any():
+        return raw
+    device_end = trace.device.end_ns
+    previous = int(raw.start_ns[0])
+    if counts[0]:
+        first = int(trace.device.start_ns[launched[0]].min())
+        foreign = np.ones(len(trace.device), np.bool_)
+        foreign[np.concatenate(launched)] = False
+        leftover = device_end[foreign & (device_end < first)]
+        previous = max(previous, int(leftover.max())) if len(leftover) else previous
+    start, end = raw.start_ns.copy(), raw.end_ns.copy()
+    for step, events in enumerate(launched):
+        start[step] = max(previous, int(start[step]))
+        last = int(device_end[events].max()) if len(events) else int(start[step])
+        previous = end[step] = max(int(end[step]), last, int(start[step]))
+    kept = _without_tail(counts) if drop_tail and len(raw) > 1 else len(raw)
+    return Steps(raw.names, start, end, raw.found_by, len(raw) - kept, raw.mark_ns).take(slice(0, kept))
+
+
+def _without_tail(counts: I64) -> int:
+    """Number of steps, without those at the end that were cut off with the trace."""
+    last = int(np.flatnonzero(counts)[-1])
+    cut = last > 0 and _TAIL_SHARE * counts[last - 1] > counts[last]
+    return last if cut else last + 1
