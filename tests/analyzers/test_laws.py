@@ -16,7 +16,7 @@ from traceanalyzer.analyzers import operators
 from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
-from traceanalyzer.structure import step_breakdown
+from traceanalyzer.structure import operator_times, step_breakdown
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.step_breakdown import PARTS
 from traceanalyzer.trace.table import Bool
@@ -77,7 +77,7 @@ def owned_launches(context: Context) -> Bool:
 @given(plans)
 def test_self_times_and_calls_sum_to_what_the_roots_took(plan: Plan) -> None:
     context = Context(read_built(plan.build()))
-    times, host = operators.node_times(context), context.host
+    times, host = operator_times.node_times(context), context.host
     calls = int(context.trace.launches.dur_ns[owned_launches(context)].sum())
     roots = host.tree.parent == NO_PARENT
     assert times.host_self_ns[~host.merged].sum() + calls == times.host_total_ns[roots].sum()
@@ -86,7 +86,7 @@ def test_self_times_and_calls_sum_to_what_the_roots_took(plan: Plan) -> None:
 @given(plans)
 def test_device_time_of_operators_is_what_they_launched(plan: Plan) -> None:
     context = Context(read_built(plan.build()))
-    times, tree, launch = operators.node_times(context), context.host.tree, context.links.launch
+    times, tree, launch = operator_times.node_times(context), context.host.tree, context.links.launch
     launched = np.append(owned_launches(context), False)[launch] & (launch != NO_PARENT)
     assert times.device_self_ns.sum() == context.trace.device.dur_ns[launched].sum()
     assert times.device_total_ns[tree.parent == NO_PARENT].sum() == times.device_self_ns.sum()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import Call, addition, kernel, product, training
-from traceanalyzer.analyzers.kernels import shape_costs
-from traceanalyzer.analyzers.kernels.shape_costs import ShapeCost
+from traceanalyzer.analyzers.operators import shape_costs
+from traceanalyzer.analyzers.operators.shape_costs import ShapeCost
 from traceanalyzer.structure.context import Context
 
 

@@ -39,14 +39,13 @@ from traceanalyzer.analyzers.kernels import (
     elementwise_chains,
     repeated_layers,
     roofline,
-    shape_costs,
     sm_fill,
 )
 from traceanalyzer.analyzers.launches import graph_join, runtime_calls
 from traceanalyzer.analyzers.launches.graph_join import tables as joined
 from traceanalyzer.analyzers.loader import epochs
 from traceanalyzer.analyzers.modules import python_lines
-from traceanalyzer.analyzers.operators import loops
+from traceanalyzer.analyzers.operators import loops, shape_costs
 from traceanalyzer.analyzers.optimizer import nan_checks, passes, recomputation
 from traceanalyzer.analyzers.ranks import rank_facts
 from traceanalyzer.analyzers.serving import decode_graphs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.loader import DataLoader, Loader, in_workers, is_in_process
+from traceanalyzer.analyzers.loader import DataLoader, Loader, in_workers
 from traceanalyzer.analyzers.loader.in_workers import Room
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
@@ -11,6 +11,7 @@ from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.loader_waits import is_in_process
 from traceanalyzer.structure.step_breakdown import Average
 
 FEW_WORKERS = 2

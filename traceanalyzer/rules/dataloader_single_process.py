@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.loader import DataLoader, is_in_process
+from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
@@ -37,6 +37,7 @@ from traceanalyzer.rules import _loader, _owners
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.loader_waits import is_in_process
 
 _SUBJECT = Text("dataloader-single-process-subject", "exposed waiting for loaders without workers, share of the step")
 _SUBJECT_TABLE = Text(

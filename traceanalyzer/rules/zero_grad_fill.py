@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers, is_zero_grad
+from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers
 from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.message import Text
@@ -42,6 +42,7 @@ from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.autograd import is_zero_grad
 
 _FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
 _LOOP = 0.2

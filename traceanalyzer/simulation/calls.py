@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.launch_queues import blocked_calls
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import graph_calls
 from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
 from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
+from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.sums import group
 from traceanalyzer.structure.unrecorded_work import LEAST_NS, unrecorded_work
 from traceanalyzer.trace.table import I64, Array, Bool, entries

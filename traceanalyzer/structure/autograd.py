@@ -11,14 +11,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import optimizer
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.module_calls import evaluations, owners
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_ZERO_GRAD = "Optimizer.zero_grad"
 
 
 class AutogradGraph(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
     within = context.once(owners).evaluation
     within = host.tree.nearest(context.once(owners).is_evaluation | loaders) if loaders.any() else within
     row = host.row[nodes]
-    call = host_activity.innermost(table, context.once(optimizer.updates), table.thread[row], table.start_ns[row])
+    call = host_activity.innermost(table, context.once(updates), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)
     return nodes[kept], sequence[kept]
 
@@ -83,10 +85,10 @@ def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
 def optimizer_starts(context: Context) -> tuple[I64, I64]:
     """Starts of the calls of `step`, and of `zero_grad`."""
     host, names = context.trace.host, context.trace.names
-    rows = context.once(optimizer.ranges)
+    rows = context.once(ranges)
     found = [
         np.sort(host.start_ns[rows[names.where(kind)[host.name[rows]]]])
-        for kind in (marks.is_optimizer_step, optimizer.is_zero_grad)
+        for kind in (marks.is_optimizer_step, is_zero_grad)
     ]
     return found[0], found[1]
 
@@ -119,3 +121,30 @@ def _stepped(context: Context, start: I64) -> Bool:
     before = np.searchsorted(calls, start)
     found: Bool = before[1:] != before[:-1]
     return found
+
+
+def ranges(context: Context) -> I64:
+    """Rows of the host table that are calls of an optimizer and lie in no other such call."""
+    host = context.trace.host
+    rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
+    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
+    return ascending(rows[order[tree.parent == NO_PARENT]])
+
+
+def _has_closure(context: Context, calls: I64) -> Bool:
+    """Which calls contain the start of an evaluation by autograd, on any thread."""
+    host = context.trace.host
+    start = ascending(context.host.tree.start_ns[context.once(evaluations)])
+    found: Bool = np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
+    return found
+
+
+def updates(context: Context) -> I64:
+    """The `ranges` without those that contain a closure of the program."""
+    rows = context.once(ranges)
+    return rows[~_has_closure(context, rows)]
+
+
+def is_zero_grad(name: str) -> bool:
+    """Whether a range is a call of `zero_grad`, by its name `Optimizer.zero_grad#<class>.zero_grad`."""
+    return name.startswith(_ZERO_GRAD)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import communication
-from traceanalyzer.analyzers.communication import HOST_NAMES
 from traceanalyzer.knowledge.collectives import operation
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import communicating, host_activity
+from traceanalyzer.structure.communicating import HOST_NAMES
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.step_breakdown import library_collectives
 from traceanalyzer.trace.distinct import distinct
@@ -59,13 +58,13 @@ def on_device(context: Context) -> RecordedCollectives:
     """Collectives as kernels on the device."""
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(context.once(of_libraries))
-    described, host_name = communication.described_by(context, kernels)
+    described, host_name = communicating.described_by(context, kernels)
     sequence, shapes = _from_host(context, kernels)
     own = context.once(_sequences)[described]
     launch = context.links.launch[kernels]
     start, dur = device.start_ns[kernels], device.dur_ns[kernels]
     called = np.where(launch == NO_PARENT, start, entries(trace.launches.start_ns, launch, 0))
-    _, computation = communication.times_of(context, np.ones(len(device), np.bool_))
+    _, computation = communicating.times_of(context, np.ones(len(device), np.bool_))
     names = [
         trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
         for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)

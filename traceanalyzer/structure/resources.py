@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import blocked_calls
 from traceanalyzer.structure import busy_times, host_activity, recorded_collectives, unread_device
 from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.launch_queues import blocked_calls
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals

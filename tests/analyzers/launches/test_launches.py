@@ -11,8 +11,8 @@ from tests.reading import read_built
 from traceanalyzer.analyzers import launches
 from traceanalyzer.analyzers.launches import Blocked, GraphCall, Graphs, LaunchFigures, ShortKernels
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
-from traceanalyzer.analyzers.launches.queues import StreamQueue
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.launch_queues import StreamQueue
 
 US = 1000
 

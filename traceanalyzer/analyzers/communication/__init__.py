@@ -12,23 +12,18 @@ import numpy as np
 from traceanalyzer.knowledge import links
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure.communicating import communication_kernels
+from traceanalyzer.structure.communicating import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
-from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.table import UNKNOWN
 
 _NO_COLLECTIVES = Text(
     "skip-no-collectives",
     "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of the "
     "program's own",
 )
-
-HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
-"""Prefixes of host events that are named after a collective."""
 
 
 class CollectiveRow(msgspec.Struct, frozen=True):
@@ -159,13 +154,6 @@ def _link(context: Context) -> GpuLink | None:
     return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
-def kernels_of_collectives(context: Context) -> Bool:
-    """Which device events are collective kernels that start in the chosen steps (anywhere without a choice)."""
-    device = context.trace.device
-    found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
-    return found
-
-
 class _Kind(msgspec.Struct, frozen=True):
     """The values that distinguish rows of the table."""
 
@@ -228,23 +216,6 @@ def _order(row: CollectiveRow) -> tuple[object, ...]:
     return (-row.total_ns, row.operation or "", row.process_group or "", row.group_size or 0, row.dtype or "", size)
 
 
-def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
-    """For each kernel, the row of its collective (0: none) and the code of the host name that names it (-1: none).
-
-    The kernel's own metadata have priority over those of the innermost host event around its launch that has any.
-    """
-    trace, host = context.trace, context.host
-    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
-    described = trace.device.collective[kernels].astype(np.int64)
-    node = context.links.device_node()[kernels]
-    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # these rows are of the other table
-    own = entries(trace.host.collective, row, 0)
-    described_by = entries(host.tree.nearest(own > 0), node, NO_PARENT)
-    named_by = entries(host.tree.nearest(tells[host.name]), node, NO_PARENT)
-    described = np.where(described > 0, described, entries(own, described_by, 0))
-    return described, entries(host.name, named_by, -1).astype(np.int64)
-
-
 def _device(context: Context, number: int) -> DeviceCommunication:
     communication, computation = times_of(context, context.trace.device.device == number)
     window = context.steps.window
@@ -252,16 +223,6 @@ def _device(context: Context, number: int) -> DeviceCommunication:
     return DeviceCommunication(
         None if number == UNKNOWN else number, whole=_overlap(communication, computation), window=clipped
     )
-
-
-def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
-    """Times of the kernels of collectives, and of all other kernels, among some device events."""
-    device, communicates = context.trace.device, communication_kernels(context.trace)
-    end = device.end_ns
-    counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
-    both = [counted & communicates, counted & ~communicates]
-    communication, computation = (Intervals.union(device.start_ns[part], end[part]) for part in both)
-    return communication, computation
 
 
 def _overlap(communication: Intervals, computation: Intervals) -> Overlap:

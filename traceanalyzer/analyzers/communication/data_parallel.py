@@ -11,12 +11,12 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, summed
+from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents

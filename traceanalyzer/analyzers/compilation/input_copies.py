@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import graph_calls
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT

@@ -12,16 +12,16 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators import node_times
-from traceanalyzer.analyzers.optimizer import ranges
 from traceanalyzer.knowledge.op_shapes import words
 from traceanalyzer.report.message import Message
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.module_classes import class_codes, class_name
+from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category

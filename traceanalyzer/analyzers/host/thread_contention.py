@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.kernels.roofline import works_of
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.operator_times import works_of
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64

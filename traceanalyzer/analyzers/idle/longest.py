@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host
 from traceanalyzer.structure import drains, gap_causes, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
 from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.table import I32, I64
 from traceanalyzer.trace.tables import Category
@@ -103,7 +103,7 @@ def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
     """The owner with most of each gap that the host is to blame for."""
     if not gap_causes.fed_late(context, gaps).any():
         return [None] * len(gaps)
-    index = context.once(host.owner_index)
+    index = context.once(owner_index)
     segments = index.timeline
     found: list[str | None] = []
     for start, end, cause in zip(gaps.start_ns.tolist(), gaps.end_ns.tolist(), main.tolist(), strict=True):

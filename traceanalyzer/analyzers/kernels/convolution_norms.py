@@ -14,12 +14,12 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators import node_times
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.message import Message
 from traceanalyzer.structure import missing as reasons
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, entries

@@ -15,12 +15,12 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.optimizer import ranges
 from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind

@@ -10,16 +10,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators import node_times
-from traceanalyzer.knowledge import gpus, op_models
+from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.knowledge.op_models import Family, Work
+from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import missing as reasons
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.structure.operator_times import PRODUCTS, leaves, node_times, works_of
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -28,8 +28,6 @@ _NO_SHAPES = Text(
     "the trace has no input shapes: record them with record_shapes=True",
     "record_shapes=True is code",
 )
-PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
-"""Families whose operations matrix units can do: nearly all operations of a network."""
 
 
 class Roof(msgspec.Struct, frozen=True):
@@ -149,53 +147,6 @@ def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
         _row((trace.names[name], trace.shapes[shapes], trace.types[types]), members, gpu)
         for (name, shapes, types), members in joined.items()
     ]
-
-
-def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]:
-    """The work of one call of each node, computed once for calls with equal inputs.
-
-    Returns:
-        The work of each group of equal calls (None without a model), the first node of each group by its place among
-        the nodes, and the group of each node.
-    """
-    trace, row = context.trace, context.host.row[nodes]
-    inputs = tuple(getattr(trace.host, column)[row] for column in ("shapes", "types", "strides", "concrete"))
-    first, groups = group(context.host.name[nodes], *inputs)
-    works: list[Work | None] = []
-    for name, *codes in zip(
-        context.host.name[nodes[first]].tolist(), *(c[first].tolist() for c in inputs), strict=True
-    ):
-        pools = (trace.shapes, trace.types, trace.strides, trace.concrete)
-        call = op_models.parse(trace.names[name], *(pool[code] for pool, code in zip(pools, codes, strict=True)))
-        works.append(op_models.work(call) if call is not None else None)
-    return works, first, groups
-
-
-def leaves(context: Context) -> Bool:
-    """Which operators have a model and launched something and contain no such operator of their family."""
-    trace, host = context.trace, context.host
-    order = {family: number for number, family in enumerate(Family)}
-    by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
-    launched = (context.once(node_times).device_self_ns > 0) & ~_crossing(context)
-    counted = host.is_row & launched & context.in_scope(host.tree.start_ns)
-    families = np.where(counted, by_name[host.name], -1)
-    found = np.zeros(len(host.tree), np.bool_)
-    for number in order.values():
-        members = families == number
-        if members.any():
-            found |= members & (host.tree.sums(members.astype(np.int64)) == 1)
-    return found
-
-
-def _crossing(context: Context) -> Bool:
-    """Which nodes copy between memories: host to device, back, or device to device over a link."""
-    device, names = context.trace.device, context.trace.names
-    copies = device.category == Category.MEMCPY
-    copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]
-    node = context.links.device_node()[copies]
-    crossing = np.zeros(len(context.host.tree), np.bool_)
-    crossing[context.host.top[node[node != NO_PARENT]]] = True
-    return crossing
 
 
 def _unit_times(context: Context, answer: bool | None) -> I64:

@@ -11,10 +11,9 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import launches
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import host_activity, launch_queues
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group
@@ -147,7 +146,7 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
     by_name = names.where(host_activity.is_loading)
     rows = host_activity.loading_calls(context)
-    rows = rows[~np.isin(rows, launches.blocked_calls(context))]
+    rows = rows[~np.isin(rows, launch_queues.blocked_calls(context))]
     if not len(context.trace.device):
         rows = rows[by_name[table.name[rows]]]
     calls = _Events.of(table, rows)

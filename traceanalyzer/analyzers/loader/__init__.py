@@ -9,17 +9,18 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.modules.python_lines import own_line_tree
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loader_makers import maker
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import busy_times
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.line_tree import own_line_tree
+from traceanalyzer.structure.loader_waits import LOADERS, is_in_process, outermost
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_LOADER = Text(
@@ -27,9 +28,6 @@ _NO_LOADER = Text(
     "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
 )
 _SHOWN = 5
-
-LOADERS = 200
-"""Greatest number of loaders in the result, those with the longest waits (own choice: each epoch may create one)."""
 
 
 class LongWait(msgspec.Struct, frozen=True):
@@ -111,22 +109,6 @@ def analyze(context: Context) -> DataLoader:
     described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[:LOADERS])
     loaders = [_loader(context, code, rows[own], busy) for code, own in waits.items() if code in described]
     return DataLoader(tuple(sorted(loaders, key=lambda row: (-row.total_ns, row.name))))
-
-
-def is_in_process(name: str) -> bool | None:
-    """Whether the iterator of this name prepares batches in the process that waits for them."""
-    if "_SingleProcess" in name:
-        return True
-    return False if "_MultiProcessing" in name else None
-
-
-def outermost(context: Context) -> I64:
-    """Positions of waits that do not lie within another wait."""
-    is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
-    rows = np.flatnonzero(is_wait)
-    around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
-    found: I64 = rows[around == NO_PARENT]
-    return found
 
 
 def _loader(context: Context, code: int, rows: I64, busy: Intervals) -> Loader:

@@ -12,10 +12,10 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.loader import is_in_process, outermost
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.loader_waits import is_in_process, outermost
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import HostTree, NodeKind
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.operator_times import NodeTimes, node_times
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -75,47 +75,6 @@ class OperatorsByShape(msgspec.Struct, frozen=True):
 
     rows: tuple[OperatorByShape, ...]
     """One row per operator, input shapes and input types, in the same order as by name."""
-
-
-class NodeTimes(msgspec.Struct, frozen=True, eq=False):
-    """Times of every node of the host tree, in ns, after duplicates were merged into their parents."""
-
-    device_self_ns: I64
-    device_total_ns: I64
-    host_self_ns: I64
-    host_total_ns: I64
-
-
-def node_times(context: Context) -> NodeTimes:
-    """Self and total times of every node, by the plugin's rules (METRICS: P1, 5 and 6)."""
-    host, links, trace = context.host, context.links, context.trace
-    tree, size = host.tree, len(host.tree)
-    total = tree.end_ns - tree.start_ns
-    launch_device = _device_time_of_launches(trace, links.launch)
-    top = host.top
-    launches = np.flatnonzero(_counted_launches(host, links.node))
-    owner = top[links.node[launches]]
-    device_self = sum_by(owner, launch_device[launches], size)
-    # A call inside a module inside the operator is part of the module's duration already.
-    own_calls = np.where(links.in_module[launches], 0, trace.launches.dur_ns[launches])
-    runtime = sum_by(owner, own_calls, size)
-    children = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)
-    nested = sum_by(top[tree.parent[children]], total[children], size)
-    return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime, total)
-
-
-def _device_time_of_launches(trace: Trace, launch: I64) -> I64:
-    linked = launch != NO_PARENT
-    return sum_by(launch[linked], trace.device.dur_ns[linked], len(trace.launches))
-
-
-def _counted_launches(host: HostTree, node: I64) -> Bool:
-    """Which launches have a node; those of a node that was replaced by its only child count for none."""
-    replaced = np.zeros(len(host.tree) + 1, np.bool_)
-    replaced[host.tree.parent[host.merged]] = True
-    replaced[NO_PARENT] = True
-    counted: Bool = ~replaced[node]
-    return counted
 
 
 def by_name(context: Context) -> Operators:

@@ -15,17 +15,16 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.autograd import _has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, starvation, summed
-from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT, Tree
+from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_OPTIMIZERS = Text("skip-no-optimizers", "the trace has no range of an optimizer")
-_ZERO_GRAD = "Optimizer.zero_grad"
 IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
 """Arithmetic of optimizers that update one parameter at a time."""
 _OPERATORS_SHOWN = 12
@@ -135,33 +134,6 @@ def analyze(context: Context) -> Optimizers:
         )
     ]
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
-
-
-def ranges(context: Context) -> I64:
-    """Rows of the host table that are calls of an optimizer and lie in no other such call."""
-    host = context.trace.host
-    rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
-    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    return ascending(rows[order[tree.parent == NO_PARENT]])
-
-
-def _has_closure(context: Context, calls: I64) -> Bool:
-    """Which calls contain the start of an evaluation by autograd, on any thread."""
-    host = context.trace.host
-    start = ascending(context.host.tree.start_ns[context.once(evaluations)])
-    found: Bool = np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
-    return found
-
-
-def updates(context: Context) -> I64:
-    """The `ranges` without those that contain a closure of the program."""
-    rows = context.once(ranges)
-    return rows[~_has_closure(context, rows)]
-
-
-def is_zero_grad(name: str) -> bool:
-    """Whether a range is a call of `zero_grad`, by its name `Optimizer.zero_grad#<class>.zero_grad`."""
-    return name.startswith(_ZERO_GRAD)
 
 
 def _kind(name: str) -> str:

@@ -12,8 +12,7 @@ import math
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import optimizer
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import autograd, host_activity
 from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -99,7 +98,7 @@ def _calls(context: Context) -> _Calls:
     nodes = np.flatnonzero(operator & ~evaluation & ~entries(tree.nearest(inside) != NO_PARENT, tree.parent, False))
     nodes = nodes[context.in_scope(tree.start_ns[nodes])]
     row = host.row[nodes]
-    outside = host_activity.innermost(table, context.once(optimizer.ranges), table.thread[row], table.start_ns[row])
+    outside = host_activity.innermost(table, context.once(autograd.ranges), table.thread[row], table.start_ns[row])
     nodes = nodes[outside == NO_PARENT]
     thread = table.thread[host.row[nodes]]
     records = table.sequence[host.row[nodes]] != UNKNOWN

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import graph_calls
 from traceanalyzer.knowledge.frameworks import StepMark
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members, sum_by

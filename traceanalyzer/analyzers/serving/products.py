@@ -11,13 +11,13 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.analyzers.serving.typical import first_work, typical
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.op_models import Work
+from traceanalyzer.structure import operator_times
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
@@ -87,14 +87,14 @@ def _leaf(context: Context) -> I64:
     """For each device event, the modelled operator that launched it itself, or -1."""
     host, node = context.host, context.links.device_node()
     own = entries(host.top, node, NO_PARENT)
-    found: I64 = np.where(entries(context.once(roofline.leaves), own, False), own, NO_PARENT)
+    found: I64 = np.where(entries(context.once(operator_times.leaves), own, False), own, NO_PARENT)
     return found
 
 
 def _in_families(context: Context) -> Bool:
     """Which nodes are operators of a family of products."""
     names = context.trace.names
-    found: Bool = names.where(lambda name: op_models.family(name) in roofline.PRODUCTS)[context.host.name]
+    found: Bool = names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)[context.host.name]
     return found
 
 
@@ -116,7 +116,7 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
     time = sum_by(owner, device.dur_ns[kernels], size)[nodes]
     units = _units(context, kernels, owner)[nodes]
     begins = context.once(typical).at(first_work(context, nodes)) >= 0
-    works, _, equal = roofline.works_of(context, nodes)
+    works, _, equal = operator_times.works_of(context, nodes)
     first, groups = group(equal, units, context.once(repeated)[nodes])
     calls = sum_by(groups, begins.astype(np.int64), len(first)).tolist()
     times = sum_by(groups, time, len(first)).tolist()

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traceanalyzer.analyzers import loader
 from traceanalyzer.knowledge import frameworks, marks
-from traceanalyzer.structure import operators_around, unread_device, unrecorded_work
+from traceanalyzer.structure import loader_waits, operators_around, unread_device, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.holes import holes
@@ -131,8 +130,8 @@ def _recording(context: Context) -> Iterator[Loss]:
 def _crowds(context: Context) -> Iterator[Loss]:
     """Things so numerous that a report describes only the first of them."""
     loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
-    if loaders > loader.LOADERS:
-        yield Loss("q-many-loaders", loaders, {"described": loader.LOADERS})
+    if loaders > loader_waits.LOADERS:
+        yield Loss("q-many-loaders", loaders, {"described": loader_waits.LOADERS})
     if deep := operators_around.too_deep(context):
         yield Loss("q-deep-waits", deep, {"told_apart": operators_around.OPERATORS})
 

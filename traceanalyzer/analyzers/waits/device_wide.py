@@ -11,12 +11,12 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import host as host_owners
 from traceanalyzer.analyzers import waits as synchronizations
 from traceanalyzer.report.message import Message
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import host_activity, wait_costs
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.table import I64, Bool, entries
@@ -74,9 +74,9 @@ def analyze(context: Context) -> DeviceSyncs:
     rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
     if not len(rows):
         return DeviceSyncs(())
-    costs = context.once(synchronizations.costs)
+    costs = context.once(wait_costs.costs)
     line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
-    index = context.once(host_owners.owner_index)
+    index = context.once(owner_index)
     owner = index.of_launches(context, waits.row[rows])
     first, groups = group(call[rows], line, owner)
     found = []
@@ -92,7 +92,7 @@ def analyze(context: Context) -> DeviceSyncs:
                 calls=len(own),
                 steps=len(set(steps)),
                 waiting_ns=int(length.sum()),
-                avoidable_ns=None if costs is None else int(costs[own, synchronizations.AVOIDABLE].sum()),
+                avoidable_ns=None if costs is None else int(costs[own, wait_costs.AVOIDABLE].sum()),
                 longest_start_ns=int(waits.start_ns[longest]),
                 longest_step=steps[int(length.argmax())],
                 owner=index.places[owner[row]],

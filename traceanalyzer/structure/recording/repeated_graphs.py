@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.analyzers.launches import graph_calls
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import graph_capture
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import busy_times, gap_causes, unread_device
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_launches import graph_capture
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
 from traceanalyzer.structure.recording.holes import holes

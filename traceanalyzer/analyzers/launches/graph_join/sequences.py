@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.launches.graph_join.captured import CapturedGraph, calls, captured_graphs, device_kinds
-from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.knowledge import graph_calls
+from traceanalyzer.structure import line_tree
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group
@@ -130,7 +130,7 @@ def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
     rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
     node = context.links.node[rows]
     owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top, node, NO_PARENT))
-    line = context.once(python_lines.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
+    line = context.once(line_tree.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
     caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
     at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))
     shapes = entries(trace.host.shapes, at, np.int32(-1)).astype(np.int64)

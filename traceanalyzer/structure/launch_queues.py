@@ -5,10 +5,23 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import ascending
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_FAR_LONGER = 10
+"""A call this many times as long as the median counts as blocked (own choice)."""
+_DEPTH = 1024
+"""Launches that a CUDA stream takes before the next launch call waits."""
+_NEARLY = 0.98
+"""The length is counted at the start of the call, a few launches before the limit."""
+_SHALLOW = 256
+"""A queue that never was longer cannot be called full."""
 
 _POINTS = 100
 
@@ -100,3 +113,34 @@ def _curve(times: I64, lengths: I64, window: tuple[int, int]) -> tuple[QueuePoin
     inside = (part >= 0) & (part < parts)
     np.maximum.at(most, part[inside], lengths[inside])
     return tuple(QueuePoint(start, length) for start, length in zip(bounds[:-1].tolist(), most.tolist(), strict=True))
+
+
+def blocked_calls(context: Context) -> I64:
+    """Rows of launch-table calls that waited because their stream's queue was full."""
+    return context.once(_held_up)[0]
+
+
+def _held_up(context: Context) -> tuple[I64, int, int]:
+    """Calls far longer than the median that start with a full queue; the queue's length; the median call in ns."""
+    found = context.once(of_streams)
+    longest = max((queue.max_length for queue, _, _ in found), default=0)
+    if longest < _SHALLOW:
+        return np.empty(0, np.int64), 0, 0
+    full = int(_NEARLY * min(_DEPTH, longest))
+    calls = np.concatenate([rows for _, rows, _ in found])
+    length = np.concatenate([length for _, _, length in found])
+    own = ~(graph_calls(context) | _copies_with_host(context))[calls]
+    calls, length = calls[own], length[own]
+    dur = context.trace.launches.dur_ns[calls]
+    median = int(np.median(dur)) if len(dur) else 0
+    return calls[(length >= full) & (dur > _FAR_LONGER * median)], full, median
+
+
+def _copies_with_host(context: Context) -> Bool:
+    """Which rows of the launch table copy from or to the host, which may take long for another reason."""
+    device, launch = context.trace.device, context.links.launch
+    with_host = context.trace.names.where(lambda name: "H" in (host_activity.direction(name) or ""))
+    rows = (device.category == Category.MEMCPY) & (launch != NO_PARENT) & with_host[device.name]
+    found = np.zeros(len(context.trace.launches), np.bool_)
+    found[launch[rows]] = True
+    return found

@@ -1,0 +1,107 @@
+"""Times of the nodes of the host tree, and the work that their inputs ask for."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.op_models import Family, Work
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import HostTree
+from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+PRODUCTS = frozenset({Family.GEMM, Family.CONVOLUTION, Family.ATTENTION})
+"""Families whose operations matrix units can do: nearly all operations of a network."""
+
+
+class NodeTimes(msgspec.Struct, frozen=True, eq=False):
+    """Times of every node of the host tree, in ns, after duplicates were merged into their parents."""
+
+    device_self_ns: I64
+    device_total_ns: I64
+    host_self_ns: I64
+    host_total_ns: I64
+
+
+def node_times(context: Context) -> NodeTimes:
+    """Self and total times of every node, by the plugin's rules (METRICS: P1, 5 and 6)."""
+    host, links, trace = context.host, context.links, context.trace
+    tree, size = host.tree, len(host.tree)
+    total = tree.end_ns - tree.start_ns
+    launch_device = _device_time_of_launches(trace, links.launch)
+    top = host.top
+    launches = np.flatnonzero(_counted_launches(host, links.node))
+    owner = top[links.node[launches]]
+    device_self = sum_by(owner, launch_device[launches], size)
+    # A call inside a module inside the operator is part of the module's duration already.
+    own_calls = np.where(links.in_module[launches], 0, trace.launches.dur_ns[launches])
+    runtime = sum_by(owner, own_calls, size)
+    children = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)
+    nested = sum_by(top[tree.parent[children]], total[children], size)
+    return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime, total)
+
+
+def _device_time_of_launches(trace: Trace, launch: I64) -> I64:
+    linked = launch != NO_PARENT
+    return sum_by(launch[linked], trace.device.dur_ns[linked], len(trace.launches))
+
+
+def _counted_launches(host: HostTree, node: I64) -> Bool:
+    """Which launches have a node; those of a node that was replaced by its only child count for none."""
+    replaced = np.zeros(len(host.tree) + 1, np.bool_)
+    replaced[host.tree.parent[host.merged]] = True
+    replaced[NO_PARENT] = True
+    counted: Bool = ~replaced[node]
+    return counted
+
+
+def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]:
+    """The work of one call of each node, computed once for calls with equal inputs.
+
+    Returns:
+        The work of each group of equal calls (None without a model), the first node of each group by its place among
+        the nodes, and the group of each node.
+    """
+    trace, row = context.trace, context.host.row[nodes]
+    inputs = tuple(getattr(trace.host, column)[row] for column in ("shapes", "types", "strides", "concrete"))
+    first, groups = group(context.host.name[nodes], *inputs)
+    works: list[Work | None] = []
+    for name, *codes in zip(
+        context.host.name[nodes[first]].tolist(), *(c[first].tolist() for c in inputs), strict=True
+    ):
+        pools = (trace.shapes, trace.types, trace.strides, trace.concrete)
+        call = op_models.parse(trace.names[name], *(pool[code] for pool, code in zip(pools, codes, strict=True)))
+        works.append(op_models.work(call) if call is not None else None)
+    return works, first, groups
+
+
+def leaves(context: Context) -> Bool:
+    """Which operators have a model and launched something and contain no such operator of their family."""
+    trace, host = context.trace, context.host
+    order = {family: number for number, family in enumerate(Family)}
+    by_name = np.array([order.get(op_models.family(name), -1) for name in trace.names], np.int8)  # type: ignore[arg-type]
+    launched = (context.once(node_times).device_self_ns > 0) & ~_crossing(context)
+    counted = host.is_row & launched & context.in_scope(host.tree.start_ns)
+    families = np.where(counted, by_name[host.name], -1)
+    found = np.zeros(len(host.tree), np.bool_)
+    for number in order.values():
+        members = families == number
+        if members.any():
+            found |= members & (host.tree.sums(members.astype(np.int64)) == 1)
+    return found
+
+
+def _crossing(context: Context) -> Bool:
+    """Which nodes copy between memories: host to device, back, or device to device over a link."""
+    device, names = context.trace.device, context.trace.names
+    copies = device.category == Category.MEMCPY
+    copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]
+    node = context.links.device_node()[copies]
+    crossing = np.zeros(len(context.host.tree), np.bool_)
+    crossing[context.host.top[node[node != NO_PARENT]]] = True
+    return crossing
