@@ -15,7 +15,7 @@ from traceanalyzer.analyzers import steps as timeline
 from traceanalyzer.analyzers.copies import host_tensors
 from traceanalyzer.analyzers.modules.paths import Paths
 from traceanalyzer.analyzers.steps import trace_doubts
-from traceanalyzer.structure import operators_around
+from traceanalyzer.structure import loader_waits, operators_around
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.links import _started_before
 from traceanalyzer.structure.sums import members
@@ -43,7 +43,7 @@ def test_a_wait_within_waits_for_a_loader_is_part_of_the_outermost() -> None:
 
 
 def test_the_loaders_waited_for_longest_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataloader, "LOADERS", 2)
+    monkeypatch.setattr(loader_waits, "LOADERS", 2)
     trace = TraceBuilder()
     for number, dur in enumerate((5, 9, 7, 7)):
         trace.annotation(f"enumerate(DataPipe)#{number}", 20 * number, dur)

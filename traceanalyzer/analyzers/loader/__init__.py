@@ -12,11 +12,11 @@ import numpy as np
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loader_makers import maker
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import busy_times
+from traceanalyzer.structure import busy_times, loader_waits
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.line_tree import own_line_tree
-from traceanalyzer.structure.loader_waits import LOADERS, is_in_process, outermost
+from traceanalyzer.structure.loader_waits import is_in_process, outermost
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
@@ -106,7 +106,7 @@ def analyze(context: Context) -> DataLoader:
     busy = busy_times.any_device(context)
     waits = dict(members(names[rows]))
     time = {code: int((tree.end_ns[rows[own]] - tree.start_ns[rows[own]]).sum()) for code, own in waits.items()}
-    described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[:LOADERS])
+    described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[: loader_waits.LOADERS])
     loaders = [_loader(context, code, rows[own], busy) for code, own in waits.items() if code in described]
     return DataLoader(tuple(sorted(loaders, key=lambda row: (-row.total_ns, row.name))))
 
