@@ -41,12 +41,13 @@ _LIBRARIES = frozenset(
     kernel_helper_stage strided_dgrad_indexed implicit_gemm Params_pre_hopper cask MTIA Submission Queue Spans Traces
     __cupti_profiler__ cupti_profiler Device Stream stream thread python CPU GPU Thread
     poi triton tem onesweep dconv conv gemv nsp kreduce splitk nonfused singleread region wgrad cnn gemvx cunn nn postprocess convertd varlen divmod gmma tofloat postprocessconvertd
-    genexpr listcomp aligned contig scal embs pooled cmpkey stance cdna imaging nhwcto hfp permute mla xqa reduce_wgrad_nchw_helper largek lds half""".split()
+    genexpr listcomp aligned contig scal embs pooled cmpkey stance cdna imaging nhwcto hfp permute mla xqa reduce_wgrad_nchw_helper largek lds half
+    rerecord""".split()
 )
-"""Words of name schemes of cuDNN, cuBLAS, CUTLASS, NCCL, MIOpen, rocPRIM, FBGEMM and vLLM, and of Kineto's own rows."""
+"""Words of name schemes of cuDNN, cuBLAS, CUTLASS, NCCL, MIOpen, rocPRIM, FBGEMM and vLLM, of Kineto's own rows, and of torch/_inductor/cudagraph_trees.py."""
 
 _FRAMEWORKS = re.compile(
-    r"transformers|models|pipelines|generation|vllm|v1|model_executor|compilation|sglang|srt|jit_kernel|sgl_kernel|sglang_profiler"
+    r"transformers|diffusers|xfuser|models|pipelines|generation|vllm|v1|model_executor|compilation|sglang|srt|jit_kernel|sgl_kernel|sglang_profiler"
     r"|execute_\d+_context_\d+|_generation_\d+|sq\d+sk\d+sqsq\d+sqsk\d+|capture_\d+_(FULL|DECODE)|step|DECODE|data_dist"
 )
 """Words of the packages of frameworks, and of their marks of steps, whose numbers are counts."""
@@ -56,9 +57,15 @@ _MARKS = re.compile(
     r"|Torch-Compiled Region(: [\d/_]+)?|TorchDynamo Cache Lookup|Pregraph bytecode|PyTorch Profiler \(\d+\)|Record Window End"
     r"|AOTDispatcher Runtime Wrapper Prologue|__cupti_profiler__ \(-?\d+\)|Iteration Start: (PyTorch Profiler|__cupti_profiler__)"
     r"|<(forward|backward) op>|torch::jit::\(anonymous namespace\)::DifferentiableGraphBackward|(Context|Event|Stream) Sync"
-    r"|Stream Wait Event|Buffer Flush|Command Buffer Full|## Call CompiledFxGraph graph_\w{12} ##"
+    r"|Stream Wait Event|## Call CompiledFxGraph graph_\w{12} ##"
+    r"|Driver Compiler|Buffer Flush|Runtime Triggered Module Loading|Lazy Function Loading|Command Buffer Full"
+    r"|Activity Buffer Request|UVM Activity Init"
     r"|step\[(EXTEND|DECODE|MIXED)( [a-z_]+=\d+)+\]|## ((start|wait)_)?sparse_data_dist( \d+)? ##"
 )
+"""Names with spaces that PyTorch and frameworks record themselves. `Driver Compiler` and those after it are what Kineto
+calls the kinds of overhead (`overheadKindString` in libkineto's cupti_strings.cpp) that CUPTI numbers
+(`CUpti_ActivityOverheadKind` in cupti_activity.h)."""
+
 _ON_HOST = ("cpu_op", "operator", "user_annotation", "gpu_user_annotation", "overhead", "cuda_runtime", "cuda_driver")
 
 
