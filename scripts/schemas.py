@@ -25,7 +25,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def report() -> str:
     """Schema of a report, with the result of every analysis of traces, printed tables and ranks under its key."""
-    of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYZERS}
+    of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYSES}
     results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks, "stragglers": Stragglers}
     (whole, *parts), components = described([Report, *results.values()])
     keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}

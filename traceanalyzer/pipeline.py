@@ -39,7 +39,7 @@ from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
 
 T = TypeVar("T")
 
-ANALYSES = (*analyzers.ANALYZERS, *simulation.ANALYZERS)
+ANALYSES = (*analyzers.ANALYSES, *simulation.ANALYSES)
 """The analyses of a trace, in the order of the report."""
 
 

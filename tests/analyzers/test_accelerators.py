@@ -104,7 +104,7 @@ def test_without_such_events_there_is_nothing_to_tell() -> None:
     trace = TraceBuilder()
     trace.launch_kernel("gemm", 10, 20, at=5)
     context = Context(read_built(trace))
-    reason = accelerators.missing(context)
+    reason = accelerators.ANALYSES[0].missing(context)
     assert reason is not None
     assert reason.id == "skip-no-accelerator"
     assert devices(context) == ()

@@ -67,7 +67,7 @@ def test_modules_explain_what_was_launched_in_their_calls() -> None:
 def test_without_a_device_it_says_why() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    reason = attribution.missing(Context(read_built(trace)))
+    reason = attribution.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-attribution-no-device"
 

@@ -61,13 +61,13 @@ def test_missing_without_shapes() -> None:
     trace = TraceBuilder()
     trace.op("aten::mul", 0, 20)
     trace.launch_kernel(ELEMENTWISE, 30, 5, at=5)
-    assert elementwise_chains.missing(Context(read_built(trace))) is not None
+    assert elementwise_chains.ANALYSES[0].missing(Context(read_built(trace))) is not None
 
 
 @given(plans)
 def test_chains_take_no_more_than_all_kernels(plan: Plan) -> None:
     context = Context(read_built(plan.build()))
-    assume(elementwise_chains.missing(context) is None)
+    assume(elementwise_chains.ANALYSES[0].missing(context) is None)
     found = elementwise_chains.analyze(context)
     assert sum(row.device_ns for row in found.rows) <= found.device_ns <= int(context.trace.device.dur_ns.sum())
 

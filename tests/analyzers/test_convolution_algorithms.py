@@ -50,6 +50,6 @@ def test_needs_convolutions_with_known_strides() -> None:
         (trap_unknown_strides(), "stride and padding"),
         (training([addition(10)]), "no convolutions"),
     ):
-        found = convolution_algorithms.missing(Context(read_built(trace)))
+        found = convolution_algorithms.ANALYSES[0].missing(Context(read_built(trace)))
         assert found is not None
         assert reason in found.text

@@ -52,7 +52,7 @@ def test_a_bias_is_known_by_its_shape_even_if_no_kernel_adds_it() -> None:
 
 
 def test_needs_convolutions() -> None:
-    reason = convolution_norms.missing(Context(read_built(training([addition(10)]))))
+    reason = convolution_norms.ANALYSES[0].missing(Context(read_built(training([addition(10)]))))
     assert reason is not None
     assert "no convolutions" in reason.text
 

@@ -43,4 +43,4 @@ def test_another_wrapper_is_none() -> None:
 def test_missing_without_host_events() -> None:
     trace = TraceBuilder()
     trace.kernel("gemm", 0, 5)
-    assert data_parallel.missing(Context(read_built(trace))) is not None
+    assert data_parallel.ANALYSES[0].missing(Context(read_built(trace))) is not None

@@ -49,7 +49,7 @@ def test_the_name_tells_who_prepares_batches(name: str, wanted: bool | None) -> 
 def test_without_a_loader_there_is_a_reason() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    reason = dataloader.missing(Context(read_built(trace)))
+    reason = dataloader.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "no wait for a DataLoader" in reason.text
 

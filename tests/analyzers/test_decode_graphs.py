@@ -78,6 +78,6 @@ def test_pieces_of_a_graph() -> None:
 
 
 def test_marks_without_plain_decoding() -> None:
-    reason = decode_graphs.missing(Context(read_built(trap_drafts())))
+    reason = decode_graphs.ANALYSES[0].missing(Context(read_built(trap_drafts())))
     assert reason is not None
     assert reason.id == "skip-no-decode-steps"

@@ -88,7 +88,7 @@ def test_says_why_there_is_nothing(name: str) -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 1000)
     trace.annotation(name, 10, 100)
-    reason = host_collectives.missing(Context(read_built(trace)))
+    reason = host_collectives.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-host-collectives"
 

@@ -85,6 +85,6 @@ def test_siblings_must_have_one_parent() -> None:
 def test_without_copies_there_is_a_reason() -> None:
     trace = TraceBuilder()
     trace.op("aten::randn", 0, 10)
-    reason = host_tensors.missing(Context(read_built(trace)))
+    reason = host_tensors.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "no copy from the host" in reason.text

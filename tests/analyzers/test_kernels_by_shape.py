@@ -33,6 +33,6 @@ def test_kernels_without_an_operator_are_the_rest() -> None:
 
 
 def test_needs_shapes() -> None:
-    reason = by_shape.missing(Context(read_built(training([addition(10)], shapes=False))))
+    reason = by_shape.ANALYSES[0].missing(Context(read_built(training([addition(10)], shapes=False))))
     assert reason is not None
     assert "record_shapes" in reason.text

@@ -48,6 +48,6 @@ def test_frames_tell_whether_processes_start(frame: str, starts: bool) -> None:
 
 @pytest.mark.parametrize("build", [trap_validation, trap_two_batches, trap_no_workers])
 def test_other_pairs_of_waits_are_no_change(build) -> None:  # type: ignore[no-untyped-def]
-    reason = loader_epochs.missing(Context(read_built(build())))
+    reason = loader_epochs.ANALYSES[0].missing(Context(read_built(build())))
     assert reason is not None
     assert reason.id == "skip-no-epochs"

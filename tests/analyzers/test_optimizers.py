@@ -119,7 +119,7 @@ def test_projections_on_streams_are_no_calls() -> None:
 def test_missing() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 5)
-    assert optimizer.missing(Context(read_built(trace))) is not None
+    assert optimizer.ANALYSES[0].missing(Context(read_built(trace))) is not None
 
 
 @pytest.mark.parametrize(("name", "starved_ms"), [("workers0_golden", 9.0), ("workers4_golden", 7.7)])

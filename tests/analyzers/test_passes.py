@@ -104,7 +104,7 @@ def test_only_chosen_steps_count() -> None:
 def test_missing_without_autograd() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 5)
-    assert passes.missing(Context(read_built(trace))) is not None
+    assert passes.ANALYSES[0].missing(Context(read_built(trace))) is not None
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_times_without_length_are_told() -> None:
 def test_without_kernels_it_says_why() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    assert repeated_layers.missing(Context(read_built(trace))) is not None
+    assert repeated_layers.ANALYSES[0].missing(Context(read_built(trace))) is not None
 
 
 @given(

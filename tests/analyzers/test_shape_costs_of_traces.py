@@ -46,11 +46,11 @@ def test_operators_without_a_model_have_no_size() -> None:
 
 
 def test_needs_kernels_and_shapes() -> None:
-    without = shape_costs.missing(Context(read_built(training([addition(10)], shapes=False))))
+    without = shape_costs.ANALYSES[0].missing(Context(read_built(training([addition(10)], shapes=False))))
     assert without is not None
     assert "record_shapes" in without.text
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10, shapes=[[1, 1]])
-    reason = shape_costs.missing(Context(read_built(trace)))
+    reason = shape_costs.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "no kernels" in reason.text

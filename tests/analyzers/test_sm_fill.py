@@ -51,19 +51,19 @@ def test_grids_are_rows_of_their_own_and_collectives_are_none() -> None:
 def test_needs_blocks_per_multiprocessor() -> None:
     trace = TraceBuilder(devices=(MI300X,))
     trace.kernel("small", 0, 10, blocks_per_sm=None, grid=(0, 0, 0))
-    reason = sm_fill.missing(Context(read_built(trace)))
+    reason = sm_fill.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "blocks per multiprocessor" in reason.text
-    assert sm_fill.missing(Context(read_built(training([addition(10)])))) is None
+    assert sm_fill.ANALYSES[0].missing(Context(read_built(training([addition(10)])))) is None
 
 
 def test_kernels_of_an_unknown_device_are_left_out() -> None:
     """It is unknown which kernels share its multiprocessors."""
     trace = TraceBuilder(devices=(V100,))
     trace.kernel("small", 0, 10, grid=(20, 1, 1))
-    assert sm_fill.missing(Context(read_built(trace))) is None
+    assert sm_fill.ANALYSES[0].missing(Context(read_built(trace))) is None
     unknown = Context(read(trace.to_bytes().replace(b'"device": 0', b'"device": "?"')))
-    assert sm_fill.missing(unknown) is not None
+    assert sm_fill.ANALYSES[0].missing(unknown) is not None
     assert sm_fill.analyze(unknown).rows == ()
 
 

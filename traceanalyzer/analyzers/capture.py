@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.capture_facts import CaptureFacts, StepTimes, Timing
 
-_NO_CAPTURE = Text(
-    "skip-no-capture", "the trace was not recorded with traceanalyzer capture, so settings of the program are unknown"
-)
 _ENOUGH = 3
 """Least number of steps for which the median is used instead of the mean."""
 
@@ -32,11 +30,6 @@ class Capture(msgspec.Struct, frozen=True):
     samples_per_s: float | None
     """Samples per second of this process without the profiler, from the batch size of its only loader; null with
     several loaders, without control steps or where a figure is unknown."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there are no facts of a capture, or None."""
-    return _NO_CAPTURE() if context.trace.info.capture is None else None
 
 
 def analyze(context: Context) -> Capture:
@@ -64,3 +57,13 @@ def _samples_per_s(facts: CaptureFacts, control_ns: int | None) -> float | None:
         return None
     size = facts.loaders[0].batch_size
     return None if size is None else size * facts.batches_per_step * 1e9 / control_ns
+
+
+_CAPTURE = Need(
+    Text(
+        "skip-no-capture",
+        "the trace was not recorded with traceanalyzer capture, so settings of the program are unknown",
+    ),
+    lambda context: context.trace.info.capture is not None,
+)
+ANALYSES = (Analysis(50, "capture", Capture, analyze, needs=(_CAPTURE,)),)

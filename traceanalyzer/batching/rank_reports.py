@@ -31,7 +31,7 @@ def keep(folder: Folder, name: str, report: Report) -> Output | None:
         return None
     if rank_groups.folder_of(rank_groups.RankFile(name, summary.rank, summary.world_size, summary.base_ns)) is None:
         return None
-    needed = {key: report.analyses[key] for key in member.ANALYSES if key in report.analyses}
+    needed = {key: report.analyses[key] for key in member.NEEDED if key in report.analyses}
     damage = tuple(warning for warning in report.warnings if warning.id in member.DAMAGE)
     part = msgspec.structs.replace(report, warnings=damage, analyses=needed, headlines=(), findings=(), skipped=())
     text = msgspec.json.encode(part, order="deterministic").decode() + "\n"

@@ -30,7 +30,7 @@ _REASONS = 3
 
 def messages(report: Report) -> Iterator[Message]:
     """Sentences for a report without findings, the most frequent reasons first."""
-    keys = {*analyzers.RESULTS, *(analyzer.key for analyzer in simulation.ANALYZERS)}
+    keys = {*analyzers.RESULTS, *(analyzer.key for analyzer in simulation.ANALYSES)}
     by_reason: defaultdict[str, list[Message]] = defaultdict(list)
     for skipped in report.skipped:
         if skipped.id not in keys:

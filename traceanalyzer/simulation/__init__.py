@@ -5,21 +5,16 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers import Analyzer
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.simulation import critical_path, replay_error, window
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.analysis import Analysis, Need
 
-_NO_LENGTH = Text("skip-no-step-length", "the trace has no step longer than 0")
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is no model, or None."""
-    return None if context.once(window.find) else _NO_LENGTH()
-
-
-ANALYZERS: tuple[Analyzer, ...] = (
-    Analyzer("replay", replay_error.Replay, replay_error.analyze, missing),
-    Analyzer("critical_path", critical_path.CriticalPath, critical_path.analyze, missing),
+_STEP_LENGTH = Need(
+    Text("skip-no-step-length", "the trace has no step longer than 0"),
+    lambda context: bool(context.once(window.find)),
+)
+ANALYSES: tuple[Analysis, ...] = (
+    Analysis(1000, "replay", replay_error.Replay, replay_error.analyze, needs=(_STEP_LENGTH,)),
+    Analysis(1010, "critical_path", critical_path.CriticalPath, critical_path.analyze, needs=(_STEP_LENGTH,)),
 )
 """The analyses of the model, in the order of the report."""

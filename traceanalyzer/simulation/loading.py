@@ -78,7 +78,7 @@ def at_most(model: Model, floor_ns: int) -> tuple[list[Edit], list[Edit], list[E
 def _saved(context: Context, share: float) -> tuple[float, float] | None:
     """What workers save in ns per step if a share of the waiting goes away: least and most; None if unknown."""
     typical = recording.analyze(context).typical
-    if typical is None or loader.missing(context) is not None:
+    if typical is None or loader.ANALYSES[0].missing(context) is not None:
         return None
     capture = context.trace.info.capture
     loaders = loader.analyze(context).loaders

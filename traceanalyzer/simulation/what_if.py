@@ -273,7 +273,7 @@ def _candidates(context: Context) -> Iterator[tuple[str, str]]:
     listed = operators.by_name(context).rows
     for row in islice(listed, _TOP):
         yield "operator", f"operator:{row.name}"
-    if classes.missing(context) is None:
+    if classes.ANALYSES[0].missing(context) is None:
         for each in islice(classes.analyze(context).rows, _TOP):
             yield "class", f"class:{each.name}"
     index = context.once(owner_index)

@@ -51,6 +51,11 @@ class Steps(msgspec.Struct, frozen=True):
         """Time from the start of the first to the end of the last step, gaps included."""
         return (int(self.start_ns[0]), int(self.end_ns[-1])) if len(self) else None
 
+    @property
+    def has_length(self) -> bool:
+        """Whether there are steps, and time in them."""
+        return self.window is not None and self.window[1] > self.window[0]
+
     def at(self, times: I64) -> I64:
         """Find the step that contains each point in time: its row, or -1 between steps."""
         step = np.searchsorted(self.start_ns, times, side="right") - 1

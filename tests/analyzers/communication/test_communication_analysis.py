@@ -142,11 +142,11 @@ def test_kernels_without_length_have_no_bandwidth() -> None:
 def test_without_collectives_it_says_why() -> None:
     trace = TraceBuilder()
     trace.kernel(COMPUTE, 0, 100)
-    reason = communication.missing(Context(read_built(trace)))
+    reason = communication.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-collectives"
     trace.kernel(NCCL, 200, 100)
-    assert communication.missing(Context(read_built(trace))) is None
+    assert communication.ANALYSES[0].missing(Context(read_built(trace))) is None
 
 
 SLICES = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 80), st.booleans()), min_size=1, max_size=12)

@@ -20,7 +20,7 @@ def analyzed(folder: Path, builder: TraceBuilder, log: str = "") -> CompiledCode
     trace = folder / "trace.json"
     builder.write(trace)
     context = Context(ta.load(trace), compile_logs=_logs(folder, log) if log else ())
-    assert compilation.missing(context) is None
+    assert compilation.ANALYSES[0].missing(context) is None
     return compilation.analyze(context)
 
 
@@ -169,6 +169,6 @@ def test_a_trace_without_compiled_code_says_so(tmp_path: Path) -> None:
     trace = TraceBuilder()
     Host(trace, at=10).leaf("aten::mm", 50)
     finish(trace).write(tmp_path / "trace.json")
-    message = compilation.missing(Context(ta.load(tmp_path / "trace.json")))
+    message = compilation.ANALYSES[0].missing(Context(ta.load(tmp_path / "trace.json")))
     assert message is not None
     assert "no code of torch.compile" in message.text

@@ -152,12 +152,12 @@ def test_no_copies_are_a_reason_to_skip() -> None:
     trace = TraceBuilder()
     trace.kernel("k", 0, 10)
     context = Context(read_built(trace))
-    skipped = copies.missing(context)
+    skipped = copies.ANALYSES[0].missing(context)
     assert skipped is not None
     assert skipped.id == "skip-no-copies"
     assert copies.analyze(context) == Copies((), 0, 0, 0, 0)
     trace.memset(64, 20, 1)
-    assert copies.missing(Context(read_built(trace))) is None
+    assert copies.ANALYSES[0].missing(Context(read_built(trace))) is None
 
 
 @given(plans)

@@ -60,7 +60,7 @@ def assert_tiles(index: OwnerIndex) -> None:
 
 def assert_laws(context: Context) -> None:
     index = context.once(owner_index)
-    assert bool(index.critical.kept) == (host.missing(context) is None)
+    assert bool(index.critical.kept) == (host.ANALYSES[0].missing(context) is None)
     found = host.analyze(context)
     assert_adds_up(found)
     assert_tiles(index)

@@ -253,7 +253,7 @@ def test_a_trace_without_host_events_has_no_owners() -> None:
     trace = TraceBuilder()
     trace.kernel("k", 0, 10)
     context = Context(read_built(trace))
-    assert host.missing(context) is not None
+    assert host.ANALYSES[0].missing(context) is not None
     assert not context.once(owner_index).owners
 
 

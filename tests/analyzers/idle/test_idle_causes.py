@@ -256,14 +256,14 @@ def test_no_kernel_and_no_window_are_reasons_to_skip() -> None:
     trace = TraceBuilder()
     trace.step(1, 0, 10)
     trace.memcpy("HtoD", 64, 0, 5)
-    skipped = idle.missing(Context(read_built(trace)))
+    skipped = idle.ANALYSES[0].missing(Context(read_built(trace)))
     assert skipped is not None
     assert skipped.id == "skip-idle-no-kernels"
     trace = TraceBuilder()
     trace.kernel("k", 0, 0)
     context = Context(read_built(trace))
-    skipped = idle.missing(context)
+    skipped = idle.ANALYSES[0].missing(context)
     assert skipped is not None
     assert skipped.id == "skip-idle-no-window"
     assert idle.analyze(context).devices == ()
-    assert idle.missing(Context(read_built(step()))) is None
+    assert idle.ANALYSES[0].missing(Context(read_built(step()))) is None

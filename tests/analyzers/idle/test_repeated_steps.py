@@ -13,7 +13,7 @@ US = 1000
 
 def analyzed(trace: TraceBuilder) -> StepIdle:
     context = Context(read_built(trace))
-    assert step_idle.missing(context) is None
+    assert step_idle.ANALYSES[0].missing(context) is None
     return step_idle.analyze(context)
 
 
@@ -101,7 +101,7 @@ def test_parts_of_the_window_tell_whether_a_device_is_busy_all_the_time() -> Non
 def test_without_kernels_there_is_a_reason() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 10)
-    reason = step_idle.missing(Context(read_built(trace)))
+    reason = step_idle.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "no kernel" in reason.text
 

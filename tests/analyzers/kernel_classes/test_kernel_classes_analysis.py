@@ -100,10 +100,10 @@ def test_kernels_without_length_have_no_share() -> None:
 def test_without_kernels_it_says_why() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    reason = classes.missing(Context(read_built(trace)))
+    reason = classes.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-kernels"
-    assert classes.missing(Context(read_built(built()))) is None
+    assert classes.ANALYSES[0].missing(Context(read_built(built()))) is None
 
 
 def test_only_the_chosen_steps_count() -> None:
@@ -143,7 +143,7 @@ def test_the_table_explains_real_traces(corpus: Path, corpus_name: str) -> None:
     trace = corpus_files.trace_of(corpus / "corpus" / f"{corpus_name}.json.gz")
     assert isinstance(trace, Trace)
     context = Context(trace)
-    if classes.missing(context) is not None:
+    if classes.ANALYSES[0].missing(context) is not None:
         pytest.skip("nothing to compare: no kernels")
     found = classes.analyze(context)
     kernels = trace.device.category == Category.KERNEL

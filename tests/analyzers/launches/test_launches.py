@@ -171,10 +171,10 @@ def test_no_launch_is_a_reason_to_skip() -> None:
     trace = TraceBuilder()
     trace.kernel("k", 0, 10)
     trace.launch("cudaDeviceSynchronize", 0, 10)
-    skipped = launches.missing(Context(read_built(trace)))
+    skipped = launches.ANALYSES[0].missing(Context(read_built(trace)))
     assert skipped is not None
     assert skipped.id == "skip-no-launches"
-    assert launches.missing(Context(read_built(filled(0)))) is None
+    assert launches.ANALYSES[0].missing(Context(read_built(filled(0)))) is None
 
 
 @given(plans)

@@ -34,7 +34,7 @@ def test_queue_lengths_equal_those_of_hta(corpus: Path, corpus_name: str) -> Non
     wanted = {row["stream"]: row for row in (expected.get("hta") or {}).get("queue_length_summary") or ()}
     trace = without(corpus_files.trace_of(corpus / "corpus" / f"{corpus_name}.json.gz"), UNKNOWN_TO_HTA)  # type: ignore[arg-type]
     context = Context(trace)
-    if not wanted or launches.missing(context) is not None:
+    if not wanted or launches.ANALYSES[0].missing(context) is not None:
         pytest.skip("nothing to compare: HTA has no queue, or we see no device activity (mtia_ccp_events)")
     found = {queue.stream: queue for queue in launches.analyze(context).queues}
     assert set(found) == set(wanted)
@@ -65,7 +65,7 @@ def test_a_launcher_far_ahead_waits_for_room_in_the_queue(corpus: Path) -> None:
 
 def test_other_queues_of_the_corpus_are_never_full(corpus: Path, corpus_name: str) -> None:
     context = corpus_files.context_of(corpus / "corpus" / f"{corpus_name}.json.gz")
-    if launches.missing(context) is not None:
+    if launches.ANALYSES[0].missing(context) is not None:
         pytest.skip("nothing to compare: no launches with their kernels")
     blocked = launches.analyze(context).blocked.calls
     assert (blocked > 0) == (corpus_name == "train_v100_ns_timestamps")

@@ -252,11 +252,11 @@ def test_without_records_it_says_why() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
     context = Context(read_built(trace))
-    reason = memory.missing(context)
+    reason = memory.ANALYSES[0].missing(context)
     assert reason is not None
     assert reason.id == "skip-no-memory"
     assert memory.analyze(context).devices == ()
-    assert memory.missing(Context(read_built(held()))) is None
+    assert memory.ANALYSES[0].missing(Context(read_built(held()))) is None
 
 
 def test_sections() -> None:

@@ -129,7 +129,7 @@ def test_without_modules_it_says_why() -> None:
     trace = TraceBuilder()
     trace.python_function("train.py(1): run", 0, 10)
     context = Context(read_built(trace))
-    reason = modules.missing(context)
+    reason = modules.ANALYSES[0].missing(context)
     assert reason is not None
     assert reason.id == "skip-no-modules"
     assert modules.analyze(context).tree == ()

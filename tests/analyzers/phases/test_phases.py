@@ -216,11 +216,11 @@ def test_ranges_that_old_traces_call_operators_are_marks(name: str) -> None:
 def test_steps_are_no_marks_and_without_marks_the_analysis_does_not_run() -> None:
     trace = two_steps()
     trace.op("aten::mm", 5, 5)
-    reason = phases.missing(Context(read_built(trace)))
+    reason = phases.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-marks"
     trace.annotation("work", 0, 20)
-    assert phases.missing(Context(read_built(trace))) is None
+    assert phases.ANALYSES[0].missing(Context(read_built(trace))) is None
 
 
 def test_marks_deeper_than_is_told_apart_count_at_the_deepest_place() -> None:

@@ -137,10 +137,10 @@ def test_names_of_frames(name: str, is_line: bool, is_torch: bool) -> None:
 def test_without_stacks_it_says_why() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    reason = python_lines.missing(Context(read_built(trace)))
+    reason = python_lines.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-stacks"
-    assert python_lines.missing(Context(read_built(small()))) is None
+    assert python_lines.ANALYSES[0].missing(Context(read_built(small()))) is None
 
 
 frame = st.tuples(

@@ -71,7 +71,7 @@ def test_modules_around_collectives() -> None:
 def test_nothing_to_compare() -> None:
     trace = TraceBuilder()
     trace.step(1, 0, 100)
-    reason = rank_facts.missing(Context(read_built(trace)))
+    reason = rank_facts.ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert reason.id == "skip-no-ranks"
 

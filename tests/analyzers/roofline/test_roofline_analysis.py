@@ -178,7 +178,7 @@ def test_why_it_cannot_run() -> None:
     no_shapes.op("aten::mm", 0, 20)
     no_shapes.launch_kernel(PLAIN, 30, 100, at=5)
     product(fine, 0, 100, PLAIN)
-    reasons = [roofline.missing(Context(read_built(trace))) for trace in (no_kernels, no_shapes, fine)]
+    reasons = [roofline.ANALYSES[0].missing(Context(read_built(trace))) for trace in (no_kernels, no_shapes, fine)]
     assert [reason and reason.id for reason in reasons] == ["skip-no-kernels", "skip-no-shapes", None]
 
 

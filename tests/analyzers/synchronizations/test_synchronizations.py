@@ -203,14 +203,14 @@ def test_a_trace_with_calls_but_without_waits_has_no_rows() -> None:
     trace = TraceBuilder()
     trace.launch_kernel("a", 5, 15, at=0)
     context = Context(read_built(trace))
-    assert waits.missing(context) is None
+    assert waits.ANALYSES[0].missing(context) is None
     assert waits.analyze(context) == Synchronizations(0, 0.0, 0, 0, 0, 0, 0, 0, (), 0)
 
 
 def test_no_calls_are_a_reason_to_skip() -> None:
     trace = TraceBuilder()
     trace.kernel("a", 5, 15)
-    skipped = waits.missing(Context(read_built(trace)))
+    skipped = waits.ANALYSES[0].missing(Context(read_built(trace)))
     assert skipped is not None
     assert skipped.id == "skip-no-runtime-calls"
 

@@ -11,19 +11,14 @@ import numpy as np
 
 from traceanalyzer.knowledge import links
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.communicating import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import UNKNOWN
-
-_NO_COLLECTIVES = Text(
-    "skip-no-collectives",
-    "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of the "
-    "program's own",
-)
 
 
 class CollectiveRow(msgspec.Struct, frozen=True):
@@ -126,11 +121,6 @@ class Communication(msgspec.Struct, frozen=True):
     known size."""
     link: GpuLink | None = None
     """The link between the GPUs of a machine; null if it is unknown for these devices, or the devices differ."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    return None if context.once(kernels_of_collectives).any() else _NO_COLLECTIVES()
 
 
 def analyze(context: Context) -> Communication:
@@ -240,3 +230,14 @@ def _steps(context: Context) -> tuple[StepCommunication, ...]:
     exposed = (communication - computation).within(steps.start_ns, steps.end_ns)
     columns = (calls.tolist(), busy.tolist(), exposed.tolist())
     return tuple(StepCommunication(*values) for values in zip(steps.names, *columns, strict=True))
+
+
+_COLLECTIVES = Need(
+    Text(
+        "skip-no-collectives",
+        "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of "
+        "the program's own",
+    ),
+    lambda context: context.once(kernels_of_collectives).any(),
+)
+ANALYSES = (Analysis(290, "communication", Communication, analyze, needs=(_COLLECTIVES,)),)

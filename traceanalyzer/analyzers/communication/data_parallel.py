@@ -11,8 +11,9 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, summed
@@ -22,7 +23,6 @@ from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_HOST = Text("skip-no-host-events", "the trace has no operators, ranges or Python frames")
 _RANGE = "DataParallel.forward"
 _FRAME = re.compile(r"(nn\.Module: DataParallel(_\d+)?|.*\bparallel[/\\]data_parallel\.py\(\d+\): forward)$")
 _DISTRIBUTION = re.compile(r"(Scatter|Gather|Broadcast|ReduceAddCoalesced)(Backward)?\d*$")
@@ -61,11 +61,6 @@ class DataParallel(msgspec.Struct, frozen=True):
     """Scattering, replicating and gathering in the forward and backward pass, the most host time first."""
     start_ns: int | None
     """Start of the longest call in ns since the first event; null without calls."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why such a wrapper could not be found, or None."""
-    return None if len(context.trace.host) or len(context.trace.frames) else _NO_HOST()
 
 
 def analyze(context: Context) -> DataParallel:
@@ -145,3 +140,10 @@ def _distribution(context: Context) -> tuple[Distribution, ...]:
         sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
         found.append(Distribution(names[code], len(own), *sums))
     return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))
+
+
+_HOST = Need(
+    Text("skip-no-host-events", "the trace has no operators, ranges or Python frames"),
+    lambda context: bool(len(context.trace.host) or len(context.trace.frames)),
+)
+ANALYSES = (Analysis(530, "data_parallel", DataParallel, analyze, needs=(_HOST,)),)

@@ -10,14 +10,13 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.collectives import operation
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import recorded_collectives
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.gradient_buckets import flat_bytes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
-
-_NONE = Text("skip-no-host-collectives", "the trace has no collectives that run on the CPU")
 
 
 class HostCollectiveRow(msgspec.Struct, frozen=True):
@@ -42,12 +41,6 @@ class HostCollectives(msgspec.Struct, frozen=True):
 
     rows: tuple[HostCollectiveRow, ...]
     """Collectives by operation, the most exposed first."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why collectives cannot be analyzed, or None."""
-    has_kernels = context.once(recorded_collectives.of_libraries).any()
-    return None if not has_kernels and context.once(recorded_collectives.host_ranges).any() else _NONE()
 
 
 def analyze(context: Context) -> HostCollectives:
@@ -78,3 +71,13 @@ def exposed(context: Context, rows: I64) -> Intervals:
     """When some collectives of the host run while the program runs no operator."""
     host = context.trace.host
     return Intervals.union(host.start_ns[rows], host.end_ns[rows]) - context.once(recorded_collectives.computing)
+
+
+_NEEDED = Need(
+    Text("skip-no-host-collectives", "the trace has no collectives that run on the CPU"),
+    lambda context: (
+        not context.once(recorded_collectives.of_libraries).any()
+        and context.once(recorded_collectives.host_ranges).any()
+    ),
+)
+ANALYSES = (Analysis(300, "host_collectives", HostCollectives, analyze, needs=(_NEEDED,)),)

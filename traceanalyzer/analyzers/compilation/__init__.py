@@ -15,14 +15,11 @@ from traceanalyzer.analyzers.compilation.from_log import FailedCompilation, Size
 from traceanalyzer.analyzers.compilation.input_copies import InputCopies
 from traceanalyzer.analyzers.compilation.regions import CompiledRegion, GraphBreak
 from traceanalyzer.knowledge import compiled_code
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
-
-_NOTHING = Text(
-    "skip-no-compiled-code", "the trace shows no code of torch.compile, and no compile log was given (--compile-log)"
-)
 
 
 class CompiledCode(msgspec.Struct, frozen=True):
@@ -65,13 +62,6 @@ class CompiledCode(msgspec.Struct, frozen=True):
     without steps."""
     entering_behind_ns_per_step: float | None = None
     """Part of `entering_ns_per_step` in regions after graph breaks; null without steps."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    names = context.trace.names
-    seen = names.where(_is_of_compiler)[context.trace.host.name].any()
-    return None if seen or context.compile_logs else _NOTHING()
 
 
 def _is_of_compiler(name: str) -> bool:
@@ -125,3 +115,15 @@ def _frames(context: Context) -> int | None:
     rows = context.trace.names.where(compiled_code.is_size_check)[frames.name].nonzero()[0]
     rows = rows[steps.at(frames.start_ns[rows]) >= 0]
     return Intervals.union(frames.start_ns[rows], frames.end_ns[rows]).length
+
+
+_NOTHING = Need(
+    Text(
+        "skip-no-compiled-code",
+        "the trace shows no code of torch.compile, and no compile log was given (--compile-log)",
+    ),
+    lambda context: (
+        bool(context.compile_logs) or context.trace.names.where(_is_of_compiler)[context.trace.host.name].any()
+    ),
+)
+ANALYSES = (Analysis(230, "compilation", CompiledCode, analyze, needs=(_NOTHING,)),)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, wait_costs
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked, stable_order
@@ -15,7 +16,6 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_COPIES = Text("skip-no-copies", "the trace has no copies or fills on a device")
 _SMALL_BYTES = 65_536
 """The driver stages smaller copies itself, so pinning their memory gains nothing (CUDA's documented 64 KB)."""
 
@@ -77,11 +77,6 @@ class Copies(msgspec.Struct, frozen=True):
     """Part of that time in which no kernel runs on the same device, in ns."""
     overlapped_ns: int
     """Part of that time in which some kernel runs on the same device, in ns."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why copies cannot be analyzed, or None."""
-    return None if _is_transfer(context).any() else _NO_COPIES()
 
 
 def analyze(context: Context) -> Copies:
@@ -194,3 +189,10 @@ def _synchronization_after(context: Context, launch: I64) -> I64:
     waits = np.append(context.trace.names.where(host_activity.is_synchronization)[launches.name], False)
     found = following[launch]
     return np.where(waits[found], found, NO_PARENT)
+
+
+_COPIES = Need(
+    Text("skip-no-copies", "the trace has no copies or fills on a device"),
+    lambda context: _is_transfer(context).any(),
+)
+ANALYSES = (Analysis(180, "copies", Copies, analyze, needs=(_COPIES,)),)

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_models import call as op_call
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import step_names
@@ -22,8 +23,6 @@ from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
-
-_NO_COPIES = Text("skip-no-copies-to-device", "the trace has no copy from the host to a device")
 
 _MAKING = re.compile(
     r"^aten::((zeros|ones|full|rand|randn|randint|empty)(_like)?|arange|linspace|logspace|eye|normal|bernoulli|randperm"
@@ -72,11 +71,6 @@ class HostOrigins(msgspec.Struct, frozen=True):
     """Number of examined copies from the host to a device; the search stops after a limit."""
     rows: tuple[HostOrigin, ...]
     """Tensors by operator, shape and Python line, the most host time first."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return None if len(_copies(context)) else _NO_COPIES()
 
 
 def analyze(context: Context) -> HostOrigins:
@@ -230,3 +224,10 @@ def _row(context: Context, key: tuple[str, str, int], own: list[_Origin]) -> Hos
         copy_ns=sum(origin.copy for origin in own),
         first_start_ns=min(origin.start for origin in own),
     )
+
+
+_COPIES = Need(
+    Text("skip-no-copies-to-device", "the trace has no copy from the host to a device"),
+    lambda context: len(_copies(context)) > 0,
+)
+ANALYSES = (Analysis(240, "host_origins", HostOrigins, analyze, needs=(_COPIES,)),)

@@ -13,14 +13,14 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_shapes import words
-from traceanalyzer.report.message import Message
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.module_classes import class_codes, class_name
+from traceanalyzer.structure.needs import OPERATORS
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
@@ -91,11 +91,6 @@ class Conversions(msgspec.Struct, frozen=True):
     device_copies_here: int = 0
     """Number of these copies that calls of `aten::copy_` in the rows launched. Graphs, compiled code and libraries copy
     without it."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why copies cannot be analyzed, or None."""
-    return reasons.operators(context)
 
 
 def analyze(context: Context) -> Conversions:
@@ -267,3 +262,6 @@ def _types(text: str) -> tuple[str | None, str | None]:
     given = kinds if isinstance(kinds, list) else []
     known = [kind if isinstance(kind, str) and kind else None for kind in given] + [None, None]
     return known[0], known[1]
+
+
+ANALYSES = (Analysis(500, "conversions", Conversions, analyze, needs=(OPERATORS,)),)

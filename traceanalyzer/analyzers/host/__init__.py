@@ -15,7 +15,8 @@ import numpy as np
 from traceanalyzer.analyzers.host import calls, costs
 from traceanalyzer.analyzers.host.calls import OwnerCall, OwnerPart, largest_parts, longest_calls
 from traceanalyzer.analyzers.host.costs import idle_in_loader, owner_costs, role_costs, thread_costs
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import OwnerIndex, OwnerTimeline, owner_index
 from traceanalyzer.trace.tree import NO_PARENT
@@ -39,8 +40,6 @@ ROWS = 200
 
 ROWS_OF_OTHERS = 10
 """Number of listed owners of each other thread (own choice)."""
-
-_NO_HOST = Text("skip-no-host-time", "the trace has no events of host threads in its steps")
 
 
 class OwnerTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,11 +164,6 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Further threads that launch work of a device or wait for a loader, the most work first."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why owners cannot be analyzed, or None."""
-    return None if context.once(owner_index).critical.kept else _NO_HOST()
-
-
 def analyze(context: Context) -> HostOwners:
     """The owners of the critical thread's time."""
     index = context.once(owner_index)
@@ -230,3 +224,10 @@ def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleT
             inside = None if in_loader is None else int(in_loader[role])
             rows.append(RoleTimes(role=name, owner=most, idle_in_loader_ns=inside, **found.times([role])))
     return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.role)))
+
+
+_HOST = Need(
+    Text("skip-no-host-time", "the trace has no events of host threads in its steps"),
+    lambda context: bool(context.once(owner_index).critical.kept),
+)
+ANALYSES = (Analysis(40, "host_owners", HostOwners, analyze, needs=(_HOST,)),)

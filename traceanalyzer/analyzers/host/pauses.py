@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import compiled_code, marks
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
@@ -27,11 +28,6 @@ LEAST_NS = 300_000
 """Least duration of a pause (own choice: Python code between two operators takes some ten microseconds)."""
 _OWNERS = 5
 _LEAVES = frozenset({"operator", "call"})
-
-_HAS_DEVICE = Text(
-    "skip-pauses-device", "a device worked: time in which it idles is told apart from other time instead"
-)
-_NO_PAUSE = Text("skip-no-pauses", "something is recorded at any time of the typical steps, pauses of 0.3 ms excepted")
 
 
 class PauseOwner(msgspec.Struct, frozen=True):
@@ -72,13 +68,6 @@ class HostPauses(msgspec.Struct, frozen=True):
     """Name of the last operator or range before the longest one in its step; null if there is none."""
     owners: tuple[PauseOwner, ...]
     """Owners of the time, those with most first, at most five; empty if unknown."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    if len(context.trace.device) or len(context.trace.accelerator):
-        return _HAS_DEVICE()
-    return None if len(context.once(_pauses).start) else _NO_PAUSE()
 
 
 def analyze(context: Context) -> HostPauses:
@@ -162,3 +151,14 @@ def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:
         start = int(parts.start_ns[first])
         rows.append(PauseOwner(own.kind, own.name, own.role, own.file, own.line, int(total[number]), start))
     return tuple(rows[:_OWNERS])
+
+
+_DEVICE = Need(
+    Text("skip-pauses-device", "a device worked: time in which it idles is told apart from other time instead"),
+    lambda context: not (len(context.trace.device) or len(context.trace.accelerator)),
+)
+_PAUSE = Need(
+    Text("skip-no-pauses", "something is recorded at any time of the typical steps, pauses of 0.3 ms excepted"),
+    lambda context: len(context.once(_pauses).start) > 0,
+)
+ANALYSES = (Analysis(480, "host_pauses", HostPauses, analyze, needs=(_DEVICE, _PAUSE)),)

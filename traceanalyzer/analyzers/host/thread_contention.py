@@ -11,20 +11,14 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import works_of
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
-
-_NO_CAPTURE = Text(
-    "skip-threads-unknown",
-    "how many threads operators use and how many cores there are is only known of recordings by traceanalyzer capture",
-)
-_ENOUGH_CORES = Text("skip-threads-fit", "operators use no more threads than there are cores")
-_DEVICE = Text("skip-threads-device", "a device worked: what operators on the CPU take is not what a step consists of")
 
 FLOPS_PER_NS = 16.0
 """Operations per ns that one core reaches in products of float32 matrices (own choice: a core with SSE alone has 16 at
@@ -56,20 +50,10 @@ class ThreadContention(msgspec.Struct, frozen=True):
     """Start of the call with most of that part in ns since the first event; -1 without any."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    capture = context.trace.info.capture
-    if capture is None or capture.host.cpus is None or capture.host.threads is None:
-        return _NO_CAPTURE()
-    if len(context.trace.device) or len(context.trace.accelerator):
-        return _DEVICE()
-    return None if capture.host.threads > capture.host.cpus else _ENOUGH_CORES()
-
-
 def analyze(context: Context) -> ThreadContention:
     """Compare operators with the work that their inputs imply."""
     capture, tree, host = context.trace.info.capture, context.host.tree, context.host
-    assert capture is not None, "missing() was asked first"  # noqa: S101
+    assert capture is not None, "the needs were asked first"  # noqa: S101
     steps = program_steps(context).typical
     nodes = _outermost(context)
     nodes = nodes[steps.at(tree.start_ns[nodes]) >= 0] if len(steps) else nodes[:0]
@@ -108,3 +92,31 @@ def _needed_ns(work: op_models.Work | None) -> float:
     if work is None or work.bytes is None:
         return -1.0
     return CALL_NS + (work.flops or 0) / FLOPS_PER_NS + work.bytes / BYTES_PER_NS
+
+
+def _knows_threads(context: Context) -> bool:
+    capture = context.trace.info.capture
+    return capture is not None and None not in (capture.host.cpus, capture.host.threads)
+
+
+def _has_too_many_threads(context: Context) -> bool:
+    capture = context.trace.info.capture
+    return bool(capture and (capture.host.threads or 0) > (capture.host.cpus or 0))
+
+
+_CAPTURE = Need(
+    Text(
+        "skip-threads-unknown",
+        "how many threads operators use and how many cores there are is only known of recordings by traceanalyzer "
+        "capture",
+    ),
+    _knows_threads,
+)
+_NO_DEVICE = Need(
+    Text("skip-threads-device", "a device worked: what operators on the CPU take is not what a step consists of"),
+    lambda context: not (len(context.trace.device) or len(context.trace.accelerator)),
+)
+_MORE_THREADS = Need(
+    Text("skip-threads-fit", "operators use no more threads than there are cores"), _has_too_many_threads
+)
+ANALYSES = (Analysis(490, "thread_contention", ThreadContention, analyze, needs=(_CAPTURE, _NO_DEVICE, _MORE_THREADS)),)

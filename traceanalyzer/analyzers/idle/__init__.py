@@ -13,8 +13,9 @@ import numpy as np
 from traceanalyzer.analyzers.idle import longest, streams
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.analyzers.idle.streams import StreamIdle
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.divided_gaps import are_disjoint, divide
 from traceanalyzer.structure.gap_causes import CAUSES
@@ -22,9 +23,6 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN
 from traceanalyzer.trace.tables import Category
-
-_NO_KERNELS = Text("skip-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown")
-_NO_WINDOW = Text("skip-idle-no-window", "all steps have a length of 0, so there is no time in which a GPU could idle")
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -70,14 +68,6 @@ class Idle(msgspec.Struct, frozen=True):
     """The 20 longest gaps of all devices, longest first."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why idle time cannot be analyzed; None if it can."""
-    if not _devices(context):
-        return _NO_KERNELS()
-    window = context.steps.window
-    return None if window and window[1] > window[0] else _NO_WINDOW()
-
-
 def analyze(context: Context) -> Idle:
     """Idle time of every device that ran a kernel; nothing without a window of some length."""
     window = context.steps.window
@@ -121,3 +111,14 @@ def _steps(context: Context, window: tuple[int, int]) -> Steps:
     if are_disjoint(context.steps):
         return context.steps
     return Steps(("0",), np.array([window[0]]), np.array([window[1]]), None)
+
+
+_KERNELS = Need(
+    Text("skip-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"),
+    lambda context: bool(_devices(context)),
+)
+_WINDOW = Need(
+    Text("skip-idle-no-window", "all steps have a length of 0, so there is no time in which a GPU could idle"),
+    lambda context: context.steps.has_length,
+)
+ANALYSES = (Analysis(130, "idle", Idle, analyze, needs=(_KERNELS, _WINDOW)),)

@@ -13,7 +13,9 @@ import numpy as np
 
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.structure import busy_times
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS, STEPS
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
@@ -117,3 +119,6 @@ def _tensor_core_shares(context: Context, rows: Bool) -> tuple[float | None, flo
     used = np.array([v is True for v in verdict])[inverse]
     unknown = np.array([v is None for v in verdict])[inverse]
     return int(dur[used].sum()) / total, int(dur[unknown].sum()) / total
+
+
+ANALYSES = (Analysis(70, "gpu", GpuMetrics, analyze, needs=(KERNELS, STEPS)),)

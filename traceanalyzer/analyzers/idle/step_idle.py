@@ -15,8 +15,9 @@ import numpy as np
 
 from traceanalyzer.analyzers.idle import after_waits, busy_parts, gap_owners, longest
 from traceanalyzer.analyzers.idle.longest import LongGap
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gap_causes, gaps
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.divided_gaps import DividedGaps, divide, release
 from traceanalyzer.structure.gap_causes import CAUSES
@@ -26,13 +27,6 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
-
-_NO_KERNELS = Text(
-    "skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"
-)
-_NO_STEPS = Text(
-    "skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"
-)
 
 _WARM_UP = 0.05
 """A step in which the device waits for code to be loaded or compiled for at least this share does not count.
@@ -167,14 +161,6 @@ class StepIdle(msgspec.Struct, frozen=True):
     """Number of waits for a device that threads which launch begin in steady steps."""
 
 
-def missing(context: Context) -> Message | None:
-    """Why this cannot be analyzed; None if it can."""
-    if not len(_devices(context)):
-        return _NO_KERNELS()
-    window = _steps(context).window
-    return None if window and window[1] > window[0] else _NO_STEPS()
-
-
 def analyze(context: Context) -> StepIdle:
     """Analyze every device that ran a kernel, in the typical steps in which none of them waits for code."""
     steps = _steps(context)
@@ -293,3 +279,14 @@ def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64)
         for doing, own in found.items()
     ]
     return tuple(sorted(summed, key=lambda row: (-row.time_ns, row.longest_start_ns))[:_SHOWN])
+
+
+_KERNELS = Need(
+    Text("skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"),
+    lambda context: len(_devices(context)) > 0,
+)
+_STEPS = Need(
+    Text("skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"),
+    lambda context: _steps(context).has_length,
+)
+ANALYSES = (Analysis(140, "step_idle", StepIdle, analyze, needs=(_KERNELS, _STEPS)),)

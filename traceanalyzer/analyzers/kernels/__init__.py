@@ -10,7 +10,9 @@ import numpy as np
 from traceanalyzer.knowledge.generated_kernels import generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import KernelSource
@@ -247,3 +249,9 @@ def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | No
         summed = np.bincount(groups[known], weights=values[known] * dur[known], minlength=count)
     pairs = zip(summed.tolist(), weight.tolist(), strict=True)
     return [s / w if w and math.isfinite(s) else None for s, w in pairs]
+
+
+ANALYSES = (
+    Analysis(120, "kernels", Kernels, by_name, needs=(KERNELS,)),
+    Analysis(360, "kernels_by_operator", KernelsByOperator, by_operator, needs=(KERNELS,)),
+)

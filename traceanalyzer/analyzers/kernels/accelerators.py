@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.accelerators import BUSY, NAMES, TaskKind, task_kind
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import distinct
@@ -21,9 +22,6 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Vendor
 
-_NO_EVENTS = Text(
-    "skip-no-accelerator", "the trace has no events of accelerators other than GPUs", note="such as MTIA, NPU, HPU"
-)
 _KINDS = tuple(TaskKind)
 
 
@@ -97,11 +95,6 @@ class AcceleratorDevice(msgspec.Struct, frozen=True):
     """Rows of the table of accelerators' events within the window."""
     kinds: U8
     """Position in `TaskKind` of each of the rows."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return None if len(context.trace.accelerator) else _NO_EVENTS()
 
 
 def analyze(context: Context) -> Accelerators:
@@ -205,3 +198,12 @@ def _tasks(context: Context, device: AcceleratorDevice) -> list[AcceleratorTask]
         )
         for _, rows in members(groups)
     ]
+
+
+_EVENTS = Need(
+    Text(
+        "skip-no-accelerator", "the trace has no events of accelerators other than GPUs", note="such as MTIA, NPU, HPU"
+    ),
+    lambda context: len(context.trace.accelerator) > 0,
+)
+ANALYSES = (Analysis(80, "accelerators", Accelerators, analyze, needs=(_EVENTS,)),)

@@ -12,7 +12,8 @@ import numpy as np
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.marks import is_graph_launch
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_backward import forward_nodes
@@ -21,8 +22,6 @@ from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
-
-_NO_DEVICE_TIME = Text("skip-attribution-no-device", "the trace has no device events")
 
 
 class Attribution(msgspec.Struct, frozen=True):
@@ -46,11 +45,6 @@ class Attribution(msgspec.Struct, frozen=True):
     """Share of the device time (0 to 1) that is of a known class; null if the device time is 0."""
     graph_ns: int
     """Part of the device time in ns that launches of graphs started."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    return None if len(context.trace.device) else _NO_DEVICE_TIME()
 
 
 def analyze(context: Context) -> Attribution:
@@ -114,3 +108,10 @@ def _of_classes(context: Context) -> Bool:
     known = np.array([kernel_class(trace.names[code]) not in unknown for code in codes.tolist()], np.bool_)
     found: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known[own]
     return found
+
+
+_DEVICE_TIME = Need(
+    Text("skip-attribution-no-device", "the trace has no device events"),
+    lambda context: len(context.trace.device) > 0,
+)
+ANALYSES = (Analysis(90, "attribution", Attribution, analyze, needs=(_DEVICE_TIME,)),)

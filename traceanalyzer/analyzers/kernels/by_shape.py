@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -51,13 +52,6 @@ class KernelsByShape(msgspec.Struct, frozen=True):
     """Kernel time in ns that is in no row."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    if (reason := reasons.kernels(context)) is not None:
-        return reason
-    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
-
-
 def analyze(context: Context) -> KernelsByShape:
     """One row per kernel, operator, input shapes and input types."""
     trace, host = context.trace, context.host
@@ -85,3 +79,6 @@ def analyze(context: Context) -> KernelsByShape:
     ]
     rows.sort(key=lambda r: (-r.total_ns, r.kernel, r.operator, r.input_shapes, r.input_types))
     return KernelsByShape(tuple(rows), total - sum(r.total_ns for r in rows))
+
+
+ANALYSES = (Analysis(370, "kernels_by_shape", KernelsByShape, analyze, needs=(KERNELS, SHAPES)),)

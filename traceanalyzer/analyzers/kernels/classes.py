@@ -13,9 +13,9 @@ import numpy as np
 from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass as Class
-from traceanalyzer.report.message import Message
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category
@@ -79,11 +79,6 @@ class KernelClasses(msgspec.Struct, frozen=True):
     """Names of kernels that fit no class, those with the most time first."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    return reasons.kernels(context)
-
-
 def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
     device, names = context.trace.device, context.trace.names
@@ -142,3 +137,6 @@ def _class(found: Class, rows: list[ClassifiedKernel], total: int, *, inferred: 
 
 def _share(time: int, total: int) -> float | None:
     return time / total if total else None
+
+
+ANALYSES = (Analysis(260, "kernel_classes", KernelClasses, analyze, needs=(KERNELS,)),)

@@ -13,9 +13,10 @@ from collections import defaultdict
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import NO_CONVOLUTIONS
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64
@@ -26,12 +27,6 @@ _ROWS = 50
 """Rows in the result (own choice: networks have a few dozen different convolutions)."""
 
 _CONVOLUTION = re.compile(r"aten::\w*conv\w*$")
-
-_NO_VALUES = Text(
-    "skip-no-convolution-values",
-    "the trace has no stride and padding of convolutions: record them with record_shapes=True and torch 2.1 or newer",
-    note="record_shapes=True is code",
-)
 
 
 class Algorithm(msgspec.Struct, frozen=True):
@@ -66,15 +61,6 @@ class ConvolutionAlgorithms(msgspec.Struct, frozen=True):
     """Convolutions that ran in different ways, the greatest possible saving first."""
     convolutions: int
     """Number of different convolutions, by operator and inputs, whose stride and padding are recorded."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    nodes, _ = context.once(_kernels)
-    if not len(nodes):
-        return reasons.NO_CONVOLUTIONS()
-    concrete = context.trace.host.concrete[context.host.row[nodes]]
-    return None if (concrete > 0).any() else _NO_VALUES()
 
 
 def analyze(context: Context) -> ConvolutionAlgorithms:
@@ -135,3 +121,19 @@ def _choice(context: Context, node: int, algorithms: list[Algorithm]) -> Convolu
     saving = sum(max(0.0, a.device_ns - min(proven) * a.calls) for a in algorithms) if proven else 0.0
     shapes = trace.shapes[int(trace.host.shapes[host.row[node]])]
     return ConvolutionChoice(trace.names[int(host.name[node])], shapes, tuple(algorithms), saving)
+
+
+_CONVOLUTIONS = Need(
+    NO_CONVOLUTIONS,
+    lambda context: len(context.once(_kernels)[0]) > 0,
+)
+_VALUES = Need(
+    Text(
+        "skip-no-convolution-values",
+        "the trace has no stride and padding of convolutions: record them with record_shapes=True and torch 2.1 "
+        "or newer",
+        note="record_shapes=True is code",
+    ),
+    lambda context: (context.trace.host.concrete[context.host.row[context.once(_kernels)[0]]] > 0).any(),
+)
+ANALYSES = (Analysis(410, "convolution_algorithms", ConvolutionAlgorithms, analyze, needs=(_CONVOLUTIONS, _VALUES)),)

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.report.message import Message
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.needs import NO_CONVOLUTIONS
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
@@ -75,13 +75,6 @@ class ConvolutionNorms(msgspec.Struct, frozen=True):
     """Whether batch norms compute statistics as in training, by their kernels; null if no kernel shows it."""
     has_backward: bool
     """Whether any operator of a backward pass was recorded."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    named = context.trace.names.where(_is_convolution)
-    found = named[context.host.name]
-    return None if (context.once(node_times).device_total_ns[found] > 0).any() else reasons.NO_CONVOLUTIONS()
 
 
 def _is_convolution(name: str) -> bool:
@@ -196,3 +189,12 @@ def _rows(context: Context, pairs: I64, bias: I64, norm: I64) -> tuple[NormedCon
     rows = [NormedConvolution(*values) for values in zip(*columns, strict=True)]
     rows.sort(key=lambda row: (-row.bias_ns - row.norm_ns, row.name, row.input_shapes))
     return tuple(rows[:_ROWS])
+
+
+_CONVOLUTIONS = Need(
+    NO_CONVOLUTIONS,
+    lambda context: (
+        context.once(node_times).device_total_ns[context.trace.names.where(_is_convolution)[context.host.name]] > 0
+    ).any(),
+)
+ANALYSES = (Analysis(400, "convolution_norms", ConvolutionNorms, analyze, needs=(_CONVOLUTIONS,)),)

@@ -18,14 +18,15 @@ import numpy as np
 from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.module_classes import class_codes, class_name
+from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, entries
@@ -98,13 +99,6 @@ class Chains(msgspec.Struct, frozen=True):
     """Number of further chains that are not in `rows`."""
     device_ns: int
     """Time of the kernels of all chains in ns, including hidden ones."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    if (reason := reasons.kernels(context)) is not None:
-        return reason
-    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -251,3 +245,6 @@ def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Cha
         is_saved=not in_backward and bool(context.once(owners).is_evaluation.any()),
         start_ns=int(trace.device.start_ns[found.event[begin]]),
     )
+
+
+ANALYSES = (Analysis(510, "chains", Chains, analyze, needs=(KERNELS, SHAPES)),)

@@ -17,9 +17,9 @@ import numpy as np
 
 from traceanalyzer.analyzers.kernels.attribution import of_graphs
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.report.message import Message
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -116,11 +116,6 @@ class _Runs(msgspec.Struct, frozen=True):
     def take(self, kept: Bool | I64) -> _Runs:
         """Keep some of the runs."""
         return _Runs(self.start[kept], self.period[kept], self.count[kept])
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    return reasons.kernels(context)
 
 
 def analyze(context: Context) -> RepeatedLayers:
@@ -294,3 +289,6 @@ def _shifts(order: _Order, runs: _Runs) -> I64:
             known[key] = next((c for c in candidates if np.array_equal(twice[c : c + period], wanted)), 0)
         shifts.append(known[key])
     return np.array(shifts, np.int64)
+
+
+ANALYSES = (Analysis(270, "repeated_layers", RepeatedLayers, analyze, needs=(KERNELS,)),)

@@ -13,9 +13,10 @@ import numpy as np
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Work
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.operator_times import PRODUCTS, leaves, node_times, works_of
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
@@ -91,13 +92,6 @@ class Roofline(msgspec.Struct, frozen=True):
     """Device time of these rows in ns."""
     modelled_share: float | None
     """Share of the device time of all kernels, copies and fills that the rows explain (0 to 1); null if that is 0."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    if (reason := reasons.kernels(context)) is not None:
-        return reason
-    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
 
 
 def analyze(context: Context) -> Roofline:
@@ -201,3 +195,6 @@ def _roofline(compute: float | None, bandwidth: float | None) -> tuple[float | N
     if bandwidth is None or compute is None:
         return None, None
     return max(compute, bandwidth), "compute" if compute > bandwidth else "memory"
+
+
+ANALYSES = (Analysis(280, "roofline", Roofline, analyze, needs=(KERNELS, SHAPES)),)

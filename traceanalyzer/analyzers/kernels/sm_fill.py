@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_names import is_communication
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct
@@ -21,8 +22,6 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 100
 """Most rows in the result (own choice: more than people read)."""
-
-_NO_BLOCKS = Text("skip-no-blocks-per-sm", "no kernel has a recorded number of blocks per multiprocessor")
 
 
 class UnfilledKernel(msgspec.Struct, frozen=True):
@@ -52,11 +51,6 @@ class SmFill(msgspec.Struct, frozen=True):
     limit."""
     total_ns: int
     """Time in ns of all kernels with known blocks per multiprocessor, overlap counted twice."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    return None if _known(context.trace.device).any() else _NO_BLOCKS()
 
 
 def analyze(context: Context) -> SmFill:
@@ -104,3 +98,10 @@ def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
         until = np.concatenate(([0.0], np.cumsum(filled)))
         fill[rows] = (until[np.searchsorted(times, end)] - until[np.searchsorted(times, begin)]) / dur[rows]
     return fill
+
+
+_BLOCKS = Need(
+    Text("skip-no-blocks-per-sm", "no kernel has a recorded number of blocks per multiprocessor"),
+    lambda context: _known(context.trace.device).any(),
+)
+ANALYSES = (Analysis(390, "sm_fill", SmFill, analyze, needs=(_BLOCKS,)),)

@@ -11,8 +11,9 @@ import numpy as np
 
 from traceanalyzer.analyzers.launches import delays
 from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import launch_queues, unrecorded_work
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.graph_launches import GraphCapture, graph_calls, graph_capture
 from traceanalyzer.structure.launch_queues import StreamQueue, _held_up
@@ -20,8 +21,6 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
-
-_NO_LAUNCHES = Text("skip-no-launches", "the trace has no launches of work that ran on a device")
 
 
 class ShortKernels(msgspec.Struct, frozen=True):
@@ -107,11 +106,6 @@ class LaunchFigures(msgspec.Struct, frozen=True):
     """Figures about the capture of graphs; null if the trace captures none."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why launches cannot be analyzed, or None."""
-    return None if (context.links.launch != NO_PARENT).any() else _NO_LAUNCHES()
-
-
 def analyze(context: Context) -> LaunchFigures:
     """Launches of the kernels that start in the chosen steps, or of all."""
     device, launch = context.trace.device, context.links.launch
@@ -163,3 +157,10 @@ def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
     total, time = int(device.dur_ns[kernels].sum()), int(device.dur_ns[in_graph].sum())
     share = time / total if total else None
     return Graphs(len(launches), len(in_graph), time, share, tuple(sorted(rows, key=lambda row: row.name)))
+
+
+_LAUNCHES = Need(
+    Text("skip-no-launches", "the trace has no launches of work that ran on a device"),
+    lambda context: (context.links.launch != NO_PARENT).any(),
+)
+ANALYSES = (Analysis(150, "launches", LaunchFigures, analyze, needs=(_LAUNCHES,)),)

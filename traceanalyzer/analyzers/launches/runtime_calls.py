@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import compiled_code
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, launch_queues
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group
@@ -22,7 +23,6 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_STEPS = Text("skip-runtime-calls-no-steps", "the trace has no steps, so recurring calls cannot be recognized")
 _CHEAP = re.compile(r"Async(_ptsz)?$|^cuMem(Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree)")
 """Allocations from a pool in stream order, and mappings of expandable segments: made for use while work runs."""
 _SHOWN = 20
@@ -81,11 +81,6 @@ class RuntimeCalls(msgspec.Struct, frozen=True):
     """Mean time of the typical steps in ns in which something is compiled; null in reports of earlier versions."""
     usual_steps: int = 0
     """Number of usual steps: typical ones, without the first recorded step."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return None if len(context.steps) else _NO_STEPS()
 
 
 def analyze(context: Context) -> RuntimeCalls:
@@ -232,3 +227,10 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
             )
         )
     return sorted(found, key=_order)[:_SHOWN]
+
+
+_STEPS = Need(
+    Text("skip-runtime-calls-no-steps", "the trace has no steps, so recurring calls cannot be recognized"),
+    lambda context: len(context.steps) > 0,
+)
+ANALYSES = (Analysis(220, "runtime_calls", RuntimeCalls, analyze, needs=(_STEPS,)),)

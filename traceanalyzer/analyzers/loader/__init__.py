@@ -11,8 +11,9 @@ import numpy as np
 
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loader_makers import maker
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import busy_times, loader_waits
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.line_tree import own_line_tree
@@ -23,10 +24,6 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_LOADER = Text(
-    "skip-no-dataloader",
-    "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
-)
 _SHOWN = 5
 
 
@@ -90,11 +87,6 @@ class DataLoader(msgspec.Struct, frozen=True):
 
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why loaders cannot be analyzed, or None."""
-    return None if (context.kind == NodeKind.DATALOADER).any() else _NO_LOADER()
 
 
 def analyze(context: Context) -> DataLoader:
@@ -163,3 +155,13 @@ def _maker(context: Context, wait: int) -> str | None:
             return found.title
         around = int(lines.tree.parent[around])
     return None
+
+
+_LOADER = Need(
+    Text(
+        "skip-no-dataloader",
+        "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
+    ),
+    lambda context: (context.kind == NodeKind.DATALOADER).any(),
+)
+ANALYSES = (Analysis(190, "dataloader", DataLoader, analyze, needs=(_LOADER,)),)

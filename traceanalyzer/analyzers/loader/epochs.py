@@ -12,14 +12,14 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.loader_waits import is_in_process, outermost
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 
-_NONE = Text("skip-no-epochs", "no epoch of a loader with worker processes ends and begins in the steps")
 _STARTS = re.compile(r"_MultiProcessingDataLoaderIter|multiprocessing[/\\](?:popen_\w+|process|context)\.py")
 _LEAST_NS = 1_000_000
 """A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
@@ -57,11 +57,6 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
     After a change a step computes longer, too: new workers start beside it, and its memory is shared with them."""
     longest: tuple[EpochTurn, ...]
     """The longest changes, at most five."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why epochs cannot be analyzed, or None."""
-    return None if len(context.once(_turns)[0]) else _NONE()
 
 
 def analyze(context: Context) -> LoaderEpochs:
@@ -126,3 +121,10 @@ def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:
     begins = np.sort(frames.start_ns[starting])
     found: Bool = np.searchsorted(begins, until) > np.searchsorted(begins, since)
     return found
+
+
+_NEEDED = Need(
+    Text("skip-no-epochs", "no epoch of a loader with worker processes ends and begins in the steps"),
+    lambda context: len(context.once(_turns)[0]),
+)
+ANALYSES = (Analysis(200, "loader_epochs", LoaderEpochs, analyze, needs=(_NEEDED,)),)

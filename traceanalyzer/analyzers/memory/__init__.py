@@ -21,11 +21,10 @@ from traceanalyzer.analyzers.memory.operators import (
     operator_of,
 )
 from traceanalyzer.analyzers.memory.steps import StepMemory, by_step, growth, host_steps
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.table import I64, UNKNOWN
-
-_NO_RECORDS = Text("skip-no-memory", "the trace has no memory records: record them with profile_memory=True")
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
@@ -83,11 +82,6 @@ class MemoryUse(msgspec.Struct, frozen=True):
     """Number of records that name no device; they are counted nowhere else."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why memory cannot be analyzed, or None."""
-    return None if len(context.trace.memory) else _NO_RECORDS()
-
-
 def analyze(context: Context) -> MemoryUse:
     """Peaks, curves, operators, steps, and what is in memory at the peak."""
     result = MemoryUse(
@@ -139,3 +133,10 @@ def _rows_in_scope(context: Context, ledger: Ledger) -> I64:
 def _capacity(context: Context, ledger: Ledger) -> int | None:
     known = [d.memory_bytes for d in context.trace.info.devices if d.id == ledger.number and ledger.device != CPU]
     return known[0] if known else None
+
+
+_RECORDS = Need(
+    Text("skip-no-memory", "the trace has no memory records: record them with profile_memory=True"),
+    lambda context: len(context.trace.memory) > 0,
+)
+ANALYSES = (Analysis(320, "memory", MemoryUse, analyze, needs=(_RECORDS,)),)

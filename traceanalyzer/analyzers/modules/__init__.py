@@ -14,13 +14,13 @@ import numpy as np
 
 from traceanalyzer.analyzers.modules.figures import ModuleTotals, totals
 from traceanalyzer.analyzers.modules.paths import Paths
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_MODULES = Text("skip-no-modules", "the trace has no calls of nn.Module: record them with with_stack=True")
 _PREFIX = "nn.Module: "
 _NUMBER = re.compile(r"_\d+$")
 
@@ -154,11 +154,6 @@ class Modules(msgspec.Struct, frozen=True):
     """Evaluations of autograd whose operator in the forward pass is not in the trace, or could be one of several."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why modules cannot be analyzed, or None."""
-    return None if context.once(owners).is_module.any() else _NO_MODULES()
-
-
 def analyze(context: Context) -> Modules:
     """The modules by name, by class and as a tree."""
     found = context.once(totals)
@@ -224,3 +219,10 @@ def _tree(context: Context, found: ModuleTotals) -> tuple[Place, ...]:
 def _names(context: Context, paths: Paths) -> list[str]:
     names = context.trace.names
     return [names[code].removeprefix(_PREFIX) for code in paths.name.tolist()]
+
+
+_MODULES = Need(
+    Text("skip-no-modules", "the trace has no calls of nn.Module: record them with with_stack=True"),
+    lambda context: context.once(owners).is_module.any(),
+)
+ANALYSES = (Analysis(330, "modules", Modules, analyze, needs=(_MODULES,)),)

@@ -12,15 +12,14 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.modules import backward_lines
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.line_tree import LineTree, line_tree, own_line_tree
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
-
-_NO_FRAMES = Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -61,11 +60,6 @@ class PythonLines(msgspec.Struct, frozen=True):
     backward_device_ns: int | None = None
     """Part of that in ns that autograd launched for operators of known lines: the sum of the backward self times of
     `rows`; null in reports of versions that did not know it."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why Python lines cannot be analyzed, or None."""
-    return None if len(context.once(line_tree).tree) else _NO_FRAMES()
 
 
 def analyze(context: Context) -> PythonLines:
@@ -159,3 +153,10 @@ def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64
     known = behind != NO_PARENT
     known[known] = _clipped(context, lines.tree)[2][behind[known]]
     return total, (position[found], device.dur_ns[events[found]]), (behind[known], device.dur_ns[others[known]])
+
+
+_FRAMES = Need(
+    Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True"),
+    lambda context: len(context.once(line_tree).tree),
+)
+ANALYSES = (Analysis(340, "python_lines", PythonLines, analyze, needs=(_FRAMES,)),)

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.needs import OPERATORS
 from traceanalyzer.structure.operator_times import NodeTimes, node_times
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
@@ -142,3 +144,9 @@ def _summed(names: I64, figures: I64) -> Iterator[tuple[int, list[int]]]:
     sums = np.zeros((len(codes), figures.shape[1]), np.int64)
     np.add.at(sums, groups, figures)
     yield from zip(codes.tolist(), sums.tolist(), strict=True)
+
+
+ANALYSES = (
+    Analysis(100, "operators", Operators, by_name, needs=(OPERATORS,)),
+    Analysis(110, "operators_by_shape", OperatorsByShape, by_shape, needs=(OPERATORS,)),
+)

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import busy_times, host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_backward import forward_nodes
@@ -22,8 +23,6 @@ from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
-
-_NO_OPERATORS = Text("skip-repeats-no-operators", "the trace has no operators")
 
 LEAST = 10
 """A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
@@ -74,11 +73,6 @@ class Repeats(msgspec.Struct, frozen=True):
 
     rows: tuple[Repeat, ...]
     """Sequences by place in the program, the most host time first."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return None if (context.host.kind == NodeKind.OPERATOR).any() else _NO_OPERATORS()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -217,3 +211,10 @@ def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Inter
         is_carrying=any(_CARRYING.match(name) for name in operators),
         longest_start_ns=int(start[longest]),
     )
+
+
+_OPERATORS = Need(
+    Text("skip-repeats-no-operators", "the trace has no operators"),
+    lambda context: (context.host.kind == NodeKind.OPERATOR).any(),
+)
+ANALYSES = (Analysis(250, "repeats", Repeats, analyze, needs=(_OPERATORS,)),)

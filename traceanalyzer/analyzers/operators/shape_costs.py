@@ -12,9 +12,10 @@ import msgspec
 from traceanalyzer.analyzers.operators import OperatorByShape, by_shape
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_shapes import implied, parse
-from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.peers import Peer, Priced, peers
 
 _ROWS = 200
@@ -59,13 +60,6 @@ class ShapeCosts(msgspec.Struct, frozen=True):
     """The rows with the most device time, the most first; the list ends at a limit."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    if (reason := reasons.kernels(context)) is not None:
-        return reason
-    return None if (context.trace.host.shapes > 0).any() else _NO_SHAPES()
-
-
 def analyze(context: Context) -> ShapeCosts:
     """One row per operator, input shapes and input types that put something on the device."""
     ran = [row for row in context.once(by_shape).rows if row.device_self_ns and row.input_shapes]
@@ -108,3 +102,6 @@ def _cost(row: OperatorByShape, size: _Size | None, peer: Peer | None) -> ShapeC
         bytes_moved=moved_bytes,
         peer=peer,
     )
+
+
+ANALYSES = (Analysis(380, "shape_costs", ShapeCosts, analyze, needs=(KERNELS, SHAPES)),)

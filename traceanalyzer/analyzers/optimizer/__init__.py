@@ -13,8 +13,9 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import _has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, starvation, summed
@@ -24,7 +25,6 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_OPTIMIZERS = Text("skip-no-optimizers", "the trace has no range of an optimizer")
 IN_PLACE = frozenset(f"aten::{name}_" for name in ("add", "mul", "addcmul", "addcdiv", "sqrt", "lerp", "div", "sub"))
 """Arithmetic of optimizers that update one parameter at a time."""
 _OPERATORS_SHOWN = 12
@@ -89,11 +89,6 @@ class Optimizers(msgspec.Struct, frozen=True):
 
     rows: tuple[Optimizer, ...]
     """One row per name of the range, the most host time first."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why optimizers cannot be analyzed, or None."""
-    return None if len(context.once(ranges)) else _NO_OPTIMIZERS()
 
 
 def analyze(context: Context) -> Optimizers:
@@ -194,3 +189,10 @@ def _operators(
         usual = int(durations.sum() - durations.max(initial=0))
         found.append((int(on_lists[own].sum()), shown, (len(durations), usual)))
     return found
+
+
+_OPTIMIZERS = Need(
+    Text("skip-no-optimizers", "the trace has no range of an optimizer"),
+    lambda context: len(context.once(ranges)) > 0,
+)
+ANALYSES = (Analysis(420, "optimizers", Optimizers, analyze, needs=(_OPTIMIZERS,)),)

@@ -16,7 +16,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import is_accumulation, owners
@@ -24,9 +25,6 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_CHECKS = Text(
-    "skip-no-nan-checks", "the trace has no backward pass in its steps, or autograd looks for no NaN in it"
-)
 _CHECK = "aten::isnan"
 
 
@@ -48,11 +46,6 @@ class NanChecks(msgspec.Struct, frozen=True):
     operators."""
     start_ns: int
     """Start of the first check in ns since the first event."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why anomaly mode cannot be analyzed, or None."""
-    return None if len(context.once(_checks).evaluation) else _NO_CHECKS()
 
 
 def analyze(context: Context) -> NanChecks:
@@ -125,3 +118,10 @@ def _time_before_work(context: Context) -> tuple[I64, Bool]:
     calls = tree.after > position + 1
     first = np.minimum(position + 1, len(tree) - 1)
     return np.where(calls, tree.start_ns[first] - tree.start_ns, 0), calls
+
+
+_CHECKS = Need(
+    Text("skip-no-nan-checks", "the trace has no backward pass in its steps, or autograd looks for no NaN in it"),
+    lambda context: len(context.once(_checks).evaluation),
+)
+ANALYSES = (Analysis(440, "nan_checks", NanChecks, analyze, needs=(_CHECKS,)),)

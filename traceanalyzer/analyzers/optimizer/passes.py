@@ -16,7 +16,8 @@ from traceanalyzer.analyzers.optimizer.discarded import Discarded
 from traceanalyzer.analyzers.optimizer.pipeline import Pipeline
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
 from traceanalyzer.analyzers.optimizer.unused import UnusedForward
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import is_accumulation, owners
@@ -24,12 +25,6 @@ from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
-
-_NO_AUTOGRAD = Text(
-    "skip-no-autograd",
-    "the trace has no backward pass, and its operators have no sequence numbers of autograd (no gradients, or an old "
-    "torch)",
-)
 
 
 class Passes(msgspec.Struct, frozen=True):
@@ -62,11 +57,6 @@ class Passes(msgspec.Struct, frozen=True):
     """Forward passes that run once more without autograd; null if there are none."""
     pipeline: Pipeline | None = None
     """Waiting of a stage of a pipeline; null if the program has no pipeline, or it is unknown."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why passes cannot be analyzed, or None."""
-    return None if len(context.once(backward)) or len(context.once(graph).node) else _NO_AUTOGRAD()
 
 
 def analyze(context: Context) -> Passes:
@@ -115,3 +105,14 @@ def _graph_passes(context: Context, created: I64) -> int:
     steps = context.steps
     step = np.searchsorted(steps.start_ns, start, side="right") - 1
     return len(distinct(step[step >= 0]))
+
+
+_AUTOGRAD = Need(
+    Text(
+        "skip-no-autograd",
+        "the trace has no backward pass, and its operators have no sequence numbers of autograd (no gradients, or an "
+        "old torch)",
+    ),
+    lambda context: bool(len(context.once(backward)) or len(context.once(graph).node)),
+)
+ANALYSES = (Analysis(430, "passes", Passes, analyze, needs=(_AUTOGRAD,)),)

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, owners
@@ -22,9 +23,6 @@ from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NOTHING = Text(
-    "skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"
-)
 _ALIKE = 0.75
 """Share of the pairs of operators within an evaluation that must follow each other in the forward pass (own choice: the
 first operator of a segment may differ, and so may a last one that is stopped early)."""
@@ -49,11 +47,6 @@ class Recomputation(msgspec.Struct, frozen=True):
     """Names of these operators, those that take longest first, at most eight."""
     start_ns: int
     """Start of the longest segment in ns since the first event."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return None if len(context.once(_segments).evaluation) else _NOTHING()
 
 
 def analyze(context: Context) -> Recomputation:
@@ -162,3 +155,10 @@ def _device_ns(context: Context, found: _Segments) -> int | None:
     end[found.evaluation] = found.end_ns
     inside: Bool = (around != NO_PARENT) & (launches.start_ns < np.append(end, -1)[around])
     return int(device[inside].sum())
+
+
+_NOTHING = Need(
+    Text("skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"),
+    lambda context: len(context.once(_segments).evaluation),
+)
+ANALYSES = (Analysis(450, "recomputation", Recomputation, analyze, needs=(_NOTHING,)),)

@@ -16,7 +16,8 @@ from traceanalyzer.analyzers.phases.figures import PhaseTimes, TimesByName, figu
 from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
 from traceanalyzer.analyzers.phases.rows import names_of, paths, sums
 from traceanalyzer.analyzers.phases.windows import windows
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest, mark_rows
 
@@ -25,11 +26,6 @@ ROWS = 200
 
 PLACES = 400
 """Number of listed places of the tree, those with the most host time (own choice)."""
-
-_NO_MARKS = Text(
-    "skip-no-marks",
-    "the trace has no ranges set by the program or a framework, and no training passes that could be inferred",
-)
 
 
 class Phase(PhaseTimes, frozen=True):
@@ -99,11 +95,6 @@ class Phases(msgspec.Struct, frozen=True):
     """Places of the tree that are not listed."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why phases cannot be analyzed, or None."""
-    return None if len(mark_rows(context)) or inferred.is_training(context) else _NO_MARKS()
-
-
 def analyze(context: Context) -> Phases:
     """The marks by name and as a tree."""
     found, steps, cost = context.once(forest), context.once(windows), context.once(costs)
@@ -158,3 +149,13 @@ def _inferred(context: Context) -> Iterator[Phase]:
         if found.calls:
             row = inferred.columns(context, found)
             yield Phase(phase, 1, True, **times(row, steps, on_device=on_device))
+
+
+_MARKS = Need(
+    Text(
+        "skip-no-marks",
+        "the trace has no ranges set by the program or a framework, and no training passes that could be inferred",
+    ),
+    lambda context: bool(len(mark_rows(context)) or inferred.is_training(context)),
+)
+ANALYSES = (Analysis(30, "phases", Phases, analyze, needs=(_MARKS,)),)

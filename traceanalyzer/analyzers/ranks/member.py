@@ -18,7 +18,7 @@ from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
-ANALYSES = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle", "recording")
+NEEDED = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle", "recording")
 """Results of a saved report that `of_report` uses."""
 
 
@@ -45,7 +45,7 @@ class Member(msgspec.Struct, frozen=True):
 
 def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> Member | None:
     """The member that a trace is; None if it names no rank and has no collectives."""
-    if rank_facts.missing(context) is not None:
+    if rank_facts.ANALYSES[0].missing(context) is not None:
         return None
     facts = rank_facts.analyze(context)
     return Member(
@@ -54,8 +54,8 @@ def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> M
         facts,
         facts.resources,
         step_breakdown.analyze(context).average if len(context.steps) else None,
-        classes.analyze(context) if classes.missing(context) is None else None,
-        idle.analyze(context) if idle.missing(context) is None else None,
+        classes.analyze(context) if classes.ANALYSES[0].missing(context) is None else None,
+        idle.analyze(context) if idle.ANALYSES[0].missing(context) is None else None,
         recording.analyze(context) if len(context.steps) else None,
         any(loss.id in DAMAGE for loss in context.trace.losses),
     )

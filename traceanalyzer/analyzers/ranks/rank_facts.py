@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from traceanalyzer.analyzers.ranks import rank_work
 from traceanalyzer.analyzers.ranks.rank_work import RankWork
 from traceanalyzer.knowledge.collectives import message_bytes, operation
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import communicating, recorded_collectives, resources
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recorded_collectives import RecordedCollectives
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
@@ -38,8 +39,6 @@ _PARTS = ("compute", "memory", "loader")
 
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Operations that no rank can finish before all have come."""
-
-_ALONE = Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare")
 
 
 class ProcessGroup(msgspec.Struct, frozen=True):
@@ -140,13 +139,6 @@ class RankFacts(msgspec.Struct, frozen=True):
     """Number of collectives of later steps that are not listed."""
     resources: StepResources | None = None
     """Time of each resource per step of these steps; null without steps, and in reports of old versions."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why a trace cannot be analyzed, or None."""
-    if context.trace.info.rank is not None or context.once(recorded_collectives.of_libraries).any():
-        return None
-    return None if context.once(recorded_collectives.host_ranges).any() else _ALONE()
 
 
 def analyze(context: Context) -> RankFacts:
@@ -287,3 +279,14 @@ def _steps(context: Context) -> RankSteps:
 
 def _or_null(values: I64) -> tuple[int | None, ...]:
     return tuple(None if value == UNKNOWN else value for value in values.tolist())
+
+
+_ALONE = Need(
+    Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare"),
+    lambda context: (
+        context.trace.info.rank is not None
+        or context.once(recorded_collectives.of_libraries).any()
+        or context.once(recorded_collectives.host_ranges).any()
+    ),
+)
+ANALYSES = (Analysis(310, "rank_facts", RankFacts, analyze, needs=(_ALONE,)),)

@@ -11,9 +11,9 @@ from traceanalyzer.analyzers.serving.batches import Samples, samples
 from traceanalyzer.analyzers.serving.tokens import Tokens, tokens
 from traceanalyzer.analyzers.serving.typical import typical
 from traceanalyzer.analyzers.serving.utilization import Utilization, utilization
-from traceanalyzer.report.message import Message
-from traceanalyzer.structure import missing as reasons
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import STEPS
 
 
 class ThroughputFigures(msgspec.Struct, frozen=True):
@@ -31,11 +31,6 @@ class ThroughputFigures(msgspec.Struct, frozen=True):
     """Share of the device's peak that products need."""
 
 
-def missing(context: Context) -> Message | None:
-    """The reason why throughput cannot be analyzed, or None."""
-    return reasons.steps(context)
-
-
 def analyze(context: Context) -> ThroughputFigures:
     """Samples, tokens and products of typical steps."""
     steps = context.once(typical)
@@ -46,3 +41,6 @@ def analyze(context: Context) -> ThroughputFigures:
         tokens=tokens(context),
         utilization=utilization(context),
     )
+
+
+ANALYSES = (Analysis(520, "throughput", ThroughputFigures, analyze, needs=(STEPS,)),)

@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.frameworks import StepMark
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
@@ -30,9 +31,6 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_DECODE = Text(
-    "skip-no-decode-steps", "no marks of a server show steps in which requests decode, one token per request"
-)
 _COUNTS = frozenset({None, OTHER_PHASE, UNKNOWN})
 """Reasons for being unlike other steps that leave a step to its phase: no edge of the recording, no one-time event."""
 _MOST = 0.5
@@ -103,11 +101,6 @@ class _Work(msgspec.Struct, frozen=True):
     """Row of the last launch of a graph; -1 for none."""
     graph: I64
     """Number of the graphs that the step replays; -1 where nothing distinguishes them."""
-
-
-def missing(context: Context) -> Message | None:
-    """Why there is nothing to say of decode steps, or None."""
-    return None if len(context.once(_decode_steps).names) else _NO_DECODE()
 
 
 def analyze(context: Context) -> DecodeGraphs:
@@ -242,3 +235,10 @@ def _matrix_rows(shapes: str, types: str) -> int:
 def _first(text: str) -> Any:
     values = msgspec.json.decode(text) if text else None
     return values[0] if isinstance(values, list) and values else None
+
+
+_DECODE = Need(
+    Text("skip-no-decode-steps", "no marks of a server show steps in which requests decode, one token per request"),
+    lambda context: len(context.once(_decode_steps).names),
+)
+ANALYSES = (Analysis(160, "decode_graphs", DecodeGraphs, analyze, needs=(_DECODE,)),)

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.analyzers.serving.products import ProductCalls, Products, products
 from traceanalyzer.analyzers.serving.typical import typical
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.structure import missing as reasons
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.needs import KERNELS, SHAPES
 
 LEAST = 0.8
 """Share of the time in products that must be counted, or the figure would say more of the model than of the program."""
@@ -100,9 +99,9 @@ def _obstacle(context: Context) -> str | None:
     """What a trace lacks for counting products."""
     if not context.once(typical).length_ns:
         return "no-steps"
-    if reasons.kernels(context) is not None:
+    if not KERNELS.is_met(context):
         return "no-kernels"
-    return None if roofline.missing(context) is None else "no-shapes"
+    return None if SHAPES.is_met(context) else "no-shapes"
 
 
 def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | None:

@@ -12,8 +12,11 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import accelerators
+from traceanalyzer.structure import recording, resources, step_breakdown
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest
+from traceanalyzer.structure.needs import STEPS
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members
 from traceanalyzer.trace.strings import StringPool
@@ -210,3 +213,11 @@ def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
             for a, b, row, n in rows
         ]
     return tuple(sorted(slices, key=lambda s: (s.start_ns, s.depth, -s.duration_ns, s.name is None, s.name or 0)))
+
+
+ANALYSES = (
+    Analysis(10, "recording", recording.Recording, recording.analyze, needs=(STEPS,)),
+    Analysis(20, "step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, needs=(STEPS,)),
+    Analysis(60, "resources", resources.StepResources, resources.analyze, needs=(STEPS,)),
+    Analysis(350, "timeline", Timeline, analyze, needs=(STEPS,)),
+)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import host_activity, operators_around
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import HostWaits
+from traceanalyzer.structure.needs import RUNTIME_CALLS
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.structure.wait_costs import costs
 from traceanalyzer.trace.table import I64, Bool
-
-_NO_CALLS = Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown")
 
 
 class Synchronization(msgspec.Struct, frozen=True):
@@ -89,11 +88,6 @@ class Synchronizations(msgspec.Struct, frozen=True):
     calls_outside_steps: int | None = None
     """Number of waits that start before the first or after the last step, which `calls_per_step` leaves out; null
     without steps."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why waits cannot be analyzed, or None."""
-    return None if len(context.trace.launches) else _NO_CALLS()
 
 
 def analyze(context: Context) -> Synchronizations:
@@ -181,3 +175,6 @@ def _order(row: Synchronization) -> tuple[object, ...]:
         row.python_line or "",
         row.owner or "",
     )
+
+
+ANALYSES = (Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,)),)

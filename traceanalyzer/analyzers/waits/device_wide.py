@@ -11,11 +11,11 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers import waits as synchronizations
-from traceanalyzer.report.message import Message
 from traceanalyzer.structure import host_activity, wait_costs
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.needs import RUNTIME_CALLS
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import group
@@ -59,11 +59,6 @@ class DeviceSyncs(msgspec.Struct, frozen=True):
 def is_device_wide(name: str) -> bool:
     """Whether a call returns only when all work on a device is done."""
     return _DEVICE_WIDE.search(name) is not None
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return synchronizations.missing(context)
 
 
 def analyze(context: Context) -> DeviceSyncs:
@@ -121,3 +116,6 @@ def _host_steps(context: Context) -> tuple[I64, I64]:
     if not marked.any():
         return context.steps.start_ns, context.steps.end_ns
     return host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
+
+
+ANALYSES = (Analysis(200, "device_syncs", DeviceSyncs, analyze, needs=(RUNTIME_CALLS,)),)

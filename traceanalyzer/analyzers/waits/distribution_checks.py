@@ -13,8 +13,9 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -24,9 +25,6 @@ from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NONE = Text(
-    "skip-no-distribution-checks", "nothing shows checks of distributions or environments in the typical steps"
-)
 READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 """Operators that read a value of a tensor in Python."""
 _CHECK = re.compile(r"(?:^|[/\\])torch[/\\]distributions[/\\]distribution\.py\(\d+\): (?:__init__|_validate_sample)$")
@@ -85,12 +83,6 @@ class CheckFrames(msgspec.Struct, frozen=True):
             return np.zeros(len(times), np.bool_)
         found: Bool = innermost(context.trace.frames, self.rows, thread.astype(np.int32), times) != NO_PARENT
         return found
-
-
-def missing(context: Context) -> Message | None:
-    """Why there is nothing to say, or None."""
-    has_any = len(_in_steps(context, context.once(check_frames).rows)) or len(_environments(context))
-    return None if has_any or len(_pairs_in_steps(context)) else _NONE()
 
 
 def analyze(context: Context) -> DistributionChecks:
@@ -177,6 +169,12 @@ def _in_steps(context: Context, rows: I64) -> I64:
     return found
 
 
+def _has_any(context: Context) -> bool:
+    """Whether a typical step checks a distribution or steps an environment."""
+    has_any = len(_in_steps(context, context.once(check_frames).rows)) or len(_environments(context))
+    return bool(has_any or len(_pairs_in_steps(context)))
+
+
 def _lines(context: Context, rows: I64) -> tuple[CheckingLine, ...]:
     frames = context.trace.frames
     line = host_activity.python_lines(context, frames.thread[rows], frames.start_ns[rows])
@@ -185,3 +183,10 @@ def _lines(context: Context, rows: I64) -> tuple[CheckingLine, ...]:
     names = [context.trace.names[code] for code in line[first].tolist()]
     found = [CheckingLine(*row) for row in zip(names, calls.tolist(), time.tolist(), strict=True)]
     return tuple(sorted(found, key=lambda row: (-row.time_ns, row.name))[:_LINES])
+
+
+_NEEDED = Need(
+    Text("skip-no-distribution-checks", "nothing shows checks of distributions or environments in the typical steps"),
+    _has_any,
+)
+ANALYSES = (Analysis(470, "distribution_checks", DistributionChecks, analyze, needs=(_NEEDED,)),)

@@ -17,8 +17,9 @@ import numpy as np
 
 from traceanalyzer.analyzers.waits.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.knowledge import marks
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -27,7 +28,6 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_READINGS = Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps")
 _PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
 _HEAVY = re.compile(
     r"^aten::(\w*(mm|matmul|bmm|linear|conv\w*|einsum|lstm\w*|gru\w*|rnn\w*|attention\w*|embedding\w*))$|^autograd::"
@@ -83,11 +83,6 @@ class ValueReads(msgspec.Struct, frozen=True):
     beside_ns: int = 0
     """Python time directly before and after the runs that print nothing, which may belong to them: iterating over what
     is read, and storing the values."""
-
-
-def missing(context: Context) -> Message | None:
-    """The reason why there is nothing to analyze, or None."""
-    return None if len(context.once(value_runs).start_ns) else _NO_READINGS()
 
 
 def analyze(context: Context) -> ValueReads:
@@ -234,3 +229,10 @@ def _is_mark(context: Context) -> Bool:
     ranges = names.where(lambda name: marks.is_mark_among_operators(name) and not marks.is_wrapper(name))
     found: Bool = (host.kind == NodeKind.OPERATOR) & ranges[host.name]
     return found
+
+
+_READINGS = Need(
+    Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps"),
+    lambda context: len(context.once(value_runs).start_ns),
+)
+ANALYSES = (Analysis(460, "value_reads", ValueReads, analyze, needs=(_READINGS,)),)
