@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import traceanalyzer as ta
-from traceanalyzer.analyzers.capture import analyze, missing
+from traceanalyzer.analyzers.capture import ANALYSES, analyze
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.capture_facts import parse
 
@@ -48,7 +48,7 @@ def test_a_block_that_is_damaged_or_of_another_version_is_none(tmp_path: Path, b
     trace = read(tmp_path, block)
     assert trace.info.capture is None
     assert not trace.losses
-    assert missing(Context(trace)) is not None
+    assert ANALYSES[0].missing(Context(trace)) is not None
 
 
 def test_the_overhead_compares_medians_of_the_phase_with_more_steps(tmp_path: Path) -> None:

@@ -226,8 +226,8 @@ def _row(context: Context, key: tuple[str, str, int], own: list[_Origin]) -> Hos
     )
 
 
-_COPIES = Need(
+_COPIES_NEEDED = Need(
     Text("skip-no-copies-to-device", "the trace has no copy from the host to a device"),
     lambda context: len(_copies(context)) > 0,
 )
-ANALYSES = (Analysis(240, "host_origins", HostOrigins, analyze, needs=(_COPIES,)),)
+ANALYSES = (Analysis(240, "host_origins", HostOrigins, analyze, needs=(_COPIES_NEEDED,)),)
