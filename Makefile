@@ -44,7 +44,7 @@ types: $(READY) ## Types of the package
 contracts: $(READY) ## Who may import whom
 	$(BIN)/lint-imports --no-logo
 
-docs: $(READY) ## Generated documentation, catalogs, fixtures and goldens are up to date
+docs: $(READY) $(COMPILED) ## Generated documentation, catalogs, fixtures and goldens are up to date
 	$(BIN)/python scripts/docs.py --check
 	$(BIN)/python scripts/lab_page.py --check
 	$(BIN)/python scripts/locales.py --check
@@ -60,7 +60,7 @@ benchmark: $(READY) $(COMPILED) ## Time and memory against json.load (a gigabyte
 mutate: $(READY) $(COMPILED) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
 	$(BIN)/python -m tests.mutation --cases 3000 --seed 0 --jobs 2
 
-format: $(READY) ## Format the code, rewrite generated documentation, catalogs and goldens
+format: $(READY) $(COMPILED) ## Format the code, rewrite generated documentation, catalogs and goldens
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python scripts/docs.py
@@ -76,13 +76,14 @@ $(TORCH_VENV)/.ready: pyproject.toml
 	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-$(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) traceanalyzer/readers/kineto/_scan.c hatch_build.py $(READY)
+PAGES := traceanalyzer/rules/pages $(wildcard traceanalyzer/rules/pages/*.md)
+$(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) $(PAGES) traceanalyzer/readers/kineto/_scan.c hatch_build.py $(READY)
 	$(BIN)/python hatch_build.py
 	@touch $@
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -f traceanalyzer/readers/kineto/_scan.*.so traceanalyzer/locales/*/LC_MESSAGES/*.json
+	rm -f traceanalyzer/readers/kineto/_scan.*.so traceanalyzer/locales/*/LC_MESSAGES/*.json traceanalyzer/rules/pages.json
 	find . -name __pycache__ -prune -exec rm -r {} +
 
 $(READY): pyproject.toml

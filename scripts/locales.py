@@ -1,6 +1,6 @@
-"""Texts and their translations: collects every `Text` of the package, and keeps the gettext catalogs up to date.
+"""Texts and their translations: collects every text of the package, and keeps the gettext catalogs up to date.
 
-python scripts/locales.py update            write the template and the catalogs; new texts are untranslated
+python scripts/locales.py update            write the catalogs; new texts are untranslated
 python scripts/locales.py missing LANG      print what is not translated as JSON: {id: {english, one, note}}
 python scripts/locales.py fill LANG FILE    add translations: {id: "text"}, with plural forms {id: ["1", "2", "5"]}
 python scripts/locales.py --check           fail if a text is not collected or not translated
@@ -29,7 +29,6 @@ from traceanalyzer.report.message import fields
 
 LOCALES = PACKAGE / "locales"
 DOMAIN = "traceanalyzer"
-TEMPLATE = LOCALES / f"{DOMAIN}.pot"
 LANGUAGES = ("ru", "zh_Hans")
 _HEAD = "# Texts of traceanalyzer: written by scripts/locales.py, see docs/translating.md."
 
@@ -39,11 +38,10 @@ class _Catalog(Catalog):
 
     @property
     def mime_headers(self) -> list[tuple[str, str]]:
-        plurals = get_plural(self.locale) if self.locale else None
-        language = [("Language", str(self.locale)), ("Plural-Forms", str(plurals))] if self.locale else []
         return [
             ("Project-Id-Version", DOMAIN),
-            *language,
+            ("Language", str(self.locale)),
+            ("Plural-Forms", str(get_plural(self.locale))),
             ("MIME-Version", "1.0"),
             ("Content-Type", "text/plain; charset=utf-8"),
             ("Content-Transfer-Encoding", "8bit\n"),
@@ -53,22 +51,12 @@ class _Catalog(Catalog):
 # Catalogs
 
 
-def template(texts: Iterable[Found]) -> Catalog:
-    """The template: all texts without translations."""
-    return _filled(texts, None, {})
-
-
 def merged(texts: Iterable[Found], language: str, old: Iterable[Message]) -> Catalog:
     """All texts with their existing translations, by id; a text whose English has changed is fuzzy."""
-    return _filled(texts, language, {message.context: message for message in old if message.context})
-
-
-def _filled(texts: Iterable[Found], language: str | None, old: dict[str, Message]) -> Catalog:
-    catalog = _Catalog(
-        locale=language and Locale.parse(language), domain=DOMAIN, header_comment=_HEAD, charset="utf-8", fuzzy=False
-    )
+    by_id = {message.context: message for message in old if message.context}
+    catalog = _Catalog(locale=Locale.parse(language), domain=DOMAIN, header_comment=_HEAD, charset="utf-8", fuzzy=False)
     for text in texts:
-        before = old.get(text.id)
+        before = by_id.get(text.id)
         string = _fitted(before, text) if before and any(_several(before.string or "")) else None
         message = catalog.add(
             text.msgid,
@@ -97,7 +85,7 @@ def source(language: str) -> Path:
     return LOCALES / language / "LC_MESSAGES" / f"{DOMAIN}.po"
 
 
-def _read(file: Path, language: str | None = None) -> Catalog:
+def _read(file: Path, language: str) -> Catalog:
     if not file.exists():
         return Catalog(locale=language)
     with file.open("rb") as stream:
@@ -111,13 +99,9 @@ def as_po(catalog: Catalog) -> bytes:
     return stream.getvalue()
 
 
-def _write(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
-
-
 def _save(language: str, catalog: Catalog) -> None:
-    _write(source(language), as_po(catalog))
+    source(language).parent.mkdir(parents=True, exist_ok=True)
+    source(language).write_bytes(as_po(catalog))
     compile_one(source(language), source(language).with_suffix(".json"))
 
 
@@ -125,9 +109,8 @@ def _save(language: str, catalog: Catalog) -> None:
 
 
 def update() -> None:
-    """Write the template and every catalog."""
+    """Write the catalogs of all languages."""
     texts = collect()
-    _write(TEMPLATE, as_po(template(texts)))
     for language in LANGUAGES:
         _save(language, merged(texts, language, _read(source(language), language)))
 
@@ -165,9 +148,9 @@ def fill(language: str, translations: dict[str, str | list[str]]) -> None:
 
 
 def check() -> list[str]:
-    """The problems of the template and the catalogs, one line each."""
+    """The problems of the catalogs, one line each."""
     texts = collect()
-    wrong = [] if _content(_read(TEMPLATE)) == _content(template(texts)) else [f"{TEMPLATE.name}: is not up to date"]
+    wrong = []
     for language in LANGUAGES:
         catalog = _read(source(language), language)
         expected = merged(texts, language, catalog)

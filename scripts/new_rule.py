@@ -1,8 +1,8 @@
-"""Start a new rule: its file, its situations and its test, with everything that the registry test requires.
+"""Start a new rule: its page, its code, its situations and its test, with everything that the registry test requires.
 
     python scripts/new_rule.py slow-thing "Something is slow"
 
-Then: the registry line (printed), the docstring, the detection, the situations, the numbers of the tests.
+Then: the page, the detection, the situations, the numbers of the tests; `python hatch_build.py` compiles the page.
 """
 
 from __future__ import annotations
@@ -12,41 +12,76 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "traceanalyzer" / "rules" / "pages"
 
-RULE = '''"""{title}.
+PAGE = """---
+order: {order}
+severity: low to critical
+confidence: B
+tags: [gpu]
+since: "{version}"
+---
 
-What it detects:
-    TODO: the events that decide, and from which value on.
+# {id}
 
-Why it matters:
-    TODO
+{title}.
 
-What to do:
-    TODO
+## What it detects
 
-How the saving is estimated:
-    TODO: at least, at most; why the lower end is 0, if it is.
+TODO: the events that decide, and from which value on.
 
-When it is wrong:
-    TODO: every false alarm that you can think of; each gets a situation `trap_...`.
+## Why it matters
 
-References:
-    https://docs.pytorch.org/docs/stable/
+TODO
+
+## What to do
+
+TODO
+
+## How the saving is estimated
+
+TODO: at least, at most; why the lower end is 0, if it is.
+
+## When it is wrong
+
+TODO: every false alarm that you can think of; each gets a situation `trap_...`.
+
+## Thresholds
+
+| Key | Default | Unit | Meaning | Source |
+| :-- | --: | :-- | :-- | :-- |
+| `share` | 0.03 | share | time over the step | own choice, because TODO |
+
+## References
+
+* <https://docs.pytorch.org/docs/stable/>
+
+## Texts
+
+```yaml
+title: {title}
+summary: "TODO: {{time:ns}} of a step ({{share:share}})."
+advice: "TODO: what to change, as you would tell a colleague."
+not-when: "TODO: when the advice does not apply."
+basis: "TODO: how the saving was estimated"
+subject: "TODO: what was measured"
+```
 """
+
+RULE = '''"""Detects {id}: see pages/{id}.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels import Kernels
-from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Evidence, CodePlace
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
-_SUBJECT = Text("{id}-subject", "TODO: what was measured")
-_BASIS = Text("{id}-basis", "TODO: how the saving was estimated")
+_PAGE = page("{id}")
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -56,24 +91,12 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["share"]:
         return
     where = tuple(CodePlace("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
-    evidence = Evidence(_SUBJECT(), share, limits["share"], "share", where)
-    yield Draft((evidence,), TimeSaved("gpu", (time, time), _BASIS()), {{"time": time, "share": share}})
+    evidence = Evidence(_PAGE.text("subject")(), share, limits["share"], "share", where)
+    change = TimeSaved("gpu", (time, time), _PAGE.text("basis")())
+    yield Draft((evidence,), change, {{"time": time, "share": share}})
 
 
-RULE = Rule(
-    id="{id}",
-    title=Text("{id}-title", "{title}"),
-    summary=Text("{id}-summary", "TODO: {{time:ns}} of a step ({{share:share}})."),
-    advice=Text("{id}-advice", "TODO: what to change, as you would tell a colleague."),
-    not_when=Text("{id}-not-when", "TODO: when the advice does not apply."),
-    severity="low to critical",
-    confidence="B",
-    tags=("gpu",),
-    since="{version}",
-    thresholds=(Threshold("share", 0.03, "share", "time over the step", "own choice, because TODO"),),
-    links=("https://docs.pytorch.org/docs/stable/",),
-    trace=_trace,
-)
+RULE = _PAGE.rule(trace=_trace)
 '''
 
 SITUATIONS = '''"""TODO: what these programs do."""
@@ -140,8 +163,10 @@ def test_edge_share() -> None:
 def files(ident: str, title: str, version: str) -> dict[str, str]:
     """Paths relative to the project, with the content of each file."""
     module = ident.replace("-", "_")
-    names = {"id": ident, "module": module, "title": title, "version": version}
+    orders = [re.findall(r"^order: (\d+)$", page.read_text("utf-8"), re.MULTILINE)[0] for page in PAGES.glob("*.md")]
+    names = {"id": ident, "module": module, "title": title, "version": version, "order": max(map(int, orders)) + 10}
     return {
+        f"traceanalyzer/rules/pages/{ident}.md": PAGE.format(**names),
         f"traceanalyzer/rules/{module}.py": RULE.format(**names),
         f"tests/rules/situations/{module}.py": SITUATIONS.format(**names),
         f"tests/rules/test_rule_{module}.py": TEST.format(**names),
@@ -163,7 +188,7 @@ def main() -> int:
     for path, text in started.items():
         (ROOT / path).write_text(text, "utf-8")
         print(f"wrote {path}")
-    print(f'add "{sys.argv[1].replace("-", "_")}" to MODULES in traceanalyzer/rules/__init__.py')
+    print("the order on its page is its place in the documentation; compile the page: python hatch_build.py")
     return 0
 
 

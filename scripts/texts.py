@@ -1,4 +1,4 @@
-"""Collects every `Text` of the package from its source, for the catalogs."""
+"""Collects every text of the package, for the catalogs: each `Text` in the code, and those in the pages of rules."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hatch_build import PageError, compiled_page
 from traceanalyzer.report.message import deciding_field, fields
 from traceanalyzer.report.units import UNITS
 
@@ -22,7 +23,7 @@ class BadTextError(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """A text in the source; several files may use it."""
+    """A text in the source or on a page; several files may use it."""
 
     id: str
     english: str
@@ -43,14 +44,24 @@ def collect(package: Path = PACKAGE) -> list[Found]:
         BadTextError: A text is not literal, its fields make no sense, or two texts share an id.
     """
     found: dict[str, Found] = {}
-    for file in sorted(package.rglob("*.py"), key=lambda path: path.parts):
+    files = [*package.rglob("*.py"), *package.glob("rules/pages/*.md")]
+    for file in sorted(files, key=lambda path: path.parts):
         name = file.relative_to(package.parent).as_posix()
-        for text in _texts(ast.parse(file.read_text("utf-8")), name):
+        for text in _of_page(file, name) if file.suffix == ".md" else _texts(ast.parse(file.read_text("utf-8")), name):
             known = found.get(text.id, text)
             if replace(known, files=()) != replace(text, files=()):
                 raise BadTextError(f"{name}: {text.id} is another text in {known.files[0]}")
             found[text.id] = replace(known, files=tuple(dict.fromkeys((*known.files, name))))
     return list(found.values())
+
+
+def _of_page(file: Path, name: str) -> Iterator[Found]:
+    try:
+        _, page = compiled_page(file, file.read_text("utf-8"))
+    except PageError as error:
+        raise BadTextError(f"{error}") from None
+    for text in page["texts"].values():
+        yield _checked(Found(text["id"], text["english"], text.get("note", ""), text.get("one", ""), (name,)), name)
 
 
 def _texts(module: ast.Module, file: str) -> Iterator[Found]:
@@ -69,12 +80,15 @@ def _text(call: ast.Call, file: str) -> Found:
             raise BadTextError(f"{file}:{call.lineno}: the {name} of a Text is no literal, so it cannot be collected")
         values[name] = value.value
     found = Found(values["id"], values["english"], values.get("note", ""), values.get("one", ""), (file,))
+    return _checked(found, f"{file}:{call.lineno}")
+
+
+def _checked(found: Found, place: str) -> Found:
+    """The text, if its fields make sense."""
     unknown = {unit for _, unit in fields(found.english)} - UNITS
     if unknown:
-        raise BadTextError(f"{file}:{call.lineno}: {found.id} has a field of no known unit: {', '.join(unknown)}")
+        raise BadTextError(f"{place}: {found.id} has a field of no known unit: {', '.join(unknown)}")
     count = {field for field in fields(found.english) if field[0] == deciding_field(found.english)}
     if found.one and not (count and set(fields(found.one)) | count == set(fields(found.english))):
-        raise BadTextError(
-            f"{file}:{call.lineno}: {found.id}: the fields of singular and plural differ, or none counts"
-        )
+        raise BadTextError(f"{place}: {found.id}: the fields of singular and plural differ, or none counts")
     return found

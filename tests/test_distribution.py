@@ -30,7 +30,14 @@ RULE_PACKAGE = ROOT / "examples" / "rule_package"
 
 _WORD = r"""'[^']*'|"[^"]*"|[^\s'"`#;,)]+"""
 _INSTALL = re.compile(rf"(?:python3? -m )?pip install (?:(?:{_WORD}) )*(?:{_WORD})")
-_PUBLISHED = ("README.md", "docs/**/*.md", "examples/**/*", "traceanalyzer/**/*.py", "report_templates/**/*")
+_PUBLISHED = (
+    "README.md",
+    "docs/**/*.md",
+    "examples/**/*",
+    "traceanalyzer/**/*.py",
+    "traceanalyzer/**/*.md",
+    "report_templates/**/*",
+)
 
 
 def _published() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,15 @@ from traceanalyzer.pipeline import ANALYSES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    page for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "fixtures/README.md") for page in ROOT.glob(pattern)
+    page
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "traceanalyzer/rules/pages/*.md",
+        "benchmarks/*.md",
+        "fixtures/README.md",
+    )
+    for page in ROOT.glob(pattern)
 )
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -23,8 +23,8 @@ TRAINING = ROOT / "fixtures" / "synthetic" / "gpu_training.json.gz"
 pytestmark = pytest.mark.install
 
 
-COMPILED = ("*/_scan.*.so", "*/_scan.*.pyd", "*/traceanalyzer.json")
-"""What the build compiles: the scan, and catalogs."""
+COMPILED = ("*/_scan.*.so", "*/_scan.*.pyd", "*/traceanalyzer.json", "*/rules/pages.json")
+"""What the build compiles: the scan, catalogs, and pages of rules."""
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,10 @@ def test_sources_hold_nothing_compiled_and_building_a_wheel_changes_nothing_in_t
     with zipfile.ZipFile(wheel) as found:
         names = found.namelist()
     assert sum(name.endswith("/traceanalyzer.json") for name in names) == len([*sources.rglob("*.po")])
+    assert [*sources.glob("traceanalyzer/rules/pages/*.md")]
+    assert [name for name in names if name.startswith("traceanalyzer/rules/pages")] == [
+        "traceanalyzer/rules/pages.json"
+    ]
     assert len(names) == len(set(names))
 
 

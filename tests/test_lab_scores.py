@@ -14,7 +14,7 @@ from examples.lab.results import Recorded, Row, Run, Said, Side, Turn
 from examples.lab.score import Score, score
 from scripts import lab_page
 from traceanalyzer.knowledge.profiler_overhead import overheads
-from traceanalyzer.rules import MODULES
+from traceanalyzer.rules.engine.page import pages
 
 FOLDER = Path(__file__).parents[1] / "examples" / "lab"
 RUNS = {name: results.read(results.FOLDER / f"{name}.json") for name in lab_page.RUNS}
@@ -79,7 +79,7 @@ def test_each_fault_has_its_file_and_known_rules() -> None:
     names = {fault.module.rpartition(".")[2] for fault in FAULTS}
     assert names == {path.stem for path in (FOLDER / "faults").glob("*.py")} - {"__init__"}
     assert len(BY_NAME) == len(FAULTS)
-    known = {module.replace("_", "-") for module in MODULES}
+    known = pages().keys()
     assert {rule for fault in FAULTS for rule in fault.rules} <= known
 
 

@@ -13,6 +13,7 @@ from babel.messages.pofile import read_po
 from scripts import locales
 from scripts.texts import PACKAGE, BadTextError, collect
 from traceanalyzer.formats import language
+from traceanalyzer.rules.engine.page import pages
 
 IMPORT = "from traceanalyzer.report.message import Text\n"
 
@@ -40,8 +41,12 @@ def test_every_text_of_the_program_is_collected() -> None:
     found = {text.id: text for text in collect()}
     assert {"overview-mean", "q-no-steps", "skip-no-steps", "unit-ms", "communication-step-calls"} <= set(found)
     assert found["overview-mean"].files == ("traceanalyzer/sections/overview.py",)
+    page = "traceanalyzer/rules/pages/copies-materialized.md"
+    assert (found["copies-materialized-advice"].files, found["copies-materialized-summary-cpu"].files) == ((page,),) * 2
+    of_pages = {text.id for entry in pages().values() for text in entry.texts.values()}
     sources = "".join(file.read_text("utf-8") for file in PACKAGE.rglob("*.py"))
-    assert all(f'"{id_}"' in sources for id_ in found)
+    assert all(id_ in of_pages or f'"{id_}"' in sources for id_ in found)
+    assert of_pages <= found.keys()
 
 
 # Texts in a source
@@ -69,6 +74,23 @@ def texts_of(tmp_path: Path, *sources: str) -> list[tuple[str, str, str, str]]:
 )
 def test_texts_are_found(source: str, text: tuple[str, ...], tmp_path: Path) -> None:
     assert texts_of(tmp_path, source) == [text]
+
+
+def test_texts_of_pages_are_found(tmp_path: Path) -> None:
+    pages = tmp_path / "package" / "rules" / "pages"
+    pages.mkdir(parents=True)
+    page = (PACKAGE / "rules" / "pages" / "dataloader-bound.md").read_text("utf-8")
+    (pages / "slow.md").write_text(
+        page.replace("# dataloader-bound", "# slow").replace("\ntitle:", "\ntitle: T\nx:"), "utf-8"
+    )
+    texts = {text.id: text for text in collect(tmp_path / "package")}
+    assert (texts["slow-title"].english, texts["slow-title"].files) == ("T", ("package/rules/pages/slow.md",))
+    (pages / "slow.md").write_text(page.replace("# dataloader-bound", "# slow").replace(":share}", ":miles}"), "utf-8")
+    with pytest.raises(BadTextError, match=r"slow\.md: slow-.* has a field of no known unit: miles"):
+        collect(tmp_path / "package")
+    (pages / "slow.md").write_text(page, "utf-8")
+    with pytest.raises(BadTextError, match=r"slow\.md:\d+: the page does not begin with # slow"):
+        collect(tmp_path / "package")
 
 
 def test_other_classes_of_the_name_are_no_texts(tmp_path: Path) -> None:
@@ -110,7 +132,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "m.py").write_text(IMPORT + TEXTS, "utf-8")
     monkeypatch.setattr(locales, "collect", lambda: collect(package))
     monkeypatch.setattr(locales, "LOCALES", package / "locales")
-    monkeypatch.setattr(locales, "TEMPLATE", package / "locales" / "traceanalyzer.pot")
     assert locales.main(["update"]) == 0
     return package
 
@@ -183,7 +204,6 @@ def test_a_changed_text_is_fuzzy_until_it_is_translated_again(project: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "wrong"),
     [
-        ('"A {x:ns}"', '"A {x:ns}", note="new"', "traceanalyzer.pot: is not up to date"),
         ('"A {x:ns}"', '"A {x:ns}", note="new"', "ru: is not up to date"),
         ('A = Text("a", "A {x:ns}")', "", "ru: a: is obsolete"),
         ('A = Text("a", "A {x:ns}")', 'A = Text("c", "A {x:ns}")', "ru: c: is missing"),
@@ -232,7 +252,7 @@ def test_wrong_translations_are_not_filled_in(
 
 def test_the_same_texts_give_the_same_bytes(project: Path) -> None:
     completed(project)
-    files = [locales.TEMPLATE, *(f(code) for code in locales.LANGUAGES for f in (locales.source, compiled_file))]
+    files = [f(code) for code in locales.LANGUAGES for f in (locales.source, compiled_file)]
     before = [file.read_bytes() for file in files]
     assert locales.main(["update"]) == 0
     assert [file.read_bytes() for file in files] == before

@@ -16,11 +16,11 @@ _FIELD = re.compile(r"(\{[^{}]*\})")
 
 
 def pseudo() -> Translated:
-    """A pseudo translation of everything in the template, with accents and brackets."""
-    with (LOCALES / "traceanalyzer.pot").open("rb") as file:
-        template = read_po(file)
+    """A pseudo translation of everything in a catalog, with accents and brackets."""
+    with (LOCALES / "ru" / "LC_MESSAGES" / "traceanalyzer.po").open("rb") as file:
+        catalog = read_po(file)
     entries = {}
-    for text in template:
+    for text in catalog:
         if text.context:
             forms = (text.id,) if isinstance(text.id, str) else tuple(text.id)
             entries[text.context] = CatalogEntry(tuple(map(_accented, forms)), forms[-1])

@@ -8,7 +8,7 @@ from tests.builders import TraceBuilder
 from tests.rules.judging import report
 from traceanalyzer.formats import language, render
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules import MODULES
+from traceanalyzer.rules.engine.page import pages
 
 
 def quiet() -> Report:
@@ -31,8 +31,7 @@ def test_rules_that_could_not_judge_are_counted(form: str, code: str, says: str)
 
 def test_the_most_frequent_reason_comes_first() -> None:
     found = quiet()
-    modules = {name.replace("_", "-") for name in MODULES}
-    reasons = [entry.reason.text for entry in found.skipped if entry.id in modules]
+    reasons = [entry.reason.text for entry in found.skipped if entry.id in pages()]
     most = max(map(reasons.count, reasons))
     text = " ".join(render(found, "markdown").split())
     assert f"but {len(reasons)} rules could not be applied" in text

@@ -10,14 +10,21 @@ import pytest
 
 from tests.rules.judging import findings, functions, situations
 from traceanalyzer.config import SEVERITIES
+from traceanalyzer.knowledge.loader_workers import READY_NS
 from traceanalyzer.report.units import _FORMATS
-from traceanalyzer.rules import MODULES
+from traceanalyzer.rules import SUBJECTS
+from traceanalyzer.rules._fused_optimizers import FEWEST_CALLS
+from traceanalyzer.rules.engine.page import RulePage, pages
 from traceanalyzer.rules.engine.rule import HEADINGS, Rule
 from traceanalyzer.rules.engine.selection import builtin
 
 HERE = Path(__file__).parent
 RULES = {rule.id: rule for rule in builtin()}
+FOLDER = HERE.parent.parent / "traceanalyzer" / "rules"
+OF_SAVED_REPORTS = {"h2d-blocking-subject", "zero-grad-fill-idle"}
+"""Texts that no rule uses any more; reports of older versions may hold them."""
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+every_page = pytest.mark.parametrize("page", pages().values(), ids=pages())
 
 
 def _situations(prefix: str) -> list[object]:
@@ -29,9 +36,8 @@ def _situations(prefix: str) -> list[object]:
 
 
 def test_files_and_ids_agree() -> None:
-    assert [rule.id for rule in builtin()] == [module.replace("_", "-") for module in MODULES]
-    assert len(set(MODULES)) == len(MODULES)
-    framework = {"__init__", "rule", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
+    assert [rule.id for rule in builtin()] == list(pages())
+    framework = {"__init__", "rule", "page", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
     framework |= {
         "headline",
         "owner_headlines",
@@ -49,9 +55,24 @@ def test_files_and_ids_agree() -> None:
         "table_headline",
         "sleep_headline",
     }
-    folder = HERE.parent.parent / "traceanalyzer" / "rules"
-    files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    assert files - framework == set(MODULES), "a rule without its registry line, or a line without its rule"
+    files = {path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_")}
+    own = {rule.replace("-", "_") for rule in pages()}
+    assert files - framework - set(SUBJECTS) == own, "a rule without page, or a page without rule"
+
+
+@every_page
+def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> None:
+    tree = ast.parse((FOLDER / f"{page.id.replace('-', '_')}.py").read_text("utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    named = {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "_PAGE.text"}
+    assert named <= page.texts.keys()
+    others = {key for key, text in page.texts.items() if text.id not in OF_SAVED_REPORTS} - named
+    assert others <= {"title", "summary", "advice", "not-when", "no-table", "no-trace"}
+
+
+def test_thresholds_that_are_constants_elsewhere_are_the_same() -> None:
+    assert RULES["dataloader-bound"].defaults["ready_ns"] == READY_NS
+    assert RULES["optimizer-not-fused"].defaults["launches"] == FEWEST_CALLS
 
 
 @every_rule

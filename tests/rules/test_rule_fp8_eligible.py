@@ -23,7 +23,7 @@ from tests.rules.situations.fp8_eligible import (
     trap_kernels_in_fp8,
     trap_odd_sides,
 )
-from traceanalyzer.rules.fp8_eligible import _INFERENCE, _TRAINING
+from traceanalyzer.rules.fp8_eligible import _INFERENCE
 from traceanalyzer.rules.fp8_eligible import RULE as DEFINED
 
 RULE = "fp8-eligible"
@@ -44,7 +44,7 @@ def test_code_is_that_of_the_kind_of_program() -> None:
     assert ast.parse(_INFERENCE)
     trained = fires()
     trained.op("Optimizer.step#SGD.step", 30, 2)
-    assert findings(trained, RULE)[0].code == _TRAINING
+    assert findings(trained, RULE)[0].code == DEFINED.code
     assert findings(fires(), RULE)[0].code == _INFERENCE, "no sign of gradients"
     served = fires()
     served.annotation("step[EXTEND bs=2 toks=3000]", 20, 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hatch_build import compile_pages
 from scripts import new_rule
 
 ROOT = Path(__file__).parents[2]
@@ -16,14 +17,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def started(tmp_path: Path) -> Path:
-    """A copy of the project with a rule that was just started and registered."""
+    """A copy of the project with a rule that was just started, and its page compiled."""
     for folder in ("traceanalyzer", "tests", "scripts", "examples"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "locales"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for file in ("pyproject.toml", "hatch_build.py"):
+        shutil.copy(ROOT / file, tmp_path)
     for path, text in new_rule.files("slow-thing", "Something is slow", "0.1").items():
         (tmp_path / path).write_text(text)
-    registry = tmp_path / "traceanalyzer" / "rules" / "__init__.py"
-    registry.write_text(registry.read_text().replace("MODULES = (", 'MODULES = (\n    "slow_thing",'))
+    rules = tmp_path / "traceanalyzer" / "rules"
+    compile_pages(sorted((rules / "pages").glob("*.md")), rules / "pages.json")
     return tmp_path
 
 

@@ -9,7 +9,6 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules import _recording
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.of_trace import is_partial
-from traceanalyzer.rules.engine.rule import Threshold
 from traceanalyzer.structure.recording import Recording
 
 _ONLY_WARM_UP = Text(
@@ -22,13 +21,6 @@ _UNEXPLAINED = Text(
     "idle-unexplained",
     "the recording does not explain much of the GPU's idle time (launched work waits in its queue, or events are "
     "missing), so gaps do not show that the host is slow",
-)
-EVENTS = Threshold(
-    "events",
-    20,
-    "count",
-    "kernels, copies and fills that must have run in the steps",
-    "own choice, because fewer are a test of one operator, not a program",
 )
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""

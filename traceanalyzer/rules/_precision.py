@@ -24,7 +24,6 @@ from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules._products import intensities, roofline_rows
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts, KernelFact, Missing
-from traceanalyzer.rules.engine.rule import Threshold
 
 AMPERE = (8, 0)
 VOLTA = (7, 0)
@@ -55,30 +54,6 @@ _ARCHITECTURES = FirstMatch(
 """A kernel that was built for a generation runs on it or on a newer one."""
 
 _NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a product is in fp32")
-
-THRESHOLDS = (
-    Threshold(
-        "product_share",
-        0.05,
-        "share",
-        "time of products in fp32 outside of Tensor Cores over all time on the GPU",
-        "own choice, because a twentieth, even if it became three times faster, is 3 % of the GPU's time",
-    ),
-    Threshold(
-        "flops_per_byte",
-        10.0,
-        "number",
-        "operations per byte below which a product is bound by memory, not by its arithmetic",
-        "own choice, because GPUs from V100 to H100 compute 12 to 25 operations in fp32 while they move a byte",
-    ),
-    Threshold(
-        "kernel_ns",
-        10_000,
-        "ns",
-        "mean time below which a kernel is bound by its launch, not by its arithmetic",
-        "own choice, because a launch takes 5 to 10 us and a kernel at least 2 to 5 us",
-    ),
-)
 
 
 class Fp32Products(msgspec.Struct, frozen=True):

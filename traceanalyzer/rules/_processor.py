@@ -9,7 +9,6 @@ import msgspec
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
-from traceanalyzer.rules.engine.rule import Threshold
 
 HOST_SHARE = "host_share"
 """Key of the threshold for a CPU, in place of `gpu_share` for a GPU."""
@@ -21,11 +20,6 @@ def is_cpu_only(facts: Facts) -> bool:
     if facts.table is not None or own is None or facts.find("accelerators", Accelerators) is not None:
         return False
     return own.gpu_ns is None and own.unread_device is None
-
-
-def host_share(meaning: str, default: float, source: str) -> Threshold:
-    """The threshold of a rule for programs without a GPU: a share of the step."""
-    return Threshold(HOST_SHARE, default, "share", f"{meaning} over the step, in a program without a GPU", source)
 
 
 class Processor(msgspec.Struct, frozen=True, dict=True):

@@ -1,35 +1,4 @@
-"""Attention is computed in pieces, with the matrix of scores in memory.
-
-What it detects:
-    From shapes: a batched product that gives a matrix of scores, a softmax over a tensor of that shape, and a product
-    of that shape with a third tensor, if the scores are several times larger than queries, keys and values. The same
-    pattern in the backward pass and all operators in between on tensors of that shape are included.
-
-Why it matters:
-    The scores grow with the square of the sequence length. Each operator reads and writes them again, which takes most
-    of the time and memory of attention. A fused kernel never writes them to memory. This is true on a CPU as well as on
-    a GPU.
-
-What to do:
-    Call `torch.nn.functional.scaled_dot_product_attention`, or set `attn_implementation="sdpa"` in libraries that offer
-    it. It chooses a fused kernel where types, masks and head sizes allow.
-
-How the saving is estimated:
-    The time of all operators on the scores, minus the time that the products themselves need: at the best rate of any
-    product in the run (upper end), or at a third of that rate, but no longer than they take now, and 5 us for each
-    fused kernel (lower end). With a backward pass, which then computes the scores again, the lower end counts seven
-    products for six. In a program without a GPU, 50 to 75 % of the time of the operators that are not products is saved
-    (the arithmetic of the softmax remains, and the backward pass computes it again), and products that stay in the
-    cache take up to a fifth less. In the lab 20 to 60 % of the time of all operators on the scores was saved.
-
-When it is wrong:
-    If the attention weights are needed as an output, they have to be written. Some masks and head sizes have no fused
-    kernel, and in float32 the fused kernel is slower than estimated. Short sequences gain little and do not count.
-
-References:
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
-    https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html
-"""
+"""Detects attention-unfused: see pages/attention-unfused.md."""
 
 from __future__ import annotations
 
@@ -38,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from traceanalyzer.knowledge.op_shapes import Shape, parse
-from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor, host_share
+from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules._program import has_torch
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
+_PAGE = page("attention-unfused")
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
 _FUSED_NS = 5_000
@@ -64,19 +34,6 @@ _NOTICEABLE = 0.001
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
-
-_SUBJECT = Text("attention-unfused-subject", "operators on the scores of attention, share of the GPU's time")
-_SUBJECT_CPU = Text("attention-unfused-subject-cpu", "operators on the scores of attention, share of the step")
-_BASIS_CPU = Text(
-    "attention-unfused-basis-cpu",
-    "{least:share} to {most:share} of the time of the operators on the scores that are no products, and up to "
-    "{products:share} of the time of the products",
-)
-_BASIS = Text(
-    "attention-unfused-basis-kernels",
-    "the time of all operators on the scores, minus the time of their products at the best rate of the run "
-    "({floor:ns}), or at a third of it and {fused:ns} for each fused kernel",
-)
 
 
 @dataclass(frozen=True)
@@ -145,16 +102,21 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         again = _RECOMPUTED if any("softmax_backward" in row.operator.name for row in members) else 1.0
         left = again * min(now, _SLOWEST * least) + _FUSED_NS * _fused_calls(members)
         direct = facts.gpu_per_step(max(0.0, total - left)), facts.gpu_per_step(total - least)
-        change = TimeSaved("gpu", direct, _BASIS(floor=facts.gpu_per_step(least), fused=_FUSED_NS), is_removed=True)
+        change = TimeSaved(
+            "gpu",
+            direct,
+            _PAGE.text("basis-kernels")(floor=facts.gpu_per_step(least), fused=_FUSED_NS),
+            is_removed=True,
+        )
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
     change = replace(change, claims={_key(row.operator): processor.per_step(row.ns) for row in members})
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
-    subject = (_SUBJECT_CPU if processor.is_cpu else _SUBJECT)()
+    subject = (_PAGE.text("subject-cpu") if processor.is_cpu else _PAGE.text("subject"))()
     places = tuple(_place(processor, row) for row in members)
     evidence = Evidence(subject, share, processor.limit(limits), "share", places)
     shape = [largest.batch, largest.queries, largest.keys]
     params = {"time": processor.per_step(total), "share": share, "shape": str(shape)}
-    yield Draft((evidence,), change, params, summary=_SUMMARY_CPU if processor.is_cpu else None)
+    yield Draft((evidence,), change, params, summary=_PAGE.text("summary-cpu") if processor.is_cpu else None)
 
 
 def _helps_on_cpu(facts: Facts) -> bool:
@@ -174,7 +136,9 @@ def _on_cpu(processor: Processor, total: int, products: int, least: float) -> Ti
     low, high = (share * (total - products) for share in _OF_OTHERS)
     high = min(high + _OF_PRODUCTS * products, total - least)
     direct = processor.per_step(min(low, high)), processor.per_step(high)
-    return TimeSaved("host", direct, _BASIS_CPU(least=_OF_OTHERS[0], most=_OF_OTHERS[1], products=_OF_PRODUCTS))
+    return TimeSaved(
+        "host", direct, _PAGE.text("basis-cpu")(least=_OF_OTHERS[0], most=_OF_OTHERS[1], products=_OF_PRODUCTS)
+    )
 
 
 def _products(processor: Processor, rows: Sequence[_Row], members: Sequence[_Row]) -> tuple[int, float]:
@@ -224,59 +188,4 @@ def _place(processor: Processor, row: _Row) -> CodePlace:
     return CodePlace(kind, row.operator.name, row.operator.shapes, processor.per_step(row.ns), "ns")
 
 
-_SUMMARY_CPU = Text(
-    "attention-unfused-summary-cpu",
-    "Product, softmax and product on scores of shape {shape} take {time:ns} per step ({share:share}); a fused operator "
-    "does not write the scores.",
-)
-
-RULE = Rule(
-    id="attention-unfused",
-    title=Text("attention-unfused-title", "Attention writes its scores to memory"),
-    summary=Text(
-        "attention-unfused-summary",
-        "Product, softmax and product on scores of shape {shape} take {time:ns} per step ({share:share} of the GPU's "
-        "time); a fused kernel does not write the scores.",
-    ),
-    advice=Text(
-        "attention-unfused-advice",
-        "Replace the product, softmax and product by torch.nn.functional.scaled_dot_product_attention, or choose the "
-        "sdpa or flash implementation of the library that the model comes from.",
-    ),
-    not_when=Text(
-        "attention-unfused-not-when",
-        "The attention weights are an output that is used, or the mask or the head size has no fused kernel.",
-    ),
-    severity="low to critical",
-    confidence="B",
-    tags=("gpu", "memory"),
-    since="0.1",
-    thresholds=(
-        Threshold(
-            "gpu_share",
-            0.03,
-            "share",
-            "time of all operators on the scores over the device time",
-            "own choice, because what can be saved of less is about the noise of a step",
-        ),
-        host_share(
-            "time of all operators on the scores",
-            0.05,
-            "own choice, because what can be saved of less is about the noise of a step on a CPU",
-        ),
-        Threshold(
-            "score_ratio",
-            2,
-            "number",
-            "elements of the scores over those of the larger of queries and keys",
-            "own choice, because scores that are no larger than their operands cost no more than these",
-        ),
-    ),
-    code="torch.nn.functional.scaled_dot_product_attention(q, k, v)",
-    links=(
-        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-        "https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html",
-    ),
-    trace=_find,
-    table=_find,
-)
+RULE = _PAGE.rule(trace=_find, table=_find)

@@ -1,32 +1,4 @@
-"""Small tensors are expanded into a huge one that is summed up again.
-
-What it detects:
-    An operator whose result has at least eight times as many elements as its largest input (an elementwise product with
-    broadcasting, or a matrix product whose inner side is 1), and in the same run a reduction over a tensor of that size
-    (`sum`, `mean`, or a matrix product with one column). All operators on tensors of that size are included.
-
-Why it matters:
-    The huge tensor is written and read several times, forward and backward, although each of its elements is used only
-    once. It costs memory bandwidth, and memory as well.
-
-What to do:
-    Multiply and sum in one step: `torch.einsum`, `torch.bmm` or `@`. Apply layers that see one feature at a time before
-    the expansion. For pairs of vectors use `torch.cdist`, or expand the square.
-
-How the saving is estimated:
-    At most the time of all operators on tensors of that size, minus the arithmetic, which remains. At least half of
-    that time, because some operators may be other work of the same size. In a program without a GPU 0.95 to 1.4 times
-    that time, because the system maps and releases tensors of that size outside of the operators (in three runs of the
-    lab 1.0 to 1.3 times that time was saved, in two programs).
-
-When it is wrong:
-    Adding a mask or bias to a tensor that exists anyway is not a blow-up, and an outer product that is needed as such
-    is not summed up; neither is a finding. Printed tables have no types; four bytes per element are assumed.
-
-References:
-    https://docs.pytorch.org/docs/stable/generated/torch.einsum.html
-    https://docs.pytorch.org/docs/stable/notes/broadcasting.html
-"""
+"""Detects broadcast-blowup: see pages/broadcast-blowup.md."""
 
 from __future__ import annotations
 
@@ -34,15 +6,16 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._blowups import belongs, blown_up, reduced
-from traceanalyzer.rules._processor import Processor, host_share
+from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules._products import FP32_BYTES
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
+_PAGE = page("broadcast-blowup")
 _FOR_SURE = 0.5
 """Share of the operators of that size that surely belong to the pattern (own choice)."""
 _OPERATIONS = 2
@@ -53,19 +26,6 @@ _ON_CPU = 0.95, 1.4
 """Least and greatest saving on a CPU (measured in the lab, explained on the rule's page)."""
 _CPU_RATE = 60.0
 """fp32 operations per ns of matrix products on one core (the lab measured 30 to 95 on one of an AMD EPYC)."""
-_SUBJECT = Text("broadcast-blowup-subject", "elements of the result over those of the largest input")
-_BASIS = Text(
-    "broadcast-blowup-basis",
-    "at most the time of all operators on tensors of {elements:count} elements, minus their arithmetic; at least "
-    "{sure:share} of that, because some may be other work of that size",
-)
-
-
-_BASIS_CPU = Text(
-    "broadcast-blowup-basis-cpu",
-    "{least:number} to {most:number} times the time of all operators on tensors of {elements:count} elements, minus "
-    "their arithmetic: mapping and releasing such tensors takes time outside of operators",
-)
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -119,10 +79,10 @@ def _draft(
         "share": share,
     }
     yield Draft(
-        (Evidence(_SUBJECT(), factor, limits["expansion"], "number", where),),
+        (Evidence(_PAGE.text("subject")(), factor, limits["expansion"], "number", where),),
         _change(processor, elements, time, high, claims),
         params,
-        summary=_SUMMARY_CPU if processor.is_cpu else None,
+        summary=_PAGE.text("summary-cpu") if processor.is_cpu else None,
         code=_einsum(root),
     )
 
@@ -157,81 +117,12 @@ def _change(processor: Processor, elements: int, time: int, high: float, claims:
         direct = least * saved, min(most * saved, processor.facts.step_ns)
         # not only operators: time outside of them is saved as well
         tensor = {f"tensor:{elements}": direct[1]}
-        return TimeSaved("host", direct, _BASIS_CPU(elements=elements, least=least, most=most), claims=tensor)
+        return TimeSaved(
+            "host", direct, _PAGE.text("basis-cpu")(elements=elements, least=least, most=most), claims=tensor
+        )
     least_ns = processor.per_step(min(high, _FOR_SURE * time))
-    basis = _BASIS(elements=elements, sure=_FOR_SURE)
+    basis = _PAGE.text("basis")(elements=elements, sure=_FOR_SURE)
     return TimeSaved("gpu", (least_ns, processor.per_step(high)), basis, claims=claims)
 
 
-_SUMMARY_CPU = Text(
-    "broadcast-blowup-summary-cpu",
-    "{operator} {shapes} creates a tensor of {elements:count} elements, {factor:number} times as many as its "
-    "inputs have, which is then summed up again; {count:count} operators on it take {time:ns} per step "
-    "({share:share}).",
-)
-
-RULE = Rule(
-    id="broadcast-blowup",
-    title=Text("broadcast-blowup-title", "A huge intermediate tensor is created and summed up again"),
-    summary=Text(
-        "broadcast-blowup-summary",
-        "{operator} {shapes} creates a tensor of {elements:count} elements, {factor:number} times as many as its "
-        "inputs have, which is then summed up again; {count:count} operators on it take {time:ns} per step "
-        "({share:share} of the time on the GPU).",
-    ),
-    advice=Text(
-        "broadcast-blowup-advice",
-        "Multiply and sum in one step (einsum, bmm), so that the huge tensor is never created; move layers that act "
-        "on one feature at a time in front of the expansion.",
-    ),
-    not_when=Text(
-        "broadcast-blowup-not-when",
-        "Every element of the large tensor is needed, for instance because a nonlinearity acts on it before the sum.",
-    ),
-    severity="info to critical",
-    confidence="B",
-    tags=("gpu", "memory"),
-    since="0.1",
-    thresholds=(
-        Threshold(
-            "expansion",
-            8.0,
-            "number",
-            "elements of the result over those of the largest input",
-            "own choice, because a few heads or classes make a tensor up to eight times larger in the normal course",
-        ),
-        Threshold(
-            "result_bytes",
-            16 * 2**20,
-            "bytes",
-            "size of the result, at four bytes per element",
-            "own choice, because less stays in the cache of most GPUs",
-        ),
-        Threshold(
-            "host_result_bytes",
-            2**20,
-            "bytes",
-            "size of the result, at four bytes per element, in a program without a GPU",
-            "own choice, because less stays in the cache of most cores",
-        ),
-        host_share(
-            "time of the operators on tensors of that size",
-            0.05,
-            "own choice, because rewriting a formula is worth more than a few percent only",
-        ),
-        Threshold(
-            "gpu_share",
-            0.05,
-            "share",
-            "time of the operators on tensors of that size over all time on the GPU",
-            "own choice, because rewriting a formula is worth more than a few percent only",
-        ),
-    ),
-    code='y = torch.einsum("...c,...c->...", a, b)  # instead of (a * b).sum(-1): nothing is multiplied out',
-    links=(
-        "https://docs.pytorch.org/docs/stable/generated/torch.einsum.html",
-        "https://docs.pytorch.org/docs/stable/notes/broadcasting.html",
-    ),
-    trace=_find,
-    table=_find,
-)
+RULE = _PAGE.rule(trace=_find, table=_find)

@@ -1,34 +1,4 @@
-"""Tensors are copied within one memory because of their layout, or for nothing.
-
-What it detects:
-    Copies without a change of element type, made by `contiguous`, `clone`, `reshape`, `repeat` and the like, if they
-    take a noticeable share of the GPU's time; and calls of `clone` on tensors of the same shape directly after each
-    other, on the GPU or the host. Copies by optimizers, into gradient buckets and between memories do not count. In a
-    printed table, the device time below these operators. In a program without a GPU, the time on the host of copies
-    that the program or a module asks for in the forward pass; what operators copy for themselves does not count. On a
-    GPU, copies that repeat keys and values for attention do not count either: see keys-repeated.
-
-Why it matters:
-    A copy computes nothing, but reads and writes the whole tensor and takes memory for a second one.
-
-What to do:
-    Look at the caller. Permuted tensors need no `contiguous` before operators that accept strides, such as
-    `scaled_dot_product_attention` or `einsum`; a `reshape` of a permuted tensor copies where a different order of axes
-    would be a view; `expand` repeats without using memory. Remove clones if neither the clone nor the original is
-    changed later.
-
-How the saving is estimated:
-    At most the time of the copies; at least half of it, because an operator may read a strided tensor more slowly than
-    a contiguous one. Of clones in a row, all but one. In a program without a GPU 50 to 83 % of the time: an operator
-    that needs another layout then makes the copy itself, as layer_norm does (in the lab 50 to 80 % was saved).
-
-When it is wrong:
-    A copy can pay off if many operators read the tensor afterwards, or if a matrix product is much faster on it.
-
-References:
-    https://docs.pytorch.org/docs/stable/tensor_view.html
-    https://docs.pytorch.org/docs/stable/generated/torch.Tensor.contiguous.html
-"""
+"""Detects copies-materialized: see pages/copies-materialized.md."""
 
 from __future__ import annotations
 
@@ -36,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor, host_share
+from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules._repeated_heads import repeated_heads, repeated_ns
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
+_PAGE = page("copies-materialized")
 _NOISE = 0.02
 """Share of the step below which copies in a row are named, but no saving is promised: no measurement would show it (own
 choice)."""
@@ -56,24 +27,6 @@ _TYPED = frozenset({"aten::to", "aten::_to_copy", "aten::type_as", "aten::float"
 """Operators that mostly convert to another type; this is unknown if types were not recorded."""
 _ASKING = ("aten::contiguous", "aten::reshape", "aten::repeat", "aten::tile")
 """Operators whose rows in a table count; none of them calls another one."""
-
-_SUBJECT = Text("copies-materialized-subject", "copies within the GPU's memory, share of its time")
-_SUBJECT_CPU = Text("copies-materialized-subject-cpu", "copies that the program asks for, share of the step")
-_BASIS_CPU = Text(
-    "copies-materialized-basis-cpu",
-    "{least:share} to {most:share} of the time of the copies, because what reads a tensor with strides may be slower "
-    "or copy it itself",
-)
-_SUBJECT_RUN = Text("copies-materialized-subject-run", "clones of tensors of one shape, one directly after the other")
-_BASIS = Text(
-    "copies-materialized-basis",
-    "at most the time of the copies; at least {least:share} of it, because what reads a tensor with strides may be "
-    "slower",
-)
-_BASIS_RUN = Text(
-    "copies-materialized-basis-run",
-    "at most all but one of each {run:count} copies in a row, at least {least:share} of that",
-)
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -113,11 +66,13 @@ def _on_cpu(processor: Processor, rows: Sequence[Conversion], limit: float) -> I
         key = f"operator:{_COPY}|{row.input_shapes}"
         claims[key] = claims.get(key, 0.0) + processor.per_step(row.host_ns)
     time, (least, most) = processor.per_step(total), _ON_CPU
-    change = TimeSaved("host", (least * time, most * time), _BASIS_CPU(least=least, most=most), claims=claims)
+    change = TimeSaved(
+        "host", (least * time, most * time), _PAGE.text("basis-cpu")(least=least, most=most), claims=claims
+    )
     copies = max(1, round(sum(row.calls for row in rows) / processor.facts.steps))
     params = {"copies": copies, "time": time, "share": share, "operator": rows[0].operator}
-    evidence = Evidence(_SUBJECT_CPU(), share, limit, "share", where)
-    yield Draft((evidence,), change, params, confidence="B", summary=_SUMMARY_CPU)
+    evidence = Evidence(_PAGE.text("subject-cpu")(), share, limit, "share", where)
+    yield Draft((evidence,), change, params, confidence="B", summary=_PAGE.text("summary-cpu"))
 
 
 def _unexplained(facts: Facts) -> int:
@@ -146,15 +101,15 @@ def _layouts(facts: Facts, rows: Sequence[Conversion], limit: float, others: int
     for row in rows:
         key = f"operator:{_COPY}|{row.input_shapes}"
         claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(row.device_ns)
-    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims, is_removed=True)
+    change = TimeSaved("gpu", (_LEAST * time, time), _PAGE.text("basis")(least=_LEAST), claims=claims, is_removed=True)
     calls = sum(row.calls for row in rows) / facts.steps
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": rows[0].operator}
-    evidence = Evidence(_SUBJECT(), share, limit, "share", where)
+    evidence = Evidence(_PAGE.text("subject")(), share, limit, "share", where)
     params |= {"caller": rows[0].caller or ""}
-    summary = _SUMMARY_CALLER if rows[0].caller else RULE.summary
+    summary = _PAGE.text("summary-caller") if rows[0].caller else RULE.summary
     if others:
         params |= {"summary": summary(**params), "others": others}
-        summary = _SUMMARY_PART
+        summary = _PAGE.text("summary-part")
     yield Draft((evidence,), change, params, summary=summary)
 
 
@@ -163,16 +118,16 @@ def _repeated(facts: Facts, row: Conversion, limit: float) -> Draft:
     cost = facts.gpu_per_step(row.device_ns) if row.on_device else facts.host_per_step(row.host_ns)
     cost *= (row.longest_run - 1) / row.longest_run
     claims = {f"operator:{_COPY}|{row.input_shapes}": cost} if row.on_device else {}
-    basis = _BASIS_RUN(run=row.longest_run, least=_LEAST)
+    basis = _PAGE.text("basis-run")(run=row.longest_run, least=_LEAST)
     resource = "gpu" if row.on_device else "host"
     change: TimeSaved | None = None
     if cost >= _NOISE * facts.step_ns:
         change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True)
     where = [_place(facts, row, row.device_ns if row.on_device else row.host_ns)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
-    evidence = Evidence(_SUBJECT_RUN(), row.longest_run, limit, "count", tuple(where))
+    evidence = Evidence(_PAGE.text("subject-run")(), row.longest_run, limit, "count", tuple(where))
     params = {"operator": row.operator, "run": row.longest_run, "shapes": _first_shape(row.input_shapes), "time": cost}
-    return Draft((evidence,), change, params, confidence="C", summary=_SUMMARY_RUN)
+    return Draft((evidence,), change, params, confidence="C", summary=_PAGE.text("summary-run"))
 
 
 def _place(facts: Facts, row: Conversion, total_ns: int) -> CodePlace:
@@ -200,11 +155,11 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     claims = {f"operator:{_COPY}": time} | {
         f"operator:{r.name}|{r.shapes}": facts.gpu_per_step(r.device_total_ns) for r in rows
     }
-    evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
-    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims)
+    evidence = Evidence(_PAGE.text("subject")(), share, limits["gpu_share"], "share", where)
+    change = TimeSaved("gpu", (_LEAST * time, time), _PAGE.text("basis")(least=_LEAST), claims=claims)
     calls = sum(row.calls for row in rows if row.name == _COPY) / facts.steps
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": asked[0].name}
-    yield Draft((evidence,), change, params, confidence="B", summary=None if calls else _SUMMARY_TABLE)
+    yield Draft((evidence,), change, params, confidence="B", summary=None if calls else _PAGE.text("summary-table"))
 
 
 def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
@@ -218,87 +173,4 @@ def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
     return sorted(rows, key=lambda row: (-row.device_self_ns, row.shapes or ""))
 
 
-_SUMMARY_CALLER = Text(
-    "copies-materialized-summary-caller",
-    "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of them "
-    "asked for by {operator} in {caller}.",
-    note="caller is a class of modules or an operator",
-    one="{copies:count} copy per step within the GPU's memory takes {time:ns} ({share:share} of its time), asked for "
-    "by {operator} in {caller}.",
-)
-_SUMMARY_CPU = Text(
-    "copies-materialized-summary-cpu",
-    "{copies:count} copies per step that the program asks for take {time:ns} ({share:share} of the step), most of them "
-    "by {operator}.",
-    note="operator is a name such as aten::contiguous",
-    one="{copies:count} copy per step that the program asks for takes {time:ns} ({share:share} of the step), by "
-    "{operator}.",
-)
-_SUMMARY_PART = Text(
-    "copies-materialized-summary-part",
-    "{summary} Copies per step that this does not cover, by graphs, compiled code or libraries: {others:count}.",
-    note="summary is a sentence about copies that operators ask for",
-)
-_SUMMARY_RUN = Text(
-    "copies-materialized-summary-run",
-    "{operator} copies tensors of shape {shapes} {run:count} times in a row with nothing in between: not all of "
-    "these copies can be needed ({time:ns} per step, and the memory of each).",
-)
-_SUMMARY_TABLE = Text(
-    "copies-materialized-summary-table",
-    "Copies made by {operator} and similar operators take {time:ns} of the GPU per step ({share:share}).",
-)
-
-RULE = Rule(
-    id="copies-materialized",
-    title=Text("copies-materialized-title", "Tensors are copied within one memory"),
-    summary=Text(
-        "copies-materialized-summary",
-        "{copies:count} copies per step within the GPU's memory take {time:ns} ({share:share} of its time), most of "
-        "them asked for by {operator}.",
-        one="{copies:count} copy per step within the GPU's memory takes {time:ns} ({share:share} of its time), asked "
-        "for by {operator}.",
-    ),
-    advice=Text(
-        "copies-materialized-advice",
-        "Find out which code makes the copies. Leave out contiguous() before operators that take strides, choose an "
-        "order of axes in which reshape is a view, use expand instead of repeat, and drop clones that nothing "
-        "changes afterwards.",
-        note="contiguous(), reshape, expand, repeat are code",
-    ),
-    not_when=Text(
-        "copies-materialized-not-when",
-        "Many operators read the copy afterwards, or a product is much faster on it than on the strided tensor.",
-    ),
-    severity="info to high",
-    confidence="A",
-    tags=("gpu", "memory"),
-    since="0.1",
-    thresholds=(
-        Threshold(
-            "gpu_share",
-            0.03,
-            "share",
-            "time of the copies over the time in which the GPU works",
-            "own choice, because the lower half of it is about the noise of a step",
-        ),
-        host_share(
-            "time of copies that the program asks for",
-            0.03,
-            "own choice, because the lower half of it is about the noise of a step",
-        ),
-        Threshold(
-            "clones_in_a_row",
-            5,
-            "count",
-            "clones of tensors of one shape that follow each other directly",
-            "own choice, because up to four come from lists of states (hidden and cell, keys and values)",
-        ),
-    ),
-    links=(
-        "https://docs.pytorch.org/docs/stable/tensor_view.html",
-        "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.contiguous.html",
-    ),
-    trace=_trace,
-    table=_table,
-)
+RULE = _PAGE.rule(trace=_trace, table=_table)

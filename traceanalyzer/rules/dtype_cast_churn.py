@@ -1,32 +1,4 @@
-"""Activations are cast to another floating-point type and back.
-
-What it detects:
-    In the forward pass, casts (`to`, `_to_copy`) of tensors of one shape from one floating-point type to another, and
-    casts of the same shape back again; casts of the same shapes in the backward pass are included.
-
-Why it matters:
-    Each cast reads and writes the whole tensor without computing anything, and the wide copy needs twice the memory.
-
-What to do:
-    Use a fused form of the operation that needs the wide type (`torch.nn.functional.rms_norm`, `layer_norm`), which
-    computes in float inside the kernel, or let `torch.compile` fuse the casts with their neighbours. Load the whole
-    model in one type, or leave all casts to autocast.
-
-How the saving is estimated:
-    At most the time of the casts. At least half of it: a kernel that reads the narrow type and computes in the wide one
-    needs neither cast, but if only one of the two is removed, half of the time remains. In a program without a GPU at
-    least the time of the casts on the host, and at most 1.4 times this time with the cost of calling the casts
-    (autograd's functions, and up to 20 us of Python between the previous operator and the cast). In the lab, where
-    casts were separate modules, between 0.8 times the former and 1.4 times the latter was saved.
-
-When it is wrong:
-    Autocast casts each weight once per step and direction, which is normal and does not count. Parts that compute in
-    float do so for accuracy: the type of the computation must stay, but the tensors in memory need not be wide.
-
-References:
-    https://docs.pytorch.org/docs/stable/amp.html
-    https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html
-"""
+"""Detects dtype-cast-churn: see pages/dtype-cast-churn.md."""
 
 from __future__ import annotations
 
@@ -34,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
-from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor, host_share
+from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
+_PAGE = page("dtype-cast-churn")
 _RMS_NORM = re.compile("rms_?norm", re.IGNORECASE)
 _LEAST = 0.5
 """Least part of the time that is saved (own choice, explained on the rule's page)."""
@@ -49,29 +22,12 @@ _CALLS = 1.4
 page)."""
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
 
-_SUBJECT = Text("dtype-cast-churn-subject", "casts there and back, share of the time in which the GPU works")
-_SUBJECT_CPU = Text("dtype-cast-churn-subject-cpu", "casts there and back, share of the step")
-_BASIS_CPU = Text(
-    "dtype-cast-churn-basis-cpu",
-    "at least the time of the casts; at most {calls:number} times of it with what is there only to call them",
-)
-_NO_TYPES = Text(
-    "dtype-cast-churn-no-types",
-    "element types were not recorded: use profile(record_shapes=True), and torch 1.10 or newer",
-    note="profile(record_shapes=True) is code",
-)
-_NO_TABLE = Text("dtype-cast-churn-no-table", "a printed table does not show element types")
-_BASIS = Text(
-    "dtype-cast-churn-basis",
-    "at most the time of the casts; at least {least:share} of it, because one of every two casts may remain",
-)
-
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     processor = Processor.of(facts)
     rows = [row for row in facts.need("conversions", Conversions).rows if row.on_device != processor.is_cpu]
     if rows and all(row.to_type is None for row in rows):
-        raise Missing(_NO_TYPES())
+        raise Missing(_PAGE.text("no-types")())
     churn = _there_and_back(rows)
     if processor.is_cpu:
         yield from _on_cpu(processor, churn, limits)
@@ -82,13 +38,13 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     where = tuple(_place(facts, row) for row in churn)
     claims = _claims(facts, churn)
-    change = TimeSaved("gpu", (_LEAST * time, time), _BASIS(least=_LEAST), claims=claims, is_removed=True)
+    change = TimeSaved("gpu", (_LEAST * time, time), _PAGE.text("basis")(least=_LEAST), claims=claims, is_removed=True)
     calls = round(sum(row.calls for row in churn) / facts.steps)
     params = {"casts": max(1, calls), "time": time, "share": share}
     first = churn[0]
     texts = {"one": _short(first.from_type), "other": _short(first.to_type), "caller": first.caller or ""}
-    evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
-    summary = _SUMMARY_CALLER if first.caller else None
+    evidence = Evidence(_PAGE.text("subject")(), share, limits["gpu_share"], "share", where)
+    summary = _PAGE.text("summary-caller") if first.caller else None
     code = None if _RMS_NORM.search(first.caller or "") else ""
     yield Draft((evidence,), change, {**params, **texts}, summary=summary, code=code)
 
@@ -108,13 +64,13 @@ def _on_cpu(processor: Processor, casts: Sequence[Conversion], limits: Mapping[s
     )
     high = _CALLS * processor.per_step(sum(max(row.call_ns, row.host_ns) for row in churn))
     low = processor.per_step(total)
-    change = TimeSaved("host", (low, min(high, processor.facts.step_ns)), _BASIS_CPU(calls=_CALLS))
+    change = TimeSaved("host", (low, min(high, processor.facts.step_ns)), _PAGE.text("basis-cpu")(calls=_CALLS))
     calls = round(sum(row.calls for row in churn) / processor.facts.steps)
     params = {"casts": max(1, calls), "time": processor.per_step(total), "share": share}
     texts = {"one": _short(churn[0].from_type), "other": _short(churn[0].to_type)}
-    evidence = Evidence(_SUBJECT_CPU(), share, processor.limit(limits), "share", where)
+    evidence = Evidence(_PAGE.text("subject-cpu")(), share, processor.limit(limits), "share", where)
     code = None if _RMS_NORM.search(churn[0].caller or "") else ""
-    yield Draft((evidence,), change, {**params, **texts}, summary=_SUMMARY_CPU, code=code)
+    yield Draft((evidence,), change, {**params, **texts}, summary=_PAGE.text("summary-cpu"), code=code)
 
 
 def _there_and_back(rows: Sequence[Conversion]) -> list[Conversion]:
@@ -147,57 +103,4 @@ def _place(facts: Facts, row: Conversion) -> CodePlace:
     )
 
 
-_SUMMARY_CPU = Text(
-    "dtype-cast-churn-summary-cpu",
-    "{casts:count} casts per step between {one} and {other} and back take {time:ns} ({share:share} of the step).",
-    note="one and other are element types such as BFloat16",
-)
-_SUMMARY_CALLER = Text(
-    "dtype-cast-churn-summary-caller",
-    "{casts:count} casts per step between {one} and {other} and back take {time:ns} ({share:share} of the GPU's "
-    "time), most of them in {caller}.",
-    note="one and other are element types such as BFloat16, caller a class of modules or an operator",
-)
-
-RULE = Rule(
-    id="dtype-cast-churn",
-    title=Text("dtype-cast-churn-title", "Activations are cast to another type and back"),
-    summary=Text(
-        "dtype-cast-churn-summary",
-        "{casts:count} casts per step between {one} and {other} and back take {time:ns} ({share:share} of the GPU's "
-        "time).",
-        note="one and other are element types such as BFloat16",
-    ),
-    advice=Text(
-        "dtype-cast-churn-advice",
-        "Keep the tensors in one type. A fused norm or torch.compile computes in float inside the kernel and reads and "
-        "writes the narrow type; leave other casts to autocast.",
-        note="torch.compile is code",
-    ),
-    not_when=Text(
-        "dtype-cast-churn-not-when",
-        "The wide result is needed in memory for accuracy, as in a loss or a running sum.",
-    ),
-    severity="low to medium",
-    confidence="B",
-    tags=("gpu", "precision"),
-    since="0.1",
-    thresholds=(
-        Threshold(
-            "gpu_share",
-            0.03,
-            "share",
-            "time of the casts over the time in which the GPU works",
-            "own choice, because the lower half of it is about the noise of a step",
-        ),
-        host_share("time of the casts", 0.03, "own choice, because less is about the noise of a step on a CPU"),
-    ),
-    code="torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)",
-    links=(
-        "https://docs.pytorch.org/docs/stable/amp.html",
-        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html",
-    ),
-    trace=_trace,
-    part_of=("elementwise-fusion-chain",),
-    no_table=_NO_TABLE(),
-)
+RULE = _PAGE.rule(trace=_trace)

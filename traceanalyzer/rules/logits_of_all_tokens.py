@@ -1,30 +1,4 @@
-"""The product with the vocabulary is computed for all tokens, but only the last one is used.
-
-What it detects:
-    From shapes, in programs that do not train: a product of at least 30,000 outputs, at least eight times as many as
-    inputs, whose result [batch, tokens, outputs] is cut at one position (`aten::select`), and an operator that chooses
-    tokens (`argmax`, `multinomial`, `topk` and the like) or their probabilities on [batch, outputs]. It counts if there
-    are many more rows than choices, and no operator normalizes or chooses over more rows than that.
-
-Why it matters:
-    To continue a prompt, a model needs the scores of its last token only. The scores of all others take as long as
-    a layer or more, and a tensor of tokens times vocabulary, often the largest of all.
-
-What to do:
-    Pass `logits_to_keep=1` to models of transformers (`num_logits_to_keep` in versions before 4.49), or cut the hidden
-    states before the last product.
-
-How the saving is estimated:
-    Of the time of the product, at most the share of unused rows, as if its time were proportional to rows. At least the
-    share of elements that are no longer read or written, as if memory bound it, because the weights are read in any
-    case. Further operators on all scores, such as a conversion to fp32, are not counted.
-
-When it is wrong:
-    A program may also read the scores of other tokens in a way that leaves no such operator.
-
-References:
-    https://huggingface.co/docs/transformers/model_doc/llama
-"""
+"""Detects logits-of-all-tokens: see pages/logits-of-all-tokens.md."""
 
 from __future__ import annotations
 
@@ -32,13 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.knowledge.op_shapes import Shape, parse
-from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._program import workload
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
+_PAGE = page("logits-of-all-tokens")
 _PER_INPUT = 8
 """Own choice: outputs per input of a product with a vocabulary; other layers have at most about four."""
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm"})
@@ -47,14 +22,6 @@ _CHOOSING = frozenset(
     for name in ("argmax", "multinomial", "topk", "sort", "max", "softmax", "_softmax", "log_softmax", "_log_softmax")
 )
 """Operators that choose tokens, or compute their probabilities."""
-
-_SUBJECT = Text("logits-of-all-tokens-subject", "product with the vocabulary, share of the GPU's time")
-_BASIS = Text(
-    "logits-of-all-tokens-basis",
-    "of the time of the product, at most the share of rows that nobody uses; at least the share of elements that are "
-    "no longer read or written",
-)
-
 Rows = Sequence[tuple[OperatorFact, list[Shape]]]
 
 
@@ -84,8 +51,8 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         claims[key] = claims.get(key, 0.0) + facts.gpu_per_step(most)
     saved = facts.gpu_per_step(sum(entry[1] for entry in found)), facts.gpu_per_step(sum(entry[2] for entry in found))
     params = {"rows": found[0][3], "chosen": found[0][4], "time": facts.gpu_per_step(total), "share": share}
-    evidence = Evidence(_SUBJECT(), share, limits["gpu_share"], "share", where)
-    yield Draft((evidence,), TimeSaved("gpu", saved, _BASIS(), claims=claims), params)
+    evidence = Evidence(_PAGE.text("subject")(), share, limits["gpu_share"], "share", where)
+    yield Draft((evidence,), TimeSaved("gpu", saved, _PAGE.text("basis")(), claims=claims), params)
 
 
 def _sides(row: OperatorFact, tensors: Sequence[Shape], least: float) -> tuple[int, int, int] | None:
@@ -120,55 +87,4 @@ def _saved(sides: tuple[int, int, int], chosen: int) -> tuple[float, float]:
     return 1 - elements(chosen) / elements(count), 1 - chosen / count
 
 
-RULE = Rule(
-    id="logits-of-all-tokens",
-    title=Text("logits-of-all-tokens-title", "Scores of all tokens are computed, but only the last are used"),
-    summary=Text(
-        "logits-of-all-tokens-summary",
-        "The product with the vocabulary has {rows:count} rows, of which {chosen} are used to choose tokens; it takes "
-        "{time:ns} ({share:share} of the GPU's time).",
-        note="chosen is a number of rows, 1 or more",
-    ),
-    advice=Text(
-        "logits-of-all-tokens-advice",
-        "Compute the scores of the last token only: pass logits_to_keep=1 to a model of transformers, or cut the "
-        "hidden states before the last layer.",
-        note="logits_to_keep=1 is code",
-    ),
-    not_when=Text(
-        "logits-of-all-tokens-not-when",
-        "The scores of the other tokens are used as well, to rate a text or to check drafted tokens.",
-    ),
-    severity="info to high",
-    confidence="B",
-    tags=("inference", "gpu"),
-    since="0.2",
-    thresholds=(
-        Threshold(
-            "gpu_share",
-            0.02,
-            "share",
-            "time of the product over the time in which the GPU works",
-            "own choice, because what can be saved of less is below the noise of a step",
-        ),
-        Threshold(
-            "outputs",
-            30_000,
-            "count",
-            "outputs of a product with a vocabulary",
-            "own choice: vocabularies of language models have 32,000 tokens or more, and other layers fewer outputs",
-        ),
-        Threshold(
-            "rows_per_choice",
-            8,
-            "number",
-            "rows of the product for each that is used",
-            "own choice, because products with fewer rows mostly read the weights",
-        ),
-    ),
-    code="logits = head(hidden[:, -1:])",
-    links=("https://huggingface.co/docs/transformers/model_doc/llama",),
-    trace=_find,
-    table=_find,
-    stage="preview",
-)
+RULE = _PAGE.rule(trace=_find, table=_find)

@@ -1,29 +1,4 @@
-"""The optimizer takes a large part of each step.
-
-What it detects:
-    A range `Optimizer.step#...` that takes a sixth of the step or more on the host, unless it loops over single
-    parameters, which optimizer-not-fused reports. Time that overlaps the GPU's work does not count, nor do calls in
-    which autograd runs: they contain the forward and the backward pass as a closure (LBFGS, PyTorch Lightning).
-
-Why it matters:
-    Most optimizers take a few percent of a step. Those that compute preconditioners (Shampoo, SOAP, K-FAC), or gather
-    sharded state, take far more, and do it in each step although their matrices change slowly.
-
-What to do:
-    Compute preconditioners every ten or hundred steps, distribute them over the ranks, and overlap their communication
-    with the backward pass. On the CPU, use the fused form of torch's optimizers.
-
-How the saving is estimated:
-    Not at all: a trace does not show how rarer updates affect convergence.
-
-When it is wrong:
-    With a small batch and a large model, any optimizer takes a large part; accumulate gradients over several batches.
-    The first steps of an optimizer allocate its state.
-
-References:
-    https://docs.pytorch.org/docs/stable/optim.html
-    https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
-"""
+"""Detects optimizer-expensive: see pages/optimizer-expensive.md."""
 
 from __future__ import annotations
 
@@ -31,17 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers
-from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _fused_optimizers, optimizer_not_fused
 from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
 
+_PAGE = page("optimizer-expensive")
 _SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
-_SUBJECT = Text("optimizer-expensive-subject", "host time of the optimizer's step, share of the step")
-_NO_TABLE = Text("optimizer-expensive-no-table", "a printed table does not show what the GPU's work hides")
 _HIDDEN = 0.25
 """Least part of its time that must leave the device without work (own choice)."""
 
@@ -55,9 +29,9 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         if _is_loop(facts, row) or _is_hidden(facts, row):
             continue
         place = CodePlace("operator", row.name, value=row.host_ns, unit="ns", start_ns=row.start_ns)
-        advice = _ADVICE_SECOND_ORDER if _SECOND_ORDER.search(row.name) else None
+        advice = _PAGE.text("advice-second-order") if _SECOND_ORDER.search(row.name) else None
         yield Draft(
-            (Evidence(_SUBJECT(), share, limits["host_share"], "share", (place,)),),
+            (Evidence(_PAGE.text("subject")(), share, limits["host_share"], "share", (place,)),),
             params={"optimizer": row.name, "host": host, "share": share},
             severity="low",
             advice=advice,
@@ -83,47 +57,4 @@ def _is_hidden(facts: Facts, row: Optimizer) -> bool:
     return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.host_per_step(row.host_ns)
 
 
-_ADVICE_SECOND_ORDER = Text(
-    "optimizer-expensive-advice-second-order",
-    "Compute its matrices (preconditioners, roots, orthogonalization) every ten or hundred steps instead of each time "
-    "where the method allows it, distribute them over the ranks, and overlap what it gathers with the backward pass.",
-)
-
-RULE = Rule(
-    id="optimizer-expensive",
-    title=Text("optimizer-expensive-title", "The optimizer takes a large part of the step"),
-    summary=Text(
-        "optimizer-expensive-summary",
-        "{optimizer} takes {host:ns} of host time per step ({share:share} of the step).",
-        note="optimizer is a name such as Optimizer.step#Shampoo.step",
-    ),
-    advice=Text(
-        "optimizer-expensive-advice",
-        "Use the optimizer's fused form where it has one, and update less often: accumulate gradients over several "
-        "batches, or make the batch larger.",
-    ),
-    not_when=Text(
-        "optimizer-expensive-not-when",
-        "The model is large and the batch small: then accumulate gradients before you change the optimizer.",
-    ),
-    severity="low",
-    confidence="A",
-    tags=("host", "training"),
-    since="0.2",
-    thresholds=(
-        Threshold(
-            "host_share",
-            0.15,
-            "share",
-            "host time of the optimizer's step over the step",
-            "own choice: fused optimizers take 1 to 5 %, loops over parameters about 15 % (ResNet-50 on a V100)",
-        ),
-    ),
-    code="torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before",
-    links=(
-        "https://docs.pytorch.org/docs/stable/optim.html",
-        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
-    ),
-    trace=_trace,
-    no_table=_NO_TABLE(),
-)
+RULE = _PAGE.rule(trace=_trace)

@@ -20,7 +20,7 @@ HEADINGS = (
     "When it is wrong",
     "References",
 )
-"""Headings of the docstring of a rule's module, which is its page in the documentation."""
+"""Headings of the page of a rule, as it is printed."""
 
 STAGES = ("preview", "stable", "deprecated")
 """Life of a rule: tried, trusted, and replaced by another one."""
@@ -31,7 +31,7 @@ class Threshold:
     """A limit that decides whether there is a finding, and that a project can override."""
 
     key: str
-    default: float
+    default: int | float
     unit: str
     """Unit as in `report.units`; shares are fractions."""
     meaning: str
@@ -108,10 +108,14 @@ class Rule:
     saving."""
     sums_up_idle: bool = False
     """Whether it only sums up idle time of the device: left out where other findings explain most of that."""
+    written: str | None = None
+    """Page of the rule, as a docstring would have it; None for the docstring of the module of its detector."""
 
     @property
     def page(self) -> str:
-        """Page of the rule: the docstring of its module."""
+        """Page of the rule, with the headings `HEADINGS`."""
+        if self.written is not None:
+            return self.written
         module = getattr(self.trace or self.table, "__module__", None)  # not every callable has one
         return "" if module is None else importlib.import_module(module).__doc__ or ""
 

@@ -15,8 +15,9 @@ import msgspec
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules import MODULES
+from traceanalyzer.rules import SUBJECTS
 from traceanalyzer.rules.engine.packages import entry_points
+from traceanalyzer.rules.engine.page import pages
 from traceanalyzer.rules.engine.rule import STAGES, Rule, Threshold
 
 GROUP = "traceanalyzer.rules"
@@ -34,8 +35,12 @@ class Chosen(msgspec.Struct, frozen=True):
 
 @cache
 def builtin() -> tuple[Rule, ...]:
-    """The rules of the package."""
-    return tuple(import_module(f"traceanalyzer.rules.{module}").RULE for module in MODULES)
+    """The rules of the package, in the order of their pages."""
+    shared = (import_module(f"traceanalyzer.rules.{subject}").RULES for subject in SUBJECTS)
+    found = {rule.id: rule for rules in shared for rule in rules}
+    for ident in (ident for ident in pages() if ident not in found):
+        found[ident] = import_module(f"traceanalyzer.rules.{ident.replace('-', '_')}").RULE
+    return tuple(found[ident] for ident in pages())
 
 
 @cache
