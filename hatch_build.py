@@ -158,7 +158,7 @@ FACTS = {
     "is_rest": "true",
     "sums_up_idle": "true",
 }
-"""Keys of the front matter and patterns of their values; fields of `traceanalyzer.rules.engine.rule.Rule` explain them."""
+"""Keys of the front matter and patterns of their values; `traceanalyzer.rules.engine.rule.Rule` explains them."""
 NEEDED_FACTS = ("order", "severity", "confidence", "tags", "since")
 NEEDED_TEXTS = ("title", "summary", "advice", "not-when")
 TABLE = ["| Key | Default | Unit | Meaning | Source |", "| :-- | --: | :-- | :-- | :-- |"]
