@@ -10,12 +10,12 @@ from traceanalyzer.analyzers import steps
 from traceanalyzer.analyzers.kernels import accelerators
 from traceanalyzer.formats import render
 from traceanalyzer.formats.html import waterfall
-from traceanalyzer.formats.html.detail import stages
+from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.language import Language
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections import path_sentence
+from traceanalyzer.sections import critical_path
 from traceanalyzer.sections.accelerators import build
 from traceanalyzer.structure.context import Context
 
@@ -94,4 +94,4 @@ def test_the_chart_colours_waiting_unlike_work() -> None:
 def test_waiting_for_such_a_device_is_not_said_to_be_host_time() -> None:
     found = analyze(read_built(mtia()))
     assert found.headlines[0].resources.host_ns is None
-    assert not list(path_sentence.of_report(found))
+    assert not list(critical_path.sentence(found))

@@ -15,7 +15,7 @@ from tests.formats.html.advised import advised
 from tests.formats.samples import EVERY, FIXTURES, report_of
 from traceanalyzer.formats import html
 from traceanalyzer.formats.html import page
-from traceanalyzer.formats.html.detail import stages
+from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.model import Report
 

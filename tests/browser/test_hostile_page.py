@@ -12,7 +12,7 @@ from tests.browser.opened import Opened
 from tests.formats.html.advised import advised
 from tests.formats.samples import marked
 from traceanalyzer.formats import html
-from traceanalyzer.formats.names import clean
+from traceanalyzer.report.names import clean
 
 pytestmark = pytest.mark.browser
 

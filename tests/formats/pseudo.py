@@ -6,8 +6,7 @@ import re
 
 from babel.messages.pofile import read_po
 
-from traceanalyzer.formats.catalogs import LOCALES, CatalogEntry, Symbols, TextCatalog
-from traceanalyzer.formats.language import Translated
+from traceanalyzer.formats.language import LOCALES, CatalogEntry, Symbols, TextCatalog, Translated
 
 _ACCENTED = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "ȧƀƈḓḗƒɠħīĵķŀḿƞǿƥɋřşŧŭṽẇẋẏẑȦƁƇḒḖƑƓĦĪĴĶĿḾȠǾƤɊŘŞŦŬṼẆẊẎẐ"

@@ -14,7 +14,7 @@ from tests.formats import readback
 from tests.formats.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
 from tests.reading import read_built
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.formats import chart_assets, chart_data, chart_files, charts, language, plots
+from traceanalyzer.formats import chart_files, charts, language, plots
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.markdown import DocumentPicture, render
 from traceanalyzer.pipeline import analyze
@@ -104,16 +104,16 @@ def test_fonts_are_those_that_have_the_glyphs() -> None:
 @each_form
 def test_a_report_draws_its_charts_for_its_sections(form: str) -> None:
     report = report_of(TRAINING)
-    drawn = list(chart_assets.draw(report, EN, form, "my report"))
+    drawn = list(chart_files.draw_all(report, EN, form, "my report"))
     assert len({asset.name for asset in drawn}) == len(drawn) >= 3
     assert {asset.section for asset in drawn} >= {"overview", "idle"}
     assert all(re.fullmatch(rf"my-report-[\w-]+\.{form}", asset.name) for asset in drawn)
-    assert drawn == list(chart_assets.draw(report, EN, form, "my report"))
+    assert drawn == list(chart_files.draw_all(report, EN, form, "my report"))
 
 
 def test_markdown_shows_pictures_in_place_of_bars_of_text() -> None:
     report = report_of(FIXTURES / "captured" / "transformer_memory.json.gz")
-    drawn = [DocumentPicture(a.section, a.text, a.name) for a in chart_assets.draw(report, EN, "svg", "r")]
+    drawn = [DocumentPicture(a.section, a.text, a.name) for a in chart_files.draw_all(report, EN, "svg", "r")]
     text = render(report, pictures=drawn)
     readback.check_structure(text, is_pictured=True)
     images = [token for token in readback.inline(text) if token.type == "image"]
@@ -125,7 +125,7 @@ def test_markdown_shows_pictures_in_place_of_bars_of_text() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE[:24], ids=lambda name: ascii(name)[:30])
 def test_hostile_names_do_not_leave_the_files(name: str) -> None:
-    drawn = chart_assets.draw(marked(name), EN, "svg", name)
+    drawn = chart_files.draw_all(marked(name), EN, "svg", name)
     assert drawn
     for asset in drawn:
         assert re.fullmatch(r"[\w.-]+\.svg", asset.name)
@@ -141,11 +141,11 @@ def test_memory_of_one_moment_is_no_curve() -> None:
         trace.memory(512, 30, allocated=allocated, reserved=2048, device=0)
     report = analyze(read_built(trace))
     assert report.result("memory", MemoryUse) is not None
-    assert not [asset for asset in chart_assets.draw(report, EN, "svg", "r") if asset.section == "memory"]
+    assert not [asset for asset in chart_files.draw_all(report, EN, "svg", "r") if asset.section == "memory"]
 
 
 def test_steps_without_any_length_are_not_drawn() -> None:
     trace = TraceBuilder()
     trace.step(1, 10, 0)
     trace.step(2, 20, 0)
-    assert "steps" not in dict(chart_data.build(analyze(read_built(trace)), language.ENGLISH))
+    assert "steps" not in dict(charts.of_report(analyze(read_built(trace)), language.ENGLISH))

@@ -14,7 +14,7 @@ from tests.simulation.test_critical_path import planned
 from traceanalyzer.formats import render
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections import path_sentence
+from traceanalyzer.sections import critical_path
 from traceanalyzer.sections.critical_path import build
 from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
 from traceanalyzer.simulation.replay_error import Replay
@@ -28,7 +28,7 @@ def sections(whole: Report) -> dict[str, Section]:
 
 def said(whole: Report) -> str:
     """The path in one sentence, as the first screen has it."""
-    (message,) = path_sentence.of_report(whole)
+    (message,) = critical_path.sentence(whole)
     return message.text
 
 

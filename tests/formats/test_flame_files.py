@@ -14,7 +14,7 @@ from tests.formats.samples import HOSTILE, TRAINING
 from tests.reading import read, read_built
 from traceanalyzer.analyzers.host import flame_graphs
 from traceanalyzer.analyzers.host.flame_graphs import FlameGraph, FlameGraphs
-from traceanalyzer.formats import collapsed, flame_frames, language, speedscope
+from traceanalyzer.formats import flame_files, language
 from traceanalyzer.output import is_ours
 from traceanalyzer.structure.context import Context
 
@@ -28,7 +28,7 @@ def graphs_of(name: str) -> FlameGraphs:
 
 
 def speedscope_of(name: str) -> dict[str, Any]:
-    return dict(json.loads(speedscope.render(graphs_of(name), name)))
+    return dict(json.loads(flame_files.speedscope(graphs_of(name), name)))
 
 
 def host_of(trace: TraceBuilder) -> FlameGraph:
@@ -55,7 +55,7 @@ def test_profiles_hold_the_stacks_and_their_sums(name: str) -> None:
         assert profile["unit"] == "nanoseconds"
         assert (profile["startValue"], profile["endValue"]) == (0, sum(profile["weights"]))
         stacks = [[frames[number]["name"] for number in sample] for sample in profile["samples"]]
-        assert stacks == [[flame_frames.name(frame) for frame in stack] for stack in graph.stacks]
+        assert stacks == [[flame_files.frame_name(frame) for frame in stack] for stack in graph.stacks]
         assert profile["weights"] == [*graph.weights]
 
 
@@ -63,14 +63,14 @@ def test_profiles_hold_the_stacks_and_their_sums(name: str) -> None:
 def test_collapsed_stacks_hold_the_same_times(name: str) -> None:
     graphs = graphs_of(name).graphs
     assert graphs
-    assert [read_collapsed(collapsed.render(graph)) for graph in graphs] == [*map(by_name, graphs)]
+    assert [read_collapsed(flame_files.collapsed(graph)) for graph in graphs] == [*map(by_name, graphs)]
 
 
 def by_name(graph: FlameGraph) -> Counter[tuple[str, ...]]:
     """Time by the names and places of frames."""
     found: Counter[tuple[str, ...]] = Counter()
     for stack, weight in zip(graph.stacks, graph.weights, strict=True):
-        found[tuple(flame_frames.name_with_place(frame) for frame in stack)] += weight
+        found[tuple(flame_files.frame_with_place(frame) for frame in stack)] += weight
     return found
 
 
@@ -79,14 +79,14 @@ def test_a_file_says_what_it_is_of_in_the_language_of_the_reader() -> None:
     english = speedscope_of("synthetic/gpu_training.json.gz")
     assert english["name"] == f"synthetic/gpu_training.json.gz: {found.steps} typical steps"
     assert [profile["name"] for profile in english["profiles"]][:2] == ["Host time", "GPU time by what launched it"]
-    russian = json.loads(speedscope.render(found, "x", language=language.of("ru")))
+    russian = json.loads(flame_files.speedscope(found, "x", language=language.of("ru")))
     assert russian["profiles"][0]["name"] not in ("", "Host time")
     whole = FlameGraphs(None, found.graphs)
-    assert json.loads(speedscope.render(whole, "x.json"))["name"] == "x.json: whole recording"
+    assert json.loads(flame_files.speedscope(whole, "x.json"))["name"] == "x.json: whole recording"
 
 
 def test_files_are_known_to_be_written_by_this_program() -> None:
-    assert is_ours(speedscope.render(graphs_of("synthetic/cpu_only.json"), "x").encode())
+    assert is_ours(flame_files.speedscope(graphs_of("synthetic/cpu_only.json"), "x").encode())
 
 
 def test_frames_tell_file_line_role_and_backward() -> None:
@@ -96,7 +96,7 @@ def test_frames_tell_file_line_role_and_backward() -> None:
     trace.module("Linear_0", 40, 20)
     trace.op("aten::addmm", 45, 10, sequence=7)
     trace.op("autograd::engine::evaluate_function: AddmmBackward0", 70, 20, sequence=7, fwd_thread=1, tid=4202)
-    assert read_collapsed(collapsed.render(host_of(trace))) == {
+    assert read_collapsed(flame_files.collapsed(host_of(trace))) == {
         ("preprocess [preprocessing] (data.py:3)",): 30_000,
         ("Linear",): 10_000,
         ("Linear", "aten::addmm"): 10_000,
@@ -112,13 +112,15 @@ def test_hostile_names_stay_in_their_line_and_their_frame(name: str) -> None:
     trace.annotation(f"{name};x 7", 0, 60)
     trace.annotation(name, 10, 20)
     graph = host_of(trace)
-    stacks = read_collapsed(collapsed.render(graph))
+    stacks = read_collapsed(flame_files.collapsed(graph))
     assert sorted(map(len, stacks)) == sorted(map(len, graph.stacks))
     assert sum(stacks.values()) == 100_000
-    file = json.loads(speedscope.render(flame_graphs.FlameGraphs(1, (graph,)), name))
+    file = json.loads(flame_files.speedscope(flame_graphs.FlameGraphs(1, (graph,)), name))
     assert all(frame["name"].isprintable() for frame in file["shared"]["frames"])
 
 
 def test_the_same_trace_gives_the_same_bytes() -> None:
     again = flame_graphs.of_steps(Context(read(TRAINING.read_bytes())))
-    assert speedscope.render(again, "x") == speedscope.render(graphs_of("synthetic/gpu_training.json.gz"), "x")
+    assert flame_files.speedscope(again, "x") == flame_files.speedscope(
+        graphs_of("synthetic/gpu_training.json.gz"), "x"
+    )

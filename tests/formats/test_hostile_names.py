@@ -18,10 +18,10 @@ from tests.formats.samples import HOSTILE, marked, names, unmarked
 from tests.reading import plain, read
 from traceanalyzer.formats import render
 from traceanalyzer.formats.markdown import code, escape
-from traceanalyzer.formats.names import clean, shorten
 from traceanalyzer.knowledge.marks import is_mark_among_operators
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean, shorten
 
 PLAIN = "plain_name"
 LINKS = re.compile(r"(?<![\w`])[@#](?=[\w-])|https?://|www\.(?=\w)", re.IGNORECASE)

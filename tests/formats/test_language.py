@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.formats.samples import HOSTILE
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import catalogs, language
-from traceanalyzer.formats.catalogs import CatalogEntry, Symbols, TextCatalog
-from traceanalyzer.formats.language import ENGLISH, FOLDERS, Language, Translated
+from traceanalyzer.formats import language
+from traceanalyzer.formats.language import ENGLISH, FOLDERS, CatalogEntry, Language, Symbols, TextCatalog, Translated
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, fields
 from traceanalyzer.report.warnings import warning
@@ -230,7 +229,7 @@ def test_every_translation_can_be_filled(code: str) -> None:
         "bool": True,
         "": "{name}",
     }
-    entries = catalogs.read(FOLDERS[code]).entries
+    entries = language.read_catalog(FOLDERS[code]).entries
     assert len(entries) > 300
     for id_, entry in entries.items():
         kinds = fields(entry.forms[-1])

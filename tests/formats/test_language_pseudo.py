@@ -13,11 +13,11 @@ from tests.formats.samples import FIXTURES, TRAINING, report_of
 from tests.reading import plain
 from traceanalyzer import sections
 from traceanalyzer.formats import markdown, render, terminal
-from traceanalyzer.formats.names import clean
 from traceanalyzer.formats.terminal import elements
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean
 
 PSEUDO = pseudo()
 WORD = re.compile(r"[A-Za-z]{2,}")

@@ -15,7 +15,7 @@ from tests.formats import readback
 from tests.formats.html.advised import advised, finding, say
 from tests.formats.samples import FIXTURES, TRAINING, names, report_of
 from traceanalyzer.formats import language, render
-from traceanalyzer.formats.markdown import MARK, detail, fitted
+from traceanalyzer.formats.markdown import MARK, fitted, page
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence, Report, ReportWarning, Skipped
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
@@ -129,7 +129,7 @@ def test_many_columns_are_counted() -> None:
 
 def test_levels_show_less_and_less() -> None:
     for top in (1, 5, 20, 1000):
-        levels = list(detail.levels(top))
+        levels = list(page.levels(top))
         assert levels[0].rows == top
         for before, after in pairwise(levels):
             for field in ("rows", "findings", "listed", "places", "messages", "columns", "name", "prose"):

@@ -14,8 +14,8 @@ from tests.formats import readback
 from tests.formats.html.advised import advised, finding
 from tests.formats.samples import HOSTILE, TRAINING, marked, names, report_of
 from traceanalyzer.formats import render
-from traceanalyzer.formats.markdown.texts import escape, fenced, prose, raw, span
-from traceanalyzer.formats.names import clean, clipped, code_parts, shorten
+from traceanalyzer.formats.markdown.page import escape, fenced, prose, raw, span
+from traceanalyzer.report.names import clean, clipped, code_parts, shorten
 
 _GFM = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 BLANK = "\u200b"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from tests.analyzers.memory.report_with import report_with
 from tests.analyzers.ranks.joining import members
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.formats.html import render as html
 from traceanalyzer.multirank import join
 from traceanalyzer.report.message import Text
@@ -32,6 +36,16 @@ def test_the_rank_that_would_take_longest_comes_first() -> None:
     said = " ".join(message.text for message in section.messages)
     assert "a rank waits 200.0 us per step" in said
     assert "rank 1 would take longest" in said
+
+
+def test_all_waiting_is_shown_where_its_exposed_part_is_unknown() -> None:
+    found = join(members(late()), "run").result("ranks", Ranks)
+    assert found is not None
+    rows = tuple(replace(row, exposed_wait_ns=None) for row in found.ranks)
+    section, *_ = ranks.build(report_with("ranks", replace(found, exposed_wait_ns=None, ranks=rows)), 5)
+    assert titles(section) == ["Rank", "Step", "Without waiting", "Waiting", "Came last"]
+    assert {row[0]: row[3] for row in section.tables[0].rows} == {row.rank: row.wait_ns for row in rows}
+    assert any(row.wait_ns for row in rows)
 
 
 def test_who_is_waited_for_and_why() -> None:

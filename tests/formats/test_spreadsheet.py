@@ -1,9 +1,11 @@
-"""Tables in CSV files and in a workbook."""
+"""Tables in CSV files and in a workbook: numbers without noise, one word for each unit."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -12,12 +14,15 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, call
+from tests.formats.samples import report_of
 from tests.reading import read_built
 from traceanalyzer.analyzers.operators import Operators
-from traceanalyzer.formats import language, spreadsheet
+from traceanalyzer.formats import html, language, spreadsheet
 from traceanalyzer.inputs.loading import load
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.section import SectionColumn, SectionTable
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +120,42 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "use --force" in again.err
     assert "cannot be printed" in call("report", TRAINING, "-q", "-o", "-", "--format", "xlsx").err
     assert "name a folder" in call("report", TRAINING, "-q", "-o", tmp_path / "x.csv").err
+
+
+EN = language.of("en")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0.1 + 0.2, "share", 0.3),
+        (120000.00000000001, "ns", 120000),
+        (41538.46153846155, "ns", 41538.462),
+        (1.0, "share", 1),
+        (1 / 3, "share", 0.333333),
+        (2.501618122977346, "number", 2.501618),
+        (1.23456789e-9, "share", 1.23457e-9),
+        (-0.1 - 0.2, "share", -0.3),
+        (0.0, "share", 0),
+        (2**60 + 1, "bytes", 2**60 + 1),
+    ],
+)
+def test_numbers_are_shown_as_exactly_as_they_mean(value: float, unit: str, shown: float) -> None:
+    assert repr(spreadsheet.number(value, unit)) == repr(shown)
+
+
+def test_a_head_names_the_unit_that_all_values_have() -> None:
+    column = SectionColumn(Text("x", "Share"), "share")
+    assert spreadsheet.column_head(column, SectionTable("x", (column,), (), 0), EN) == "Share [share]"
+    assert spreadsheet.column_head(column, SectionTable("x", (column,), (), 0, row_units=("ns",)), EN) == "Share"
+
+
+def test_a_copied_table_has_the_heads_and_numbers_of_the_file() -> None:
+    report = report_of(TRAINING)
+    head, first = spreadsheet.csv_files(report)["gpu.csv"].splitlines()[:2]
+    page = html.render(report)
+    table = page[page.index('id="gpu"') :]
+    assert re.findall(r'data-csv="([^"]*)"', table)[: head.count(",") + 1] == head.split(",")
+    values = first.split(",")[1:]  # without the number of the device, which is a name to the page
+    copied = re.findall(r'data-v="([^"]*)"', table)[: len(values)]
+    assert list(map(json.loads, copied)) == list(map(json.loads, values))

@@ -73,15 +73,15 @@ def tables_of(path: Path) -> Iterable[sections.Section]:
 def kept(table: str) -> set[str]:
     """Columns with a unit that the screen keeps."""
     return {
-        "operators": {"operators-device-self", "operators-device-share", "operators-host-self"},
-        "kernels": {"kernels-total", "kernels-share", "kernels-mean"},
+        "operators": {"column-device-self", "column-share", "column-host-self"},
+        "kernels": {"column-total", "column-share", "column-mean"},
         "phases": {f"phases-{figure}-per-step" for figure in ("host", "device", "idle")},
-        "phases_kinds": {"phases-kind-host-median", "phases-kind-device-median"},
-        "host_owners": {"owners-self", "owners-share"},
-        "kernel_classes": {"kernel-classes-total", "kernel-classes-share"},
-        "repeated_layers": {"repeated-layers-total", "repeated-layers-share"},
+        "phases_kinds": {"phases-host-per-step", "phases-device-per-step"},
+        "host_owners": {"owners-self", "column-share"},
+        "kernel_classes": {"column-total", "column-share"},
+        "repeated_layers": {"column-total", "column-share"},
         **{key: set[str]() for key in ("repeated_layers_first", "kernel_classes_unexplained")},  # may be left out
-        "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "gpu-tensor-cores"},
+        "gpu": {"gpu-utilization", "gpu-busy", "gpu-sm-efficiency", "column-tensor-cores"},
         **{key: set[str]() for key in ("graph_breaks", "compilations", "compiled_regions")},  # may be left out
         "accelerators": {
             "accelerators-busy",
@@ -90,7 +90,7 @@ def kept(table: str) -> set[str]:
             "accelerators-transfer",
             "accelerators-only-waiting",
         },
-        "accelerator_tasks": {"accelerators-total", "accelerators-longest"},
+        "accelerator_tasks": {"column-total", "column-maximum"},
     }[table]
 
 

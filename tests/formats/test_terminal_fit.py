@@ -19,9 +19,7 @@ from tests.formats.test_hostile_names import controls
 from tests.formats.test_markdown_limit import grown
 from traceanalyzer import sections
 from traceanalyzer.formats import language, render, terminal
-from traceanalyzer.formats.terminal.elements import paragraph
-from traceanalyzer.formats.terminal.fitting import LEVELS, LINES, attempts, cut
-from traceanalyzer.formats.wrapping import wrap
+from traceanalyzer.formats.terminal.elements import LEVELS, LINES, attempts, cut, paragraph, wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable

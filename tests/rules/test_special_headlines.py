@@ -10,7 +10,7 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import findings, report, skipped
 from tests.rules.situations.comm_straggler import always, over_gloo
 from traceanalyzer import sections
-from traceanalyzer.formats import finding_texts, language
+from traceanalyzer.formats import cards, language
 from traceanalyzer.simulation.critical_path import CriticalPath
 
 KERNEL = "ampere_sgemm_128x64_nn"
@@ -147,7 +147,7 @@ def test_where_events_are_missing_nobody_knows_what_a_finding_waits_for() -> Non
     assert finding.saving is not None
     assert finding.saving.arithmetic is None
     assert (finding.latent, finding.blocked_by) == (True, None)
-    assert "does not show what bounds the program" in (finding_texts.latent(finding, language.of("en")) or "")
+    assert "does not show what bounds the program" in (cards.latent(finding, language.of("en")) or "")
     for rule in ("host-python-gap", "launch-bound-small-kernels"):
         assert "events are missing" in (skipped(trace, rule) or "")
 

@@ -14,10 +14,10 @@ from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.spreadsheet import CSV
 from traceanalyzer.formats import markdown
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.names import clean
 from traceanalyzer.formats.templates import environment
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.names import clean
 
 HTML, MARKDOWN = "index.html", "index.md"
 PAGES = (HTML, MARKDOWN)

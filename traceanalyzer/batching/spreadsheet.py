@@ -15,8 +15,8 @@ from traceanalyzer.batching import overview
 from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.overview import File
 from traceanalyzer.errors import MissingDependencyError
-from traceanalyzer.formats import names
 from traceanalyzer.inputs.storage import Folder
+from traceanalyzer.report import names
 
 CSV, PARQUET = "summary.csv", "summary.parquet"
 PAGES = (CSV, PARQUET)

@@ -129,12 +129,12 @@ class Delivery:
 
     def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[DocumentPicture]:
         """Write the charts, and say where they lie as seen from the document."""
-        from traceanalyzer.formats import chart_assets as drawn  # noqa: PLC0415 - matplotlib is slow to import
+        from traceanalyzer.formats import chart_files  # noqa: PLC0415 - matplotlib is slow to import
         from traceanalyzer.formats.markdown import DocumentPicture  # noqa: PLC0415
 
         document = Path("report.md" if target.path == SCREEN else target.path)
         _make(assets.folder)
-        for asset in drawn.draw(report, self.language, assets.form, document.stem):
+        for asset in chart_files.draw_all(report, self.language, assets.form, document.stem):
             path = assets.folder / asset.name
             self._put(path, asset.data)
             yield DocumentPicture(asset.section, asset.text, _link(path, document.parent))

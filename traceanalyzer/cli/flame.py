@@ -56,12 +56,12 @@ def speedscope(trace: Trace, steps: StepChoice, over: str | None, language: Lang
     Raises:
         UsageError: Nothing was recorded on host threads.
     """
-    from traceanalyzer.formats import speedscope  # noqa: PLC0415 - only for this format
+    from traceanalyzer.formats import flame_files  # noqa: PLC0415 - only for this format
 
     found = _graphs(trace, steps, over)
     if not found.graphs:
         raise _nothing(trace, "host")
-    return speedscope.render(found, trace.info.name, language=language)
+    return flame_files.speedscope(found, trace.info.name, language=language)
 
 
 def collapsed(trace: Trace, steps: StepChoice, over: str | None, weight: str | None) -> str:
@@ -70,13 +70,13 @@ def collapsed(trace: Trace, steps: StepChoice, over: str | None, weight: str | N
     Raises:
         UsageError: There is no time of the quantity.
     """
-    from traceanalyzer.formats import collapsed  # noqa: PLC0415 - only for this format
+    from traceanalyzer.formats import flame_files  # noqa: PLC0415 - only for this format
 
     quantity = weight or flame_graphs.HOST
     graph = _graphs(trace, steps, over).of(quantity)
     if graph is None:
         raise _nothing(trace, quantity)
-    return collapsed.render(graph)
+    return flame_files.collapsed(graph)
 
 
 def _graphs(trace: Trace, steps: StepChoice, over: str | None) -> flame_graphs.FlameGraphs:

@@ -10,7 +10,7 @@ import click
 from traceanalyzer import config
 from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import finding_texts
+from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import selection
@@ -97,7 +97,7 @@ def _severity(rule: Rule, language: Language) -> str:
     """Severity of a rule's findings: `high`, or `low to critical`."""
     if language.code == ENGLISH.code:
         return rule.severity
-    words = [finding_texts.word(finding_texts.SEVERITIES, code, language) for code in rule.severity.split(" to ")]
+    words = [cards.word(cards.SEVERITIES, code, language) for code in rule.severity.split(" to ")]
     return language.text(_SEVERITIES, low=words[0], high=words[1]) if len(words) > 1 else words[0]
 
 

@@ -25,7 +25,7 @@ BINARY = {"csv": (), "xlsx": (".xlsx",)}
 
 
 FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
-"""Formats created from a trace instead of a report: flame graphs (`renderers.speedscope`, `renderers.collapsed`)."""
+"""Formats created from a trace instead of a report: flame graphs (`renderers.flame_files`)."""
 
 
 class _Ranked(Protocol):

@@ -1,24 +1,26 @@
 """Texts, numbers and units in the reader's language.
 
-English needs no catalog, because messages contain it. Other languages are in `traceanalyzer/locales`, which is read on
-demand.
+English needs no catalog, because messages contain it. Other languages are in `traceanalyzer/locales`, which the build
+compiles (`hatch_build.py`), and which are read on demand.
 """
 
 from __future__ import annotations
 
+import gettext
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import catalogs
-from traceanalyzer.formats.catalogs import CatalogEntry, TextCatalog
-from traceanalyzer.formats.names import clean
+from traceanalyzer.errors import TraceAnalyzerError, UsageError
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text, deciding_field, fill
+from traceanalyzer.report.names import UNKNOWN, clean
 
 CODES = ("en", "ru", "zh")
 AUTO = "auto"
@@ -44,7 +46,6 @@ _UNITS = {
     "TiB": Text("unit-tib", "TiB"),
 }
 _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
-UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
 _PART = Text(
@@ -235,4 +236,104 @@ def _environment() -> str:
 
 @cache
 def _opened(code: str) -> Language:
-    return ENGLISH if code == "en" else Translated(code, _HTML_LANG[code], catalogs.read(FOLDERS[code]))
+    return ENGLISH if code == "en" else Translated(code, _HTML_LANG[code], read_catalog(FOLDERS[code]))
+
+
+LOCALES = Path(__file__).resolve().parent.parent / "locales"
+
+
+class CatalogEntry(msgspec.Struct, frozen=True):
+    """One text of a catalog."""
+
+    forms: tuple[str, ...]
+    """The translation, or its plural forms."""
+    english: str = ""
+    """The English text of a plural, whose first count selects the form; empty for other texts."""
+
+
+class Symbols(msgspec.Struct, frozen=True):
+    """Symbols of a language in numbers and lists."""
+
+    decimal: str
+    """The decimal separator."""
+    group: str
+    """Separator between groups of three digits."""
+    minus: str
+    """Minus sign before negative numbers."""
+    percent: str
+    """Percent sign after a number, including the blank."""
+    separator: str
+    """Text between the items of a list."""
+
+
+class TextCatalog(msgspec.Struct, frozen=True):
+    """All texts of one language."""
+
+    plural: str
+    """C expression for the index of the plural form of a number `n`, as in gettext."""
+    symbols: Symbols
+    """Symbols in numbers and lists."""
+    entries: dict[str, CatalogEntry]
+    """Texts by id."""
+
+    def plural_rule(self) -> Callable[[int], int]:
+        """The plural expression as a Python function."""
+        return gettext.c2py(self.plural)
+
+
+def read_catalog(folder: str) -> TextCatalog:
+    """Read the compiled catalog of a folder of `traceanalyzer/locales`.
+
+    Raises:
+        TraceAnalyzerError: The catalog is not compiled: the program runs from a checkout that was never installed.
+    """
+    file = LOCALES / folder / "LC_MESSAGES" / "traceanalyzer.json"
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise TraceAnalyzerError(
+            f"{file}: the texts of this language are not compiled; install the package (pip install .) "
+            "or run python hatch_build.py in its checkout"
+        ) from None
+    return msgspec.json.decode(data, type=TextCatalog)
+
+
+_FACTORS = {"ns": (10**9, 10**6, 10**3, 1), "bytes": (2**40, 2**30, 2**20, 2**10, 1)}
+_NUMERIC = re.compile(r"[\d.,\s\u00a0\u202f]+")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit for several quantities."""
+
+    factor: int
+    label: str
+    """The unit's name in the reader's language."""
+    decimal: str
+    """The decimal separator."""
+
+    def number(self, value: float, digits: int) -> str:
+        """The value in this unit, without its name."""
+        return f"{value / self.factor:.{digits}f}".replace(".", self.decimal)
+
+    def text(self, value: float, digits: int) -> str:
+        """The value with the name of this unit, such as `174.76 ms`."""
+        return f"{self.number(value, digits)} {self.label}"
+
+
+def scale(language: Language, largest: float, unit: str) -> Scale:
+    """Choose the unit in which the largest quantity is at least one.
+
+    Args:
+        language: The reader's language.
+        largest: The largest quantity by absolute value.
+        unit: `ns` or `bytes`.
+    """
+    factor = next((f for f in _FACTORS[unit] if abs(largest) >= f), _FACTORS[unit][-1])
+    label = _NUMERIC.sub("", language.quantity(factor, unit))
+    return Scale(factor, label, language.quantity(1.5, "number")[1])
+
+
+def unit_names(language: Language, unit: str) -> list[tuple[int, str]]:
+    """Factor and name of each unit, largest first."""
+    return [(factor, scale(language, factor, unit).label) for factor in _FACTORS[unit]]

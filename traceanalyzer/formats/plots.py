@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.formats.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, StackedBars
-from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.shared_unit import Scale, scale
+from traceanalyzer.formats.language import Language, Scale, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

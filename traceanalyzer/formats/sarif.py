@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from traceanalyzer.formats import cards, finding_texts, several_runs
+from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.formats.names import clean
 from traceanalyzer.report.model import CodePlace, Finding, Report
+from traceanalyzer.report.names import clean
+from traceanalyzer.sections import several_runs
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note", "info": "note"}
@@ -53,7 +54,7 @@ def _driver(report: Report, language: Language) -> dict[str, Any]:
                 "id": rule,
                 "shortDescription": {"text": clean(language.say(finding.title))},
                 "help": {"text": clean(language.say(finding.advice))},
-                **({"helpUri": finding.links[0]} if any(map(finding_texts.is_page, finding.links[:1])) else {}),
+                **({"helpUri": finding.links[0]} if any(map(cards.is_page, finding.links[:1])) else {}),
             }
             for rule, finding in sorted(rules.items())
         ],

@@ -1,4 +1,4 @@
-"""Exports every table of a report with all its rows: as CSV files, or as one workbook."""
+"""Every table of a report with all its rows, as CSV files or as one workbook: plain numbers, units in column heads."""
 
 from __future__ import annotations
 
@@ -9,15 +9,42 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import xlsxwriter
-
 from traceanalyzer import sections
-from traceanalyzer.formats import cards, plain_values, several_runs
+from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.formats.names import clean, inert
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import SectionTable
+from traceanalyzer.report.names import clean, inert
+from traceanalyzer.report.section import SectionColumn, SectionTable
+from traceanalyzer.sections import several_runs
+
+_WITH_UNIT = Text("spreadsheet-column", "{title} [{unit}]", note="head of a column; unit is ns, bytes or share")
+_UNITS = ("ns", "bytes", "share")
+"""Units to name in column heads; shares are fractions of 1."""
+_DECIMALS = {"ns": 3, "bytes": 3}
+"""Decimals of means by unit: a thousandth of the integers that were measured."""
+_OTHER_DECIMALS = 6
+
+
+def column_head(column: SectionColumn, table: SectionTable, language: Language) -> str:
+    """Title of a column with the unit of its values, if all have one unit."""
+    title = clean(language.text(column.title))
+    return title if table.row_units else with_unit(title, column.unit, language)
+
+
+def with_unit(title: str, unit: str, language: Language) -> str:
+    """A title with a unit."""
+    return language.text(_WITH_UNIT, title=title, unit=unit) if unit in _UNITS else title
+
+
+def number(value: float, unit: str) -> int | float:
+    """A number without floating-point noise: 0.3 for 0.30000000000000004, and 12 for 12.0."""
+    if isinstance(value, int):
+        return value
+    decimals = _DECIMALS.get(unit, _OTHER_DECIMALS)
+    rounded = round(value, decimals) if abs(value) >= 1 else float(f"{value:.{decimals}g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
 
 _ALL = 10**9
 """More rows than any table has."""
@@ -67,6 +94,8 @@ def csv_files(report: Report, language: Language = ENGLISH) -> dict[str, str]:
 
 def workbook(report: Report, language: Language = ENGLISH) -> bytes:
     """An Excel workbook with one sheet per table; equal reports give equal bytes."""
+    import xlsxwriter  # noqa: PLC0415 - slow to import, and only workbooks need it
+
     file = io.BytesIO()
     book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
     book.set_properties({"created": _CREATED, "comments": f"traceanalyzer {report.generator.version}"})
@@ -90,7 +119,7 @@ def workbook(report: Report, language: Language = ENGLISH) -> bytes:
 
 
 def _sheet(table: SectionTable, name: str, language: Language) -> Sheet:
-    head = tuple(plain_values.head(column, table, language) for column in table.columns)
+    head = tuple(column_head(column, table, language) for column in table.columns)
     rows = tuple(
         tuple(_value(value, table.unit(number, i), language) for i, value in enumerate(row))
         for number, row in enumerate(table.rows)
@@ -105,12 +134,12 @@ def _value(value: Any, unit: str, language: Language) -> Cell:
     if value is None:
         return None
     if isinstance(value, int | float):
-        return plain_values.number(value, unit)
+        return number(value, unit)
     return clean(language.quantity(value, ""))
 
 
 def _findings(report: Report, language: Language) -> Sheet:
-    times = tuple(plain_values.with_unit(language.text(t), "ns", language) for t in (_SAVES_LOW, _SAVES_HIGH))
+    times = tuple(with_unit(language.text(t), "ns", language) for t in (_SAVES_LOW, _SAVES_HIGH))
     titles = (cards.FINDING, cards.SEVERITY, _RULE, _RUN)
     head = (
         *(language.text(title) for title in titles),

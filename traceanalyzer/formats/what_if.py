@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from traceanalyzer.formats.answers import Answer, check
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.formats.names import clean, clipped
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable
+from traceanalyzer.report.names import clean, clipped
+from traceanalyzer.report.section import Section, SectionTable
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, table
 from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatHelps, WhatIf
 
 FORMATS = ("terminal", "markdown", "html", "json")
@@ -92,23 +94,24 @@ _FOUND = {
     "synchronization": Text("whatif-found-synchronization", "calls that wait"),
 }
 _RANGE = Text("whatif-range", "{low:ns} to {high:ns}", "an interval of times")
-_EDITS = (
-    SectionColumn(Text("whatif-change", "Change"), "", is_name=True),
-    SectionColumn(Text("whatif-found", "Of"), ""),
-    SectionColumn(Text("whatif-events", "Device events"), "count"),
-    SectionColumn(Text("whatif-calls", "Calls"), "count"),
+_CHANGE = Column(Text("whatif-change", "Change"), "", lambda edit: _change(edit), is_name=True)  # noqa: PLW0108
+_EVENTS = (
+    Column(Text("whatif-found", "Of"), "", lambda edit: _FOUND[edit.found]()),
+    Column(Text("whatif-events", "Device events"), "count", "device_events"),
+    columns.CALLS,
 )
-_WHAT = (
-    SectionColumn(Text("whatif-what", "What"), "", is_name=True),
-    SectionColumn(Text("whatif-saves-free", "Saves if free"), "ns"),
-    SectionColumn(Text("whatif-free-range", "Interval"), "", is_extra=True),
-    SectionColumn(Text("whatif-saves-half", "If twice as fast"), "ns"),
-    SectionColumn(Text("whatif-half-range", "Interval, twice as fast"), "", is_extra=True),
+_INTERVAL_FREE = Text("whatif-free-range", "Interval")
+_HELPS_COLUMNS = (
+    Column(Text("whatif-what", "What"), "", "selector", is_name=True),
+    Column(Text("whatif-saves-free", "Saves if free"), "ns", lambda row: row.free_ns[1]),
+    Column(_INTERVAL_FREE, "", lambda row: _range(row.free_ns), is_extra=True),
+    Column(Text("whatif-saves-half", "If twice as fast"), "ns", lambda row: row.half_ns and row.half_ns[1]),
+    Column(Text("whatif-half-range", "Interval, twice as fast"), "", lambda row: _range(row.half_ns), is_extra=True),
 )
 _OPTIONS = (
-    SectionColumn(Text("whatif-option", "Option", "of the command line"), "", is_name=True),
-    SectionColumn(Text("whatif-saves", "Saves", "time by which a step gets shorter"), "ns"),
-    SectionColumn(Text("whatif-free-range", "Interval"), ""),
+    Column(Text("whatif-option", "Option", "of the command line"), "", "selector", is_name=True),
+    Column(Text("whatif-saves", "Saves", "time by which a step gets shorter"), "ns", lambda row: row.free_ns[1]),
+    Column(_INTERVAL_FREE, "", lambda row: _range(row.free_ns)),
 )
 _RANKS = Text(
     "whatif-ranks",
@@ -117,11 +120,11 @@ _RANKS = Text(
 )
 
 
-def render(found: WhatIf, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
+def render(prediction: WhatIf, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
     """Render a prediction as text.
 
     Args:
-        found: The prediction.
+        prediction: The prediction.
         format: One of `FORMATS`.
         top: Number of rows of the table of possible savings; 20 if None. JSON always contains all rows.
         language: Language of the texts.
@@ -130,16 +133,16 @@ def render(found: WhatIf, format: str, top: int | None = None, language: Languag
         UsageError: There is no such format.
     """
     check(format, FORMATS, "prediction")
-    return _answer(found, language).render(format, top)
+    return _answer(prediction, language).render(format, top)
 
 
-def show(found: WhatIf, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH) -> None:
+def show(prediction: WhatIf, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH) -> None:
     """Write it to a stream, in colour where that is a terminal that wants it."""
-    _answer(found, language).show(stream, top)
+    _answer(prediction, language).show(stream, top)
 
 
-def _answer(found: WhatIf, language: Language) -> Answer:
-    name = clean(found.source.name)
+def _answer(prediction: WhatIf, language: Language) -> Answer:
+    name = clean(prediction.source.name)
 
     def header(width: int) -> str:
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
@@ -147,50 +150,40 @@ def _answer(found: WhatIf, language: Language) -> Answer:
         return language.text(_TITLE, name=terminal.fit(name, width - 12))
 
     title = language.text(_TITLE, name=clipped(name, 200))
-    return Answer(found, found.generator, MARK, title, header, lambda rows: sections(found, rows), _TOP, language)
+    return Answer(
+        prediction, prediction.generator, MARK, title, header, lambda rows: sections(prediction, rows), _TOP, language
+    )
 
 
-def sections(found: WhatIf, top: int) -> Iterator[Section]:
+def sections(prediction: WhatIf, top: int) -> Iterator[Section]:
     """Build the sections of a prediction."""
-    yield Section("prediction", _ANSWER, messages=tuple(_messages(found)), is_essential=True)
-    if found.edits:
-        rows = tuple(_edit(edit) for edit in found.edits)
-        table = SectionTable("changes", _EDITS[: len(rows[0])], rows, len(rows))
-        yield Section("changes", _CHANGES, tables=(table,))
-    if found.helps:
-        says = (_RANKS(),) if found.helps[0].kind == "rank" else ()
-        yield Section("helps", _HELPS, messages=says, tables=tuple(_helps(found.helps, top)))
+    yield Section("prediction", _ANSWER, messages=tuple(_messages(prediction)), is_essential=True)
+    if prediction.edits:
+        has_events = prediction.edits[0].device_events is not None  # a rank is all its work
+        changes = table("changes", (_CHANGE, *_EVENTS) if has_events else (_CHANGE,), prediction.edits)
+        yield Section("changes", _CHANGES, tables=(changes,))
+    if prediction.helps:
+        says = (_RANKS(),) if prediction.helps[0].kind == "rank" else ()
+        yield Section("helps", _HELPS, messages=says, tables=tuple(_helps(prediction.helps, top)))
 
 
-def _edit(edit: AppliedChange) -> tuple[Any, ...]:
-    """A change, and what it is about; of a rank that is all its work."""
-    if edit.device_events is None:
-        return (_change(edit),)
-    return _change(edit), _FOUND[edit.found](), edit.device_events, edit.calls
-
-
-def _helps(found: Sequence[WhatHelps], top: int) -> Iterator[SectionTable]:
+def _helps(helps: Sequence[WhatHelps], top: int) -> Iterator[SectionTable]:
     """What takes time, and could be free or twice as fast; and options, which are changes that are made or not."""
-    things = [row for row in found if row.half_ns is not None]
-    options = [row for row in found if row.half_ns is None]
+    things = [row for row in helps if row.half_ns is not None]
+    options = [row for row in helps if row.half_ns is None]
     if things:
-        rows = tuple(
-            (row.selector, row.free_ns[1], _range(row.free_ns), row.half_ns and row.half_ns[1], _range(row.half_ns))
-            for row in things[:top]
-        )
-        yield SectionTable("helps", _WHAT, rows, len(things))
+        yield table("helps", _HELPS_COLUMNS, things, top)
     if options:
-        changed = tuple((row.selector, row.free_ns[1], _range(row.free_ns)) for row in options[:top])
-        yield SectionTable("options", _OPTIONS, changed, len(options))
+        yield table("options", _OPTIONS, options, top)
 
 
-def _messages(found: WhatIf) -> Iterator[Message]:
-    low, point, high = found.saving_ns
-    before, error = found.step_ns, found.replay.error_share
-    if not found.edits:
+def _messages(prediction: WhatIf) -> Iterator[Message]:
+    low, point, high = prediction.saving_ns
+    before, error = prediction.step_ns, prediction.replay.error_share
+    if not prediction.edits:
         yield _NOW(before=before)
     elif point is None:
-        yield _BOUND(before=before, low=found.predicted_ns[0], high=found.predicted_ns[2])
+        yield _BOUND(before=before, low=prediction.predicted_ns[0], high=prediction.predicted_ns[2])
     else:
         if round(point) > 0:
             yield _SHORTER(after=before - point, before=before, saving=point, share=point / before)
@@ -200,11 +193,11 @@ def _messages(found: WhatIf) -> Iterator[Message]:
             yield _SAME(before=before)
         if round(low) != round(high):
             yield _INTERVAL(low=low, high=high)
-            if any(edit.kind == "loader" for edit in found.edits):
+            if any(edit.kind == "loader" for edit in prediction.edits):
                 yield _WORKERS()
-    if found.edits and found.next_bottleneck:
-        yield _NEXT[found.next_bottleneck]()
-    yield (_ABSTAINS if found.replay.abstained else _ERROR)(error=error)
+    if prediction.edits and prediction.next_bottleneck:
+        yield _NEXT[prediction.next_bottleneck]()
+    yield (_ABSTAINS if prediction.replay.abstained else _ERROR)(error=error)
 
 
 def _change(edit: AppliedChange) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -38,6 +38,7 @@ class SectionColumn:
     """Title of the column; a message where it names something out of the trace."""
     unit: str
     """Unit as in `units.render`; "" is text."""
+    _: KW_ONLY
     is_name: bool = False
     """Whether the column has names from the trace, which may be long or hostile and are shortened if there is no
     room."""
@@ -68,7 +69,7 @@ class SectionTable:
 class Fact:
     """A labelled value: a quantity, a text, or several."""
 
-    label: Text
+    label: Text | Message
     value: Any
     unit: str
     is_essential: bool = False
@@ -91,7 +92,7 @@ class SectionPart:
 class Term:
     """A term of a section with its definition, for reports that are read without the documentation."""
 
-    name: Text
+    name: Text | Message
     meaning: Text
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators, AcceleratorTask, AcceleratorUse
 from traceanalyzer.knowledge.accelerators import BUSY
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Section, SectionTable, Term, Topic
+from traceanalyzer.sections.columns import CALLS, DEVICE, MAXIMUM, TOTAL, Column, known, optional, table
 
 TITLE = Text("accelerators-title", "{vendor} devices", "vendor is a kind of device, such as MTIA, NPU, HPU")
 _WAITING = Text(
@@ -24,30 +25,39 @@ _KINDS = {
     "waiting": Text("accelerators-kind-waiting", "Waiting"),
     "control": Text("accelerators-kind-control", "Bookkeeping", "of a queue of a device"),
 }
-_DEVICE = SectionColumn(Text("accelerators-device", "Device"), "")
-_USE = (
-    (SectionColumn(Text("accelerators-busy", "Busy", "time in which work or a transfer runs"), "ns"), "busy_ns"),
-    (SectionColumn(Text("accelerators-share", "Share", "of the recording"), "share"), "busy_share"),
-    (SectionColumn(Text("accelerators-work", "Work"), "ns"), "work_ns"),
-    (SectionColumn(Text("accelerators-communication", "Communication"), "ns", is_extra=True), "communication_ns"),
-    (SectionColumn(Text("accelerators-transfer", "Transfers"), "ns"), "transfer_ns"),
-    (
-        SectionColumn(Text("accelerators-only-waiting", "Only waiting", "while nothing runs on the device"), "ns"),
-        "only_waiting_ns",
+_DEVICES = (
+    Column(DEVICE.title, "", lambda use: _label(use)),  # noqa: PLW0108 - defined below
+    *optional(
+        bool,
+        Column(Text("accelerators-busy", "Busy", "time in which work or a transfer runs"), "ns", "busy_ns"),
+        Column(Text("accelerators-share", "Share", "of the recording"), "share", "busy_share"),
+        Column(Text("accelerators-work", "Work"), "ns", "work_ns"),
+        Column(Text("accelerators-communication", "Communication"), "ns", "communication_ns", is_extra=True),
+        Column(Text("accelerators-transfer", "Transfers"), "ns", "transfer_ns"),
+        Column(
+            Text("accelerators-only-waiting", "Only waiting", "while nothing runs on the device"),
+            "ns",
+            "only_waiting_ns",
+        ),
+        Column(Text("accelerators-streams", "Streams"), "count", "streams", is_extra=True),
+        Column(Text("accelerators-events", "Events"), "count", "events", is_extra=True),
     ),
-    (SectionColumn(Text("accelerators-streams", "Streams"), "count", is_extra=True), "streams"),
-    (SectionColumn(Text("accelerators-events", "Events"), "count", is_extra=True), "events"),
 )
-_TASKS = (
-    _DEVICE,
-    SectionColumn(Text("accelerators-task", "Event"), "", is_name=True),
-    SectionColumn(Text("accelerators-kind", "Kind"), ""),
-    SectionColumn(
-        Text("accelerators-type", "Type", "of task, or engine, as recorded"), "", is_name=True, is_extra=True
+_TASKS = optional(
+    known,
+    DEVICE.of(lambda row: _label(row.use)),
+    Column(Text("accelerators-task", "Event"), "", "task.name", is_name=True),
+    Column(Text("accelerators-kind", "Kind"), "", lambda row: _kind(row.task.kind)),
+    Column(
+        Text("accelerators-type", "Type", "of task, or engine, as recorded"),
+        "",
+        "task.task",
+        is_name=True,
+        is_extra=True,
     ),
-    SectionColumn(Text("accelerators-calls", "Calls"), "count"),
-    SectionColumn(Text("accelerators-total", "Total"), "ns"),
-    SectionColumn(Text("accelerators-longest", "Maximum"), "ns"),
+    CALLS.of("task.calls"),
+    TOTAL.of("task.total_ns"),
+    MAXIMUM.of("task.max_ns"),
 )
 _TERMS = (
     Term(
@@ -61,53 +71,47 @@ _TERMS = (
 )
 
 
+class _Row(NamedTuple):
+    """A task and its device."""
+
+    use: AcceleratorUse
+    task: AcceleratorTask
+
+
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build a table of devices, and one of the longest activities on them."""
-    found = report.result("accelerators", Accelerators)
-    if found is None or not found.devices:
+    accelerators = report.result("accelerators", Accelerators)
+    if accelerators is None or not accelerators.devices:
         return
-    vendors = dict.fromkeys(use.vendor for use in found.devices)
+    vendors = dict.fromkeys(use.vendor for use in accelerators.devices)
     yield Section(
         "accelerators",
         TITLE(vendor=", ".join(vendors)),
-        messages=tuple(_messages(found)),
-        tables=(_devices(found, top), *_tasks(found, top)),
+        messages=tuple(_messages(accelerators)),
+        tables=(table("accelerators", _DEVICES, accelerators.devices, top), _tasks(accelerators, top)),
         terms=_TERMS,
         topic=Topic.ACCELERATORS,
         is_essential=True,
     )
 
 
-def _messages(found: Accelerators) -> Iterator[Message]:
+def _messages(accelerators: Accelerators) -> Iterator[Message]:
     """A note on waiting that lasts as long as work and could be mistaken for it."""
-    for use in found.devices:
+    for use in accelerators.devices:
         summed = sum(task.total_ns for task in use.tasks if task.kind == "waiting")
         if summed >= use.busy_ns / 2:
             yield _WAITING(vendor=use.vendor, device=_number(use), time=summed)
 
 
-def _devices(found: Accelerators, top: int) -> SectionTable:
-    shown = [
-        (column, field) for column, field in _USE if any(getattr(use, field) not in (None, 0) for use in found.devices)
-    ]
-    rows = tuple((_label(use), *(getattr(use, field) for _, field in shown)) for use in found.devices[:top])
-    return SectionTable("accelerators", (_DEVICE, *(column for column, _ in shown)), rows, len(found.devices))
+def _tasks(accelerators: Accelerators, top: int) -> SectionTable:
+    """The activities of all devices, those that make a device busy first."""
+    rows = [_Row(use, task) for use in accelerators.devices for task in use.tasks]
+    rows.sort(key=lambda row: (row.task.kind not in BUSY, -row.task.total_ns))
+    return table("accelerator_tasks", _TASKS, rows[:top], total=len(rows))
 
 
-def _tasks(found: Accelerators, top: int) -> Iterator[SectionTable]:
-    tasks = [(use, task) for use in found.devices for task in use.tasks]
-    tasks.sort(key=lambda pair: (pair[1].kind not in BUSY, -pair[1].total_ns))
-    rows = [_row(use, task) for use, task in tasks[:top]]
-    shown = [place for place in range(len(_TASKS)) if any(row[place] is not None for row in rows)]
-    columns = tuple(_TASKS[place] for place in shown)
-    yield SectionTable(
-        "accelerator_tasks", columns, tuple(tuple(row[place] for place in shown) for row in rows), len(tasks)
-    )
-
-
-def _row(use: AcceleratorUse, task: AcceleratorTask) -> tuple[Any, ...]:
-    kind = _KINDS[task.kind]() if task.kind in _KINDS else task.kind
-    return _label(use), task.name, kind, task.task, task.calls, task.total_ns, task.max_ns
+def _kind(kind: str) -> Message | str:
+    return _KINDS[kind]() if kind in _KINDS else kind
 
 
 def _label(use: AcceleratorUse) -> str:

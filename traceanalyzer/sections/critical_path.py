@@ -2,32 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
-from traceanalyzer.formats.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
-from traceanalyzer.sections import host_owners, kernel_classes, path_sentence
-from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.report.names import word
+from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
+from traceanalyzer.sections import columns, host
+from traceanalyzer.sections.columns import Column, detail, facts, table
+from traceanalyzer.sections.kernels import class_label
+from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
 from traceanalyzer.simulation.replay_error import Replay
 
+_MOST_TURNS = 5
+"""Most parts that a sentence lists in the order of time (own choice)."""
+_LEAST = 0.01
+"""Least share of the step of a part that is mentioned."""
+_MOST_HIDDEN = 0.05
+"""Most share of the step that may be merged into neighbours in a sentence in the order of time (own choice)."""
+_TURN_OF = {
+    "loader": "loader",
+    "host": "host",
+    "launch": "host",
+    "wake_up": "host",
+    "communication": "communication",
+    "unrecorded": "unrecorded",
+    "asleep": "asleep",
+}
+"""The resources with separate names in a sentence; all others count as the GPU."""
+_PIECES = {
+    "loader": Text("path-time-loader", "DataLoader {time:ns}", "part of a sentence: first A, then B, then C"),
+    "host": Text("path-time-host", "host {time:ns}", "part of a sentence: first A, then B, then C"),
+    "gpu": Text("path-time-gpu", "GPU {time:ns}", "part of a sentence: first A, then B, then C"),
+    "communication": Text(
+        "path-time-communication", "communication {time:ns}", "part of a sentence: first A, then B, then C"
+    ),
+    "unrecorded": Text(
+        "path-time-unrecorded", "work that was not recorded {time:ns}", "part of a sentence: first A, then B, then C"
+    ),
+    "asleep": Text(
+        "path-time-asleep",
+        "sleep and waits {time:ns}",
+        "the program waits for a clock, a lock, a process, a file or the network; part of a sentence: first A, then B",
+    ),
+}
+_THEN = Text("path-then", "{before}, then {next}", "each is a part of a step and its time, such as: host 40 ms")
+_AND = Text("path-and", "{before}, {next}", "each is a part of a step and its time, such as: host 40 ms")
+_ALL = Text("path-all-of-one", "The whole step is {part}.", "part is such as: host 40 ms")
+_NEARLY = Text("path-nearly-all-of-one", "Nearly the whole step is {part}.", "part is such as: host 40 ms")
+_IN_ORDER = Text("path-in-order", "The step is {parts}.", "parts is such as: host 40 ms, then GPU 78 ms")
+_IN_ORDER_OF_ONE = Text(
+    "path-in-order-of-one", "The step closest to the mean is {parts}.", "parts is such as: host 40 ms, then GPU 78 ms"
+)
+_SHORT = Text(
+    "path-short-turns",
+    "The sentence on the step leaves out shorter turns, which take {time:ns} in all.",
+    "the sentence is such as: The step is host 40 ms, then GPU 78 ms",
+)
+_IN_TURNS = Text(
+    "path-in-turns",
+    "In many short turns, the step is {parts}.",
+    "parts is such as: GPU 78 ms, host 40 ms; the greatest first",
+)
 _MOST_ROWS = 10
 """Most rows of each table of parts (own choice: later rows have little effect)."""
 TITLE = Text("path-title", "Critical path", "the chain of causes that decides how long a step takes")
 _WORTH = Text("path-worth-title", "What a faster part is worth", "a table of parts of a program")
 
-_SLACK = Text(
+_CAN_BE_SLOWER = Text(
     "path-slack",
     "Kernels, copies and fills of {slack:ns} of {all:ns} could each take twice as long, one at a time, and the step "
     "would not get longer.",
 )
-_REPLAYED = Text("path-replayed", "Step, replayed from its dependencies", "a label, followed by a time")
-_RECORDED = Text("path-recorded", "Step, recorded", "a label, followed by a time")
-_ERROR = Text("path-error", "Error of the replay", "a label, followed by a share of the step")
-_STARTS = Text("path-replay-starts", "Starts of device events are off by, median", "an error as a share of the step")
-_STARTS_MOST = Text("path-replay-starts-most", "Starts, 95 % are off by at most", "an error as a share of the step")
+_REPLAY = (
+    Column(
+        Text("path-replayed", "Step, replayed from its dependencies", "a label, followed by a time"),
+        "ns",
+        "modelled_ns",
+    ),
+    Column(Text("path-recorded", "Step, recorded", "a label, followed by a time"), "ns", "recorded_ns"),
+    Column(
+        Text("path-error", "Error of the replay", "a label, followed by a share of the step"), "share", "error_share"
+    ),
+)
+_STARTS = (
+    Column(
+        Text("path-replay-starts", "Starts of device events are off by, median", "an error as a share of the step"),
+        "share",
+        "device_start_error_p50_share",
+    ),
+    Column(
+        Text("path-replay-starts-most", "Starts, 95 % are off by at most", "an error as a share of the step"),
+        "share",
+        "device_start_error_p95_share",
+    ),
+)
 _OTHER_DEVICES = Text(
     "path-other-devices",
     "Work of devices that are no GPUs is not part of the path; waiting for it counts as host time.",
@@ -54,29 +125,62 @@ _RESOURCES = {
         "the program waits for a clock, a lock, a process, a file or the network",
     ),
 }
-_RESOURCE = SectionColumn(Text("path-resource", "The step waits for"), "")
-_TIME = SectionColumn(Text("path-per-step", "Time/step"), "ns")
-_SHARE = SectionColumn(Text("path-share", "Share"), "share", has_bar=True)
-_OPERATOR = SectionColumn(Text("path-operator", "Operator"), "", is_name=True)
-_ON_PATH = SectionColumn(Text("path-on-path", "On path", "time of the step that waits for an operator"), "ns")
-_HOST = SectionColumn(Text("path-of-host", "Host", "part of a time that the CPU takes"), "ns")
-_DEVICE = SectionColumn(Text("path-of-device", "GPU", "part of a time that the GPU takes"), "ns")
-_DEVICE_ALL = SectionColumn(
-    Text("path-device-all", "GPU/step", "time of the GPU, whether the step waits for it or not"), "ns"
-)
-_GAIN = SectionColumn(
-    Text("path-gain", "Step gains", "share of saved time of the GPU by which a step gets shorter"), "share"
-)
-_FREE = SectionColumn(Text("path-free", "Has slack", "time of kernels that could be slower without harm"), "ns")
-_OWNER = SectionColumn(Text("path-owner", "Owner of host time", "part of a program that takes time"), "", is_name=True)
-_PLACE = SectionColumn(Text("path-place", "Place", "kind, file and line"), "", is_name=True)
-_CLASS = SectionColumn(Text("path-class", "Kernels by kind of work"), "")
-_KERNEL = SectionColumn(Text("path-slack-kernel", "Could be twice as slow"), "", is_name=True)
 _UNNAMED = Text("path-no-operator", "(in no operator)")
 _UNOWNED = Text("path-no-owner", "(nothing recorded)", "time of a thread in which no event was recorded")
+_PER_STEP = Column(Text("path-per-step", "Time/step"), "ns", "ns_per_step")
+_DEVICE_ALL = Column(
+    Text("path-device-all", "GPU/step", "time of the GPU, whether the step waits for it or not"),
+    "ns",
+    "device_total_ns_per_step",
+)
+_SLACK = Column(
+    Text("path-free", "Has slack", "time of kernels that could be slower without harm"),
+    "ns",
+    "device_slack_ns_per_step",
+)
+_GAIN = Text("path-gain", "Step gains", "share of saved time of the GPU by which a step gets shorter")
+_OPERATOR = columns.OPERATOR.of(lambda row: row.operator or _UNNAMED)
+_RESOURCE_COLUMNS = (
+    Column(Text("path-resource", "The step waits for"), "", lambda part: resource_label(part.resource)),
+    _PER_STEP,
+    columns.SHARE,
+)
+_OPERATOR_COLUMNS = (
+    _OPERATOR,
+    Column(Text("path-on-path", "On path", "time of the step that waits for an operator"), "ns", "ns_per_step"),
+)
+_PARTS_OF_OPERATORS = (
+    Column(Text("path-of-host", "Host", "part of a time that the CPU takes"), "ns", "host_ns_per_step"),
+    Column(Text("path-of-device", "GPU", "part of a time that the GPU takes"), "ns", "device_ns_per_step"),
+)
+_DEVICE_COLUMNS = (
+    _OPERATOR,
+    _DEVICE_ALL,
+    Column(_GAIN, "share", lambda row: min(1.0, row.device_ns_per_step / row.device_total_ns_per_step)),
+    _SLACK,
+)
+_OWNER_COLUMNS = (
+    Column(
+        Text("path-owner", "Owner of host time", "part of a program that takes time"),
+        "",
+        lambda row: _UNOWNED if row.kind is None else host.label(row),
+        is_name=True,
+    ),
+    columns.PLACE.of(lambda row: "" if row.kind is None else host.where(row)),
+    _PER_STEP,
+)
+_CLASS_COLUMNS = (
+    Column(Text("path-class", "Kernels by kind of work"), "", lambda row: class_label(row.kernel_class or "other")),
+    _PER_STEP,
+)
+_KERNEL_COLUMNS = (
+    Column(Text("path-slack-kernel", "Could be twice as slow"), "", "name", is_name=True),
+    _SLACK.of("slack_ns_per_step"),
+    _DEVICE_ALL.of("ns_per_step"),
+)
 _TERMS = (
     Term(
-        Text("define-path", "Critical path"),
+        TITLE,
         Text(
             "define-path-say",
             "At each moment of a step, the one thing for which its end waits: host time, the DataLoader, a kernel, a "
@@ -84,7 +188,7 @@ _TERMS = (
         ),
     ),
     Term(
-        Text("define-gain", "Step gains"),
+        _GAIN,
         Text(
             "define-gain-say",
             "How much shorter the step gets for each unit of time by which an operator's work on the device gets "
@@ -93,7 +197,7 @@ _TERMS = (
         ),
     ),
     Term(
-        Text("define-slack", "Has slack"),
+        _SLACK.title,
         Text(
             "define-slack-say",
             "Device time of kernels, copies and fills any one of which could take twice as long without making the "
@@ -110,39 +214,28 @@ def resource_label(resource: str) -> Text | Message:
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the path by resource with the error of the replay, and tables by operator, owner and kernel class."""
-    found = report.result("critical_path", CriticalPath)
-    if found is None or not found.step_ns or not found.parts:
+    path = report.result("critical_path", CriticalPath)
+    if path is None or not path.step_ns or not path.parts:
         return
     replay = report.result("replay", Replay)
-    parts = sorted((part for part in found.parts if part.ns_per_step > 0), key=lambda part: -part.ns_per_step)
-    rows = tuple((resource_label(part.resource), part.ns_per_step, part.share) for part in parts)
-    yield Section(
+    parts = sorted((part for part in path.parts if part.ns_per_step > 0), key=lambda part: -part.ns_per_step)
+    yield detail(
         "critical-path",
         TITLE,
-        messages=(*path_sentence.left_out(found), *_other_devices(report), *_distrust(replay)),
-        facts=tuple(_errors(replay)),
-        tables=(SectionTable("critical_path", (_RESOURCE, _TIME, _SHARE), rows, len(rows)),),
+        Topic.STEPS,
+        (table("critical_path", _RESOURCE_COLUMNS, parts),),
+        messages=(*left_out(path), *_other_devices(report), *_distrust(replay)),
+        facts=_errors(replay) if replay is not None else (),
         terms=_TERMS,
-        topic=Topic.STEPS,
-        is_detail=True,
     )
-    most = min(top, _MOST_ROWS)
-    tables = [make(found, most) for make in (_operators, _device_operators, _owners, _classes, _kernels)]
-    shown = tuple(table for table in tables if table.rows)
+    shown = tuple(_worth(path, min(top, _MOST_ROWS)))
     if shown:
-        yield Section(
-            "critical-path-worth",
-            _WORTH,
-            messages=tuple(_slack(found)),
-            tables=shown,
-            topic=Topic.STEPS,
-            is_detail=True,
-        )
+        yield detail("critical-path-worth", _WORTH, Topic.STEPS, shown, messages=_harmless(path))
 
 
-def _slack(found: CriticalPath) -> Iterator[Message]:
-    if found.device_slack_ns_per_step and found.device_ns_per_step:
-        yield _SLACK(slack=found.device_slack_ns_per_step, all=found.device_ns_per_step)
+def _harmless(path: CriticalPath) -> Iterator[Message]:
+    if path.device_slack_ns_per_step and path.device_ns_per_step:
+        yield _CAN_BE_SLOWER(slack=path.device_slack_ns_per_step, all=path.device_ns_per_step)
 
 
 def _other_devices(report: Report) -> Iterator[Message]:
@@ -151,77 +244,97 @@ def _other_devices(report: Report) -> Iterator[Message]:
         yield _OTHER_DEVICES()
 
 
-def _distrust(found: Replay | None) -> Iterator[Message]:
+def _distrust(path: Replay | None) -> Iterator[Message]:
     """Why no prediction is made from the replay."""
-    if found is not None and found.abstained:
-        yield _ABSTAINS(error=found.error_share)
+    if path is not None and path.abstained:
+        yield _ABSTAINS(error=path.error_share)
 
 
-def _errors(found: Replay | None) -> Iterator[Fact]:
+def _errors(replay: Replay) -> tuple[Fact, ...]:
     """Differences of the replay from the recording."""
-    if found is not None:
-        yield Fact(_REPLAYED, found.modelled_ns, "ns")
-        yield Fact(_RECORDED, found.recorded_ns, "ns")
-        yield Fact(_ERROR, found.error_share, "share")
-        if found.device_start_error_p50_share is not None:
-            yield Fact(_STARTS, found.device_start_error_p50_share, "share")
-            yield Fact(_STARTS_MOST, found.device_start_error_p95_share, "share")
+    return facts((*_REPLAY, *(_STARTS if replay.device_start_error_p50_share is not None else ())), replay)
 
 
-def _operators(found: CriticalPath, top: int) -> SectionTable:
-    """Operators by their time on the critical path."""
-    columns, fields = [_OPERATOR, _ON_PATH, _SHARE], ["ns_per_step"]
-    if found.device_ns_per_step is not None:
-        columns += [_HOST, _DEVICE]
-        fields += ["host_ns_per_step", "device_ns_per_step"]
-    rows = []
-    for row in found.operators[:top]:
-        ns, *others = (getattr(row, field) for field in fields)
-        rows.append((row.operator or _UNNAMED, ns, ns / found.step_ns, *others))
-    return SectionTable("critical_path_operators", tuple(columns), tuple(rows), len(found.operators))
-
-
-def _device_operators(found: CriticalPath, top: int) -> SectionTable:
-    """Operators with device work, by the time that the step saves if that work gets faster."""
-    known = [
-        row for row in found.operators if row.device_total_ns_per_step and row.device_slack_ns_per_step is not None
-    ]
+def _worth(path: CriticalPath, top: int) -> Iterator[SectionTable]:
+    """Tables of operators, owners, kinds of work and kernels; those with device work by what the step saves."""
+    share = columns.share("ns_per_step", path.step_ns)
+    parts = _PARTS_OF_OPERATORS if path.device_ns_per_step is not None else ()
+    known = [row for row in path.operators if row.device_total_ns_per_step and row.device_slack_ns_per_step is not None]
     known.sort(key=lambda row: -row.device_ns_per_step)
-    cells = tuple(
-        (
-            row.operator or _UNNAMED,
-            row.device_total_ns_per_step,
-            min(1.0, row.device_ns_per_step / row.device_total_ns_per_step),
-            row.device_slack_ns_per_step,
-        )
-        for row in known[:top]
-    )
-    columns = (_OPERATOR, _DEVICE_ALL, _GAIN, _FREE)
-    return SectionTable("critical_path_device_operators", columns, cells, len(known))
+    for id_, shown, rows in (
+        ("operators", (*_OPERATOR_COLUMNS, share, *parts), path.operators),
+        ("device_operators", _DEVICE_COLUMNS, known),
+        ("owners", (*_OWNER_COLUMNS, share), path.owners),
+        ("classes", (*_CLASS_COLUMNS, share), path.kernel_classes),
+        ("slack", _KERNEL_COLUMNS, path.kernels_with_slack),
+    ):
+        if rows[:top]:
+            yield table(f"critical_path_{id_}", shown, rows, top)
 
 
-def _owners(found: CriticalPath, top: int) -> SectionTable:
-    rows = tuple(
-        (
-            _UNOWNED if row.kind is None else host_owners.label(row),
-            "" if row.kind is None else host_owners.where(row),
-            row.ns_per_step,
-            row.ns_per_step / found.step_ns,
-        )
-        for row in found.owners[:top]
-    )
-    return SectionTable("critical_path_owners", (_OWNER, _PLACE, _TIME, _SHARE), rows, len(found.owners))
+def sentence(report: Report) -> Iterator[Message]:
+    """The sentence, if the report has a path of some length, and work of all devices can be on it."""
+    path, others = report.result("critical_path", CriticalPath), report.result("accelerators", Accelerators)
+    if path is not None and path.step_ns and path.parts and not (others and others.devices):
+        yield _sentence(path)
 
 
-def _classes(found: CriticalPath, top: int) -> SectionTable:
-    rows = tuple(
-        (kernel_classes.class_label(row.kernel_class or "other"), row.ns_per_step, row.ns_per_step / found.step_ns)
-        for row in found.kernel_classes[:top]
-    )
-    return SectionTable("critical_path_classes", (_CLASS, _TIME, _SHARE), rows, len(found.kernel_classes))
+def _sentence(path: CriticalPath) -> Message:
+    """The path in one sentence: in the order of time if it has few parts, otherwise by size."""
+    turns, hidden = _turns(path.stretches)
+    if _is_ordered(turns, hidden):
+        parts = [_PIECES[chain](time=ns) for chain, ns in turns]
+        if len(parts) == 1 and path.steps == 1:
+            return (_NEARLY if hidden else _ALL)(part=parts[0])
+        return (_IN_ORDER if path.steps == 1 else _IN_ORDER_OF_ONE)(parts=_chain(parts, _THEN))
+    sums: dict[str, float] = {}
+    for part in path.parts:
+        chain = _TURN_OF.get(part.resource, "gpu")
+        sums[chain] = sums.get(chain, 0.0) + part.ns_per_step
+    ranked = sorted(sums, key=lambda chain: (-sums[chain], chain))
+    kept = [chain for chain in ranked if sums[chain] >= _LEAST * path.step_ns] or ranked[:1]
+    return _IN_TURNS(parts=_chain([_PIECES[chain](time=sums[chain]) for chain in kept], _AND))
 
 
-def _kernels(found: CriticalPath, top: int) -> SectionTable:
-    rows = tuple((row.name, row.slack_ns_per_step, row.ns_per_step) for row in found.kernels_with_slack[:top])
-    columns = (_KERNEL, _FREE, _DEVICE_ALL)
-    return SectionTable("critical_path_slack", columns, rows, len(found.kernels_with_slack))
+def left_out(path: CriticalPath) -> Iterator[Message]:
+    """A note on the part that the sentence leaves out, if it is large enough."""
+    turns, hidden = _turns(path.stretches)
+    if _is_ordered(turns, hidden) and hidden >= _LEAST * (hidden + sum(ns for _, ns in turns)):
+        yield _SHORT(time=hidden)
+
+
+def _is_ordered(turns: Sequence[tuple[str, int]], hidden: int) -> bool:
+    """Whether the turns are few and cover enough of the step to be listed in order."""
+    whole = hidden + sum(ns for _, ns in turns)
+    return 0 < len(turns) <= _MOST_TURNS and hidden <= _MOST_HIDDEN * whole
+
+
+def _turns(stretches: Sequence[CriticalStretch]) -> tuple[list[tuple[str, int]], int]:
+    """The resources that the step waits for in order, with times in ns, and the total time of turns that were left out.
+
+    The shortest turn is left out while there are too many, or while it is too short to mention.
+    """
+    turns = _joined([(_TURN_OF.get(each.resource, "gpu"), each.duration_ns) for each in stretches])
+    whole, hidden = sum(ns for _, ns in turns), 0
+    while len(turns) > 1:
+        shortest = min(range(len(turns)), key=lambda place: turns[place][1])
+        ns = turns[shortest][1]
+        if len(turns) <= _MOST_TURNS and ns >= _LEAST * whole:
+            break
+        hidden += ns
+        turns = _joined([*turns[:shortest], *turns[shortest + 1 :]])
+    return turns, hidden
+
+
+def _joined(turns: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Merge consecutive turns of one resource."""
+    groups = groupby(turns, key=lambda turn: turn[0])
+    return [(chain, sum(ns for _, ns in members)) for chain, members in groups]
+
+
+def _chain(parts: Sequence[Message], link: Text) -> Message:
+    """Join the parts of a sentence."""
+    sentence = parts[0]
+    for part in parts[1:]:
+        sentence = link(before=sentence, next=part)
+    return sentence

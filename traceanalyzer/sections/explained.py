@@ -42,21 +42,21 @@ _INSTEAD = ("kernel-classes", "host-owners", "repeated-layers", "kernels")
 
 def ordered(report: Report, sections: Iterable[Section]) -> tuple[Section, ...]:
     """Order the sections by explained device time, and add a note to those that explain little."""
-    found = report.result("attribution", Attribution)
+    attribution = report.result("attribution", Attribution)
     given = tuple(sections)
-    if found is None:
+    if attribution is None:
         return given
-    by_operators, by_modules = _is_little(found.operator_share), _is_little(found.module_share)
-    said = tuple(_said(section, found, by_operators, by_modules) for section in given)
-    places = [number for number, section in enumerate(said) if section.id in ("operators", *_INSTEAD)]
+    by_operators, by_modules = _is_little(attribution.operator_share), _is_little(attribution.module_share)
+    noted = tuple(_with_note(section, attribution, by_operators, by_modules) for section in given)
+    places = [number for number, section in enumerate(noted) if section.id in ("operators", *_INSTEAD)]
     if not by_operators or not places:
-        return said
+        return noted
     instead = sorted(
-        (replace(section, is_detail=False) for section in said if section.id in _INSTEAD),
+        (replace(section, is_detail=False) for section in noted if section.id in _INSTEAD),
         key=lambda section: _INSTEAD.index(section.id),
     )
-    before = [section for section in said[: places[0]] if section.id not in _INSTEAD]
-    after = [section for section in said[places[0] :] if section.id not in _INSTEAD]
+    before = [section for section in noted[: places[0]] if section.id not in _INSTEAD]
+    after = [section for section in noted[places[0] :] if section.id not in _INSTEAD]
     return (*before, *instead, *after)
 
 
@@ -64,15 +64,15 @@ def _is_little(share: float | None) -> bool:
     return share is not None and share < LEAST
 
 
-def _said(section: Section, found: Attribution, by_operators: bool, by_modules: bool) -> Section:
+def _with_note(section: Section, attribution: Attribution, by_operators: bool, by_modules: bool) -> Section:
     if by_operators and section.id in _OF_OPERATORS:
-        return replace(section, messages=(_of_operators(found), *section.messages), is_detail=True)
+        return replace(section, messages=(_of_operators(attribution), *section.messages), is_detail=True)
     if by_modules and section.id in _OF_MODULES:
-        return replace(section, messages=(_MODULES(share=found.module_share), *section.messages))
+        return replace(section, messages=(_MODULES(share=attribution.module_share), *section.messages))
     return section
 
 
-def _of_operators(found: Attribution) -> Message:
-    if not found.graph_ns:
-        return _OPERATORS(share=found.operator_share)
-    return _OPERATORS_GRAPHS(share=found.operator_share, graphs=found.graph_ns / found.device_ns)
+def _of_operators(attribution: Attribution) -> Message:
+    if not attribution.graph_ns:
+        return _OPERATORS(share=attribution.operator_share)
+    return _OPERATORS_GRAPHS(share=attribution.operator_share, graphs=attribution.graph_ns / attribution.device_ns)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from traceanalyzer.formats import finding_texts, several_runs, silence
+from traceanalyzer import analyzers, simulation
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Report
 from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import several_runs
 
 _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
@@ -23,10 +25,33 @@ _COMBINED_ONLY = Text(
     "All fixes together: a step gets shorter by {saving:estimate}, {share:estimated_share} of it.",
     note="saving and share are intervals such as 25-31 ms",
 )
-ORDER = Text(
-    "findings-order",
-    "Sorted by severity, then by saving. Savings overlap: do not add them up.",
+RESOURCES = {
+    "gpu": Text("advice-gpu", "GPU"),
+    "host": Text("advice-host", "Host"),
+    "loader": Text("advice-loader", "DataLoader"),
+    "communication": Text("advice-communication", "Communication"),
+}
+"""Resources that can bound a step, in the order of reports."""
+_BOUND_BY = {"input": "loader", "gpu-compute": "gpu", "gpu-memory": "gpu"}
+"""Resources of headlines whose key differs from that of the resource."""
+ORDER = Text("findings-order", "Sorted by severity, then by saving. Savings overlap: do not add them up.")
+_NOTHING = Text("findings-nothing", "No rule found anything to change.")
+_FEW_JUDGED = Text(
+    "findings-few-judged",
+    "No findings, but {rules:count} rules could not be applied. The reasons:",
+    one="No findings, but {rules:count} rule could not be applied. The reason:",
 )
+_REASON = Text(
+    "findings-reason",
+    "{rules:count} rules: {reason}.",
+    note="reason is a clause without a full stop",
+    one="{rules:count} rule: {reason}.",
+)
+_OTHERS = Text(
+    "findings-other-reasons", "Other reasons: {rules:count} rules.", one="Another reason: {rules:count} rule."
+)
+_REASONS = 3
+"""Number of reasons shown (own choice: the first cover most rules; the list of skipped rules has all)."""
 _TERMS = (
     Term(
         Text("define-saving", "Saving"),
@@ -59,10 +84,10 @@ def build(report: Report, top: int) -> Iterator[Section]:
         is_essential=True,
     )
     several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
-    combined = tuple(_of_run(headline, _together(headline, found)) for headline, found in several)
+    combined = tuple(_of_run(headline, _together(headline, combined)) for headline, combined in several)
     shown = several_runs.findings(report).findings
     order = (ORDER(),) if len(shown) > 1 else ()
-    messages = (*combined, *order) if shown else tuple(silence.messages(report))
+    messages = (*combined, *order) if shown else tuple(silence(report))
     yield Section(
         "findings",
         _TITLE,
@@ -81,8 +106,32 @@ def _of_run(headline: Headline, message: Message) -> Message:
 def _together(headline: Headline, combined: Combined) -> Message:
     saving = (combined.wall_ns_per_step[0], combined.point_ns_per_step, combined.wall_ns_per_step[1])
     share = (combined.wall_share[0], None, combined.wall_share[1])
-    following = finding_texts.next_bottleneck(headline)
+    following = next_bottleneck(headline)
     if following is None:
         return _COMBINED_ONLY(saving=saving, share=share)
-    known = finding_texts.RESOURCES.get(following)
+    known = RESOURCES.get(following)
     return _COMBINED(saving=saving, share=share, resource=following if known is None else known())
+
+
+def silence(report: Report) -> Iterator[Message]:
+    """Sentences for a report without findings, the most frequent reasons first."""
+    keys = {*analyzers.RESULTS, *(analyzer.key for analyzer in simulation.ANALYSES)}
+    by_reason: defaultdict[str, list[Message]] = defaultdict(list)
+    for skipped in report.skipped:
+        if skipped.id not in keys:
+            by_reason[skipped.reason.text].append(skipped.reason)
+    if not by_reason:
+        yield _NOTHING()
+        return
+    ordered = sorted(by_reason.values(), key=lambda same: (-len(same), same[0].text))
+    yield _FEW_JUDGED(rules=sum(map(len, ordered)))
+    for same in ordered[:_REASONS]:
+        yield _REASON(rules=len(same), reason=same[0])
+    if len(ordered) > _REASONS:
+        yield _OTHERS(rules=sum(map(len, ordered[_REASONS:])))
+
+
+def next_bottleneck(headline: Headline) -> str | None:
+    """The resource that bounds the step after all fixes; None if it already bounds the step."""
+    following = headline.combined.next_bottleneck if headline.combined else None
+    return None if following == _BOUND_BY.get(headline.bound, headline.bound) else following

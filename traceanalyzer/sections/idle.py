@@ -1,15 +1,20 @@
-"""When and why is a GPU idle?"""
+"""How busy is each GPU, and when and why is it idle?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.formats.words import word
+from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
+from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.names import word
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, known, optional, table
 
+_GPU_TITLE = Text("gpu-title", "GPU")
 TITLE = Text("idle-title", "GPU idle time by cause")
 _STREAMS = Text("idle-streams-title", "Idle time by stream")
 _LONGEST = Text("idle-longest-title", "Longest gaps")
@@ -27,38 +32,50 @@ CAUSE_LABELS = {
     "device_gap": Text("idle-device-gap", "Pauses between queued kernels"),
     "unknown": Text("idle-unknown", "Unknown"),
 }
-_GPU = SectionColumn(Text("idle-device", "GPU"), "")
-_CAUSE = SectionColumn(Text("idle-cause", "Cause"), "")
-_CAUSES = (
-    _GPU,
-    _CAUSE,
-    SectionColumn(Text("idle-time", "Time"), "ns"),
-    SectionColumn(Text("idle-share", "Share of idle"), "share", has_bar=True),
-    SectionColumn(Text("idle-window-share", "Share of window"), "share"),
-    SectionColumn(Text("idle-gaps", "Gaps"), "count"),
-)
-_STREAM_COLUMNS = (
-    _GPU,
-    SectionColumn(Text("idle-stream", "Stream"), ""),
-    SectionColumn(Text("idle-stream-busy", "Busy"), "ns"),
-    SectionColumn(Text("idle-stream-idle", "Idle"), "ns"),
-    SectionColumn(Text("idle-host-wait", "Host wait", "HTA's term: the launch came late"), "ns"),
-    SectionColumn(Text("idle-kernel-wait", "Kernel wait", "HTA's term: a short pause between kernels"), "ns"),
-    SectionColumn(Text("idle-other", "Other"), "ns"),
-    SectionColumn(Text("idle-edge", "Before first, after last"), "ns"),
-)
-_GAP_COLUMNS = (
-    _GPU,
-    SectionColumn(Text("idle-gap-start", "Start"), "ns"),
-    SectionColumn(Text("idle-gap-duration", "Duration"), "ns"),
-    _CAUSE,
-    SectionColumn(Text("idle-gap-host", "Host was in"), "", is_name=True),
-)
-_LINE = SectionColumn(Text("idle-gap-line", "Python line"), "", is_name=True)
-_OWNER = SectionColumn(Text("idle-gap-owner", "Owner", "part of a program that takes time"), "", is_name=True)
-_NEXT = SectionColumn(Text("idle-gap-next", "Ended by"), "", is_name=True)
 _NOTHING_RECORDED = Text("idle-gap-nothing-recorded", "(nothing recorded)", "the host was in no operator and no call")
 _NO_MORE = Text("idle-gap-no-more", "(no further activity)", "of the GPU")
+_CAUSE = Column(Text("idle-cause", "Cause"), "", lambda row: word(CAUSE_LABELS, row.cause))
+_CAUSE_COLUMNS = (
+    columns.GPU.of("device.device"),
+    _CAUSE.of(lambda row: word(CAUSE_LABELS, row.cause.cause)),
+    columns.TIME.of("cause.time_ns"),
+    Column(Text("idle-share", "Share of idle"), "share", "cause.share", has_bar=True),
+    Column(
+        Text("idle-window-share", "Share of window"),
+        "share",
+        lambda row: row.cause.time_ns / row.device.window_ns if row.device.window_ns else None,
+    ),
+    Column(Text("idle-gaps", "Gaps"), "count", "cause.gaps"),
+)
+_STREAM_COLUMNS = (
+    columns.GPU,
+    columns.STREAM,
+    Column(Text("idle-stream-busy", "Busy"), "ns", "busy_ns"),
+    columns.IDLE,
+    Column(Text("idle-host-wait", "Host wait", "HTA's term: the launch came late"), "ns", "host_wait.time_ns"),
+    Column(
+        Text("idle-kernel-wait", "Kernel wait", "HTA's term: a short pause between kernels"),
+        "ns",
+        "kernel_wait.time_ns",
+    ),
+    Column(Text("idle-other", "Other"), "ns", "other.time_ns"),
+    Column(Text("idle-edge", "Before first, after last"), "ns", "edge_ns"),
+)
+_GAP_COLUMNS = (
+    columns.GPU,
+    Column(Text("idle-gap-start", "Start"), "ns", "start_ns"),
+    columns.DURATION,
+    _CAUSE,
+    Column(
+        Text("idle-gap-host", "Host was in"),
+        "",
+        lambda gap: gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED,
+        is_name=True,
+    ),
+    columns.OWNER,
+    columns.PYTHON_LINE,
+    Column(Text("idle-gap-next", "Ended by"), "", lambda gap: gap.next_event or _NO_MORE, is_name=True),
+)
 _TERMS = (
     Term(
         Text("define-idle", "Idle causes"),
@@ -70,6 +87,73 @@ _TERMS = (
         ),
     ),
 )
+_UTILIZATION = Text("gpu-utilization", "Utilization", "share of the step window in which a kernel runs")
+_GPU_COLUMNS = optional(
+    known,
+    columns.GPU,
+    Column(_UTILIZATION, "share", "utilization", has_bar=True),
+    Column(Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs"), "share", "busy_share"),
+    Column(columns.IDLE.title, "share", "idle_share", is_extra=True),
+    Column(Text("gpu-sm-efficiency", "Est. SM efficiency"), "share", "est_sm_efficiency"),
+    Column(columns.OCCUPANCY, "share", "est_achieved_occupancy"),
+    Column(columns.TENSOR_CORES, "share", "tensor_core_share"),
+)
+_GPU_TERMS = (
+    Term(
+        _UTILIZATION,
+        Text(
+            "define-utilization-say",
+            "Share of the window in which at least one kernel runs. One tiny kernel at a time gives 100 %.",
+        ),
+    ),
+    Term(
+        Text("define-busy", "Busy, Idle"),
+        Text("define-busy-say", "Share of the window in which a kernel, copy or fill runs; idle is the rest."),
+    ),
+    Term(
+        Text("define-efficiency", "Est. SM efficiency"),
+        Text(
+            "define-efficiency-say",
+            "The profiler's estimate of how many multiprocessors have work: min(1, blocks per SM of all "
+            "running kernels), averaged over the window.",
+        ),
+    ),
+    Term(
+        Text("define-occupancy", "Est. occupancy"),
+        Text(
+            "define-occupancy-say",
+            "The profiler's estimate of achieved occupancy, weighted by the time of the kernels. Low values "
+            "are normal for matrix kernels.",
+        ),
+    ),
+    Term(
+        columns.TENSOR_CORES,
+        Text("define-tensor-cores-say", "Share of kernel time in kernels whose names show that they use matrix units."),
+    ),
+)
+
+
+class _Row(NamedTuple):
+    """A cause of idle time of a device."""
+
+    device: DeviceIdle
+    cause: Cause
+
+
+def build_utilization(report: Report, top: int) -> Iterator[Section]:
+    """Build a table of the use of each GPU, one row per device."""
+    del top
+    metrics = report.result("gpu", GpuMetrics)
+    if metrics is None or not metrics.devices:
+        return
+    yield Section(
+        "gpu",
+        _GPU_TITLE,
+        tables=(table("gpu", _GPU_COLUMNS, metrics.devices),),
+        topic=Topic.GPU,
+        terms=_GPU_TERMS,
+        is_essential=True,
+    )
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -77,63 +161,21 @@ def build(report: Report, top: int) -> Iterator[Section]:
     idle = report.result("idle", Idle)
     if idle is None or not idle.devices:
         return
-    yield Section("idle", TITLE, tables=(_causes(idle, top),), topic=Topic.GPU, terms=_TERMS, is_detail=True)
-    if idle.longest_gaps:
-        yield Section("idle-longest", _LONGEST, tables=(_longest(idle, top),), topic=Topic.GPU, is_detail=True)
-    if idle.streams:
-        yield Section("idle-streams", _STREAMS, tables=(_streams(idle, top),), topic=Topic.GPU, is_detail=True)
+    causes = table("idle_causes", _CAUSE_COLUMNS, _causes(idle), top)
+    yield detail("idle", TITLE, Topic.GPU, (causes,), terms=_TERMS)
+    for id_, key, title, shown, rows in (
+        ("idle-longest", "idle_longest_gaps", _LONGEST, _GAP_COLUMNS, idle.longest_gaps),
+        ("idle-streams", "idle_streams", _STREAMS, _STREAM_COLUMNS, idle.streams),
+    ):
+        if rows:
+            yield detail(id_, title, Topic.GPU, (table(key, shown, rows, top),))
 
 
-def _causes(idle: Idle, top: int) -> SectionTable:
+def _causes(idle: Idle) -> list[_Row]:
     """Causes that occur, per device, largest first."""
-    rows = [
-        (
-            device.device,
-            word(CAUSE_LABELS, cause.cause),
-            cause.time_ns,
-            cause.share,
-            cause.time_ns / device.window_ns if device.window_ns else None,
-            cause.gaps,
-        )
+    return [
+        _Row(device, cause)
         for device in idle.devices
         for cause in sorted(device.causes, key=lambda cause: -cause.time_ns)
         if cause.time_ns
     ]
-    return SectionTable("idle_causes", _CAUSES, tuple(rows[:top]), len(rows))
-
-
-def _longest(idle: Idle, top: int) -> SectionTable:
-    has_lines = any(gap.python_line is not None for gap in idle.longest_gaps)
-    has_owners = any(gap.owner is not None for gap in idle.longest_gaps)
-    rows = tuple(
-        (
-            gap.device,
-            gap.start_ns,
-            gap.duration_ns,
-            word(CAUSE_LABELS, gap.cause),
-            gap.call or gap.operator or gap.annotation or _NOTHING_RECORDED,
-            *([gap.owner] if has_owners else []),
-            *([gap.python_line] if has_lines else []),
-            gap.next_event or _NO_MORE,
-        )
-        for gap in idle.longest_gaps[:top]
-    )
-    columns = (*_GAP_COLUMNS, *([_OWNER] if has_owners else []), *([_LINE] if has_lines else []), _NEXT)
-    return SectionTable("idle_longest_gaps", columns, rows, len(idle.longest_gaps))
-
-
-def _streams(idle: Idle, top: int) -> SectionTable:
-    rows = tuple(
-        (
-            stream.device,
-            stream.stream,
-            stream.busy_ns,
-            stream.idle_ns,
-            stream.host_wait.time_ns,
-            stream.kernel_wait.time_ns,
-            stream.other.time_ns,
-            stream.edge_ns,
-        )
-        for stream in idle.streams[:top]
-    )
-    return SectionTable("idle_streams", _STREAM_COLUMNS, rows, len(idle.streams))

@@ -1,45 +1,61 @@
-"""Which kernels cost most, and who launches them?"""
+"""Which kernels cost most, what kind of work do they do, which repeat, and how close do they come to the peak?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from itertools import groupby
 
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
-from traceanalyzer.report.message import Text
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.kernels.repeated_layers import RepeatedLayer, RepeatedLayers
+from traceanalyzer.analyzers.kernels.roofline import Roofline
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
-from traceanalyzer.sections.kernel_classes import class_label
+from traceanalyzer.report.names import word
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, table
 
 TITLE = Text("kernels-title", "Kernels")
 _BY_OPERATOR = Text("kernels-by-operator-title", "Kernels by operator")
-_NAME = SectionColumn(Text("kernels-name", "Kernel"), "", is_name=True)
-_OPERATOR = SectionColumn(Text("kernels-operator", "Operator"), "", is_name=True)
-_CALLS = SectionColumn(Text("kernels-calls", "Calls"), "count")
-_TOTAL = SectionColumn(Text("kernels-total", "Total"), "ns")
-_SHARE = SectionColumn(Text("kernels-share", "Share"), "share", has_bar=True)
-_MEAN = SectionColumn(Text("kernels-mean", "Mean"), "ns")
-_LEAST = SectionColumn(Text("kernels-min", "Min"), "ns", is_extra=True)
-_MOST = SectionColumn(Text("kernels-max", "Max"), "ns", is_extra=True)
-_BLOCKS = SectionColumn(Text("kernels-blocks", "Blocks per SM"), "number", is_extra=True)
-_OCCUPANCY = SectionColumn(Text("kernels-occupancy", "Est. occupancy"), "share", is_extra=True)
-_TENSOR_CORES = SectionColumn(Text("kernels-tensor-cores", "Tensor cores"), "bool", is_extra=True)
-_KIND = SectionColumn(Text("kernels-kind", "Kind of work"), "", is_extra=True)
-_FUSED = SectionColumn(
+_KIND = columns.KIND_OF_WORK.of(lambda row: class_label(row.kernel_class) if row.kernel_class else None)
+_FIGURES = (
+    columns.MEAN,
+    replace(columns.MIN, is_extra=True),
+    replace(columns.MAX, is_extra=True),
+    Column(Text("kernels-blocks", "Blocks per SM"), "number", "mean_blocks_per_sm", is_extra=True),
+    Column(columns.OCCUPANCY, "share", "mean_est_achieved_occupancy", is_extra=True),
+    Column(columns.TENSOR_CORES, "bool", "tensor_cores", is_extra=True),
+    replace(_KIND, is_extra=True, if_any=bool),
+)
+_FUSED = Column(
     Text("kernels-fused", "Fused operators", "operators that a compiler made one kernel of"),
     "",
+    lambda row: ", ".join(row.fused_operators),
     is_name=True,
     is_extra=True,
 )
-_SOURCE = SectionColumn(
-    Text("kernels-source", "Generated file", "path of the code of a generated kernel"), "", is_name=True, is_extra=True
+_SOURCE = Column(
+    Text("kernels-source", "Generated file", "path of the code of a generated kernel"),
+    "",
+    lambda row: row.source_file or "",
+    is_name=True,
+    is_extra=True,
 )
-_NODES = SectionColumn(Text("kernels-graph-nodes", "Graph nodes"), "count", is_extra=True)
-_GRID = SectionColumn(Text("kernels-grid", "Grid"), "")
-_BLOCK = SectionColumn(Text("kernels-block", "Block"), "")
+_NODES = Column(Text("kernels-graph-nodes", "Graph nodes"), "count", "graph_nodes", is_extra=True, if_any=bool)
+_BY_OPERATOR_COLUMNS = (
+    columns.KERNEL,
+    columns.OPERATOR.of("operator"),
+    Column(Text("kernels-grid", "Grid"), "", lambda row: row.grid or None),
+    Column(Text("kernels-block", "Block"), "", lambda row: row.block or None),
+    columns.CALLS,
+    columns.TOTAL,
+    columns.MEAN,
+)
 _TERMS = (
     Term(
-        Text("define-kernels", "Kernels"),
+        TITLE,
         Text(
             "define-kernels-say",
             "Every kernel of the trace counts, inside or outside of a step. Means of blocks per SM and "
@@ -47,6 +63,176 @@ _TERMS = (
         ),
     ),
 )
+_CLASSES = Text("kernel-classes-title", "Kernels by kind of work")
+_UNEXPLAINED = Text(
+    "kernel-classes-unexplained",
+    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not show what they do.",
+)
+_CLASS_COLUMNS = (
+    Column(Text("kernel-classes-class", "Class"), "", lambda row: class_label(row.name)),
+    Column(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count", "kernels"),
+    columns.CALLS,
+    columns.TOTAL,
+    columns.SHARE,
+    Column(
+        Text("kernel-classes-generated", "Generated", "time of kernels that a compiler generated"),
+        "ns",
+        "generated_ns",
+        is_extra=True,
+        if_any=bool,
+    ),
+    Column(Text("kernel-classes-longest", "Longest kernel"), "", "longest", is_name=True),
+)
+_UNEXPLAINED_COLUMNS = (
+    Column(Text("kernel-classes-name", "Unexplained kernel"), "", "name", is_name=True),
+    columns.CALLS,
+    columns.TOTAL,
+    columns.SHARE,
+)
+
+_LABELS = {
+    "gemm": Text("kernel-class-gemm", "Matrix products"),
+    "moe": Text("kernel-class-moe", "Mixture of experts: products"),
+    "moe_routing": Text("kernel-class-moe-routing", "Mixture of experts: routing"),
+    "convolution": Text("kernel-class-convolution", "Convolution"),
+    "attention": Text("kernel-class-attention", "Fused attention"),
+    "recurrent": Text("kernel-class-recurrent", "Recurrent, state space"),
+    "normalization": Text("kernel-class-normalization", "Normalization"),
+    "elementwise": Text("kernel-class-elementwise", "Elementwise"),
+    "reduction": Text("kernel-class-reduction", "Reduction, softmax"),
+    "copy": Text("kernel-class-copy", "Copy, layout, fill"),
+    "embedding": Text("kernel-class-embedding", "Embedding lookup"),
+    "pooling": Text("kernel-class-pooling", "Pooling, resampling"),
+    "sorting": Text("kernel-class-sorting", "Sorting, selection, scan"),
+    "sampling": Text("kernel-class-sampling", "Token sampling"),
+    "linear_algebra": Text("kernel-class-linear-algebra", "FFT, solvers"),
+    "communication": Text("kernel-class-communication", "Communication"),
+    "optimizer": Text("kernel-class-optimizer", "Optimizer, lists of tensors"),
+    "triton": Text(
+        "kernel-class-triton",
+        "Generated, kind not named",
+        "kernels that a compiler generated under names that tell nothing",
+    ),
+    "other": Text("kernel-class-other", "Other"),
+}
+_CLASS_TERMS = (
+    Term(
+        columns.KIND_OF_WORK.title,
+        Text(
+            "define-classes-say",
+            "Inferred from the names of kernels, except for collectives that the trace describes. Kernels whose name "
+            "does not show their kind are Other. Generated is the part that a compiler made, such as Inductor.",
+        ),
+    ),
+)
+_LAYERS = Text("repeated-layers-title", "Repeated layers")
+_PARTS_SHOWN = 24
+_SAID_ROWS = 3
+_SEVERAL_PARTS = Text("repeated-layers-several", "{what} ×{count}", "part of a list of kernels: copy ×3")
+_MORE_PARTS = Text("repeated-layers-rest", "{count:count} more", "end of a list of kernels", one="{count:count} more")
+_PARTS = Text("repeated-layers-parts", "{parts}", "a list of kinds of kernels in the order in which they run")
+_SAID = Text(
+    "repeated-layers-said",
+    "{times:count} times: {parts}.",
+    "parts is a list of kinds of kernels in the order in which they run: 36 times: normalization, matrix products, ...",
+    one="{times:count} time: {parts}.",
+)
+_FIRST = Text("repeated-layers-first", "The second table has the kernels of the first sequence in their order.")
+_SHORT = {
+    "gemm": Text("layer-part-gemm", "product", "part of a list of kernels: a matrix product"),
+    "moe": Text("layer-part-moe", "experts' product", "part of a list of kernels: a product of a mixture of experts"),
+    "moe_routing": Text("layer-part-moe-routing", "routing", "part of a list of kernels: which expert gets what"),
+    "convolution": Text("layer-part-convolution", "convolution", "part of a list of kernels"),
+    "attention": Text("layer-part-attention", "attention", "part of a list of kernels"),
+    "recurrent": Text("layer-part-recurrent", "recurrence", "part of a list of kernels"),
+    "normalization": Text("layer-part-normalization", "norm", "part of a list of kernels"),
+    "elementwise": Text("layer-part-elementwise", "elementwise", "part of a list of kernels"),
+    "reduction": Text("layer-part-reduction", "reduction", "part of a list of kernels"),
+    "copy": Text("layer-part-copy", "copy", "part of a list of kernels"),
+    "embedding": Text("layer-part-embedding", "embedding", "part of a list of kernels"),
+    "pooling": Text("layer-part-pooling", "pooling", "part of a list of kernels"),
+    "sorting": Text("layer-part-sorting", "sorting", "part of a list of kernels"),
+    "sampling": Text("layer-part-sampling", "sampling", "part of a list of kernels"),
+    "linear_algebra": Text("layer-part-linear-algebra", "linear algebra", "part of a list of kernels"),
+    "communication": Text("layer-part-communication", "communication", "part of a list of kernels"),
+    "optimizer": Text("layer-part-optimizer", "optimizer", "part of a list of kernels"),
+    "triton": Text("layer-part-triton", "generated", "part of a list of kernels: made by a compiler, kind unknown"),
+    "other": Text("layer-part-other", "unknown", "part of a list of kernels: nothing is known of its kind"),
+}
+_NUMBER = Column(Text("repeated-layers-number", "No.", "number of a row"), "count", lambda row: row[0])
+_EACH = Text("repeated-layers-mean", "Each", "mean time of one repetition")
+_LAYER_COLUMNS = (
+    _NUMBER,
+    Column(
+        Text("repeated-layers-times", "Times", "how often the sequence comes"), "count", lambda row: row[1].repetitions
+    ),
+    Column(
+        Text("repeated-layers-kernels", "Kernels", "number of kernels of one repetition"),
+        "count",
+        lambda row: len(row[1].kernels),
+    ),
+    Column(_EACH, "ns", lambda row: row[1].mean_ns),
+    columns.TOTAL.of(lambda row: row[1].total_ns),
+    columns.SHARE.of(lambda row: row[1].share),
+    Column(Text("repeated-layers-what", "Kernels in their order"), "", lambda row: _PARTS(parts=_parts(row[1]))),
+)
+_FIRST_COLUMNS = (
+    _NUMBER,
+    Column(Text("repeated-layers-kernel", "Kernel of the first sequence"), "", lambda row: row[1].name, is_name=True),
+    columns.KIND_OF_WORK.of(lambda row: class_label(row[1].kernel_class)),
+)
+_LAYER_TERMS = (
+    Term(
+        _LAYERS,
+        Text(
+            "define-repeated-layers-say",
+            "Sequences of kernels that come at least three times in a row on one stream, in a launch of a graph or in "
+            "a step. They are found from the names of the kernels alone.",
+        ),
+    ),
+)
+_ROOFLINE = Text("roofline-title", "Operators against the device's limits")
+_MODELLED = Text(
+    "roofline-modelled",
+    "{share:share} of device time is in operators whose work can be computed from their input shapes.",
+)
+_LIMITS = Text("roofline-roof", "Limits of {name}: {source}.", "name of a GPU, title of a data sheet")
+_NO_LIMITS = Text(
+    "roofline-no-roof",
+    "The device is not in the table of data sheets, so rates are shown without a share of the limit.",
+)
+_BOUNDS = {"compute": Text("roofline-compute", "compute"), "memory": Text("roofline-memory", "memory")}
+_LIMIT = Text("roofline-share", "Of the limit")
+_ROOFLINE_COLUMNS = (
+    columns.OPERATOR,
+    columns.INPUT_SHAPES,
+    columns.CALLS,
+    Column(Text("roofline-device", "Device time"), "ns", "device_ns"),
+    Column(Text("roofline-tflops", "TFLOP/s"), "number", "tflops_per_s"),
+    Column(Text("roofline-bandwidth", "GB/s"), "number", "gb_per_s"),
+    Column(Text("roofline-intensity", "FLOP/byte"), "number", "flops_per_byte"),
+    Column(_LIMIT, "share", "roofline_share", has_bar=True),
+    Column(
+        Text("roofline-bound", "Limited by"),
+        "",
+        lambda row: word(_BOUNDS, row.bound) if isinstance(row.bound, str) else row.bound,
+    ),
+)
+_ROOFLINE_TERMS = (
+    Term(
+        _LIMIT,
+        Text(
+            "define-limit-say",
+            "The achieved rate as a share of what the device can reach at the operator's FLOP per byte, "
+            "according to its data sheet. FLOPs and bytes are computed from the input shapes.",
+        ),
+    ),
+)
+
+
+def class_label(name: str) -> Text | Message:
+    """The text of a class; its name if a later version added it."""
+    return word(_LABELS, name)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -55,71 +241,102 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if kernels is None or not kernels.rows:
         return
     whole = sum(row.total_ns for row in kernels.rows)
-    columns: tuple[SectionColumn, ...] = (
-        _NAME,
-        _CALLS,
-        _TOTAL,
-        _SHARE,
-        _MEAN,
-        _LEAST,
-        _MOST,
-        _BLOCKS,
-        _OCCUPANCY,
-        _TENSOR_CORES,
+    shown = (
+        columns.KERNEL,
+        columns.CALLS,
+        columns.TOTAL,
+        columns.share("total_ns", whole),
+        *_FIGURES,
+        *([_FUSED] if any(row.fused_operators for row in kernels.rows[:top]) else []),
+        *([_SOURCE] if any(row.source_file for row in kernels.rows[:top]) else []),
+        _NODES,
     )
-    rows: tuple[tuple[Any, ...], ...] = tuple(
-        (
-            row.name,
-            row.calls,
-            row.total_ns,
-            row.total_ns / whole if whole else None,
-            row.mean_ns,
-            row.min_ns,
-            row.max_ns,
-            row.mean_blocks_per_sm,
-            row.mean_est_achieved_occupancy,
-            row.tensor_cores,
-        )
-        for row in kernels.rows[:top]
-    )
-    for column, cells in _told(kernels, top):
-        columns = (*columns, column)
-        rows = tuple((*row, cell) for row, cell in zip(rows, cells, strict=True))
-    yield Section(
-        "kernels",
-        TITLE,
-        tables=(SectionTable("kernels", columns, rows, len(kernels.rows)),),
-        topic=Topic.KERNELS,
-        terms=_TERMS,
-    )
+    rows = table("kernels", shown, kernels.rows, top)
+    yield Section("kernels", TITLE, tables=(rows,), topic=Topic.KERNELS, terms=_TERMS)
     by_operator = report.result("kernels_by_operator", KernelsByOperator)
     if by_operator is not None:
-        yield Section(
-            "kernels-by-operator",
-            _BY_OPERATOR,
-            tables=(_operators(by_operator, top),),
-            topic=Topic.KERNELS,
-            is_detail=True,
-        )
+        rows = table("kernels_by_operator", _BY_OPERATOR_COLUMNS, by_operator.rows, top)
+        yield detail("kernels-by-operator", _BY_OPERATOR, Topic.KERNELS, (rows,))
 
 
-def _told(kernels: Kernels, top: int) -> Iterator[tuple[SectionColumn, tuple[Any, ...]]]:
-    """Columns of facts in kernel names, if any: the kind of work, and the operators that a compiler fused."""
-    if any(row.kernel_class for row in kernels.rows):
-        labels = (class_label(row.kernel_class) if row.kernel_class else None for row in kernels.rows[:top])
-        yield _KIND, tuple(labels)
-    if any(row.fused_operators for row in kernels.rows[:top]):
-        yield _FUSED, tuple(", ".join(row.fused_operators) for row in kernels.rows[:top])
-    if any(row.source_file for row in kernels.rows[:top]):
-        yield _SOURCE, tuple(row.source_file or "" for row in kernels.rows[:top])
-    if any(row.graph_nodes for row in kernels.rows):
-        yield _NODES, tuple(row.graph_nodes for row in kernels.rows[:top])
+def build_classes(report: Report, top: int) -> Iterator[Section]:
+    """Build a table of kinds of work, and one of the kernels whose names do not show it."""
+    classes = report.result("kernel_classes", KernelClasses)
+    if classes is None or not (classes.rows or classes.unexplained):
+        return
+    messages: tuple[Message, ...] = ()
+    tables = [table("kernel_classes", _CLASS_COLUMNS, classes.rows)]
+    if classes.unexplained_ns:
+        messages = (_UNEXPLAINED(share=classes.unexplained_share, time=classes.unexplained_ns),)
+        tables.append(table("kernel_classes_unexplained", _UNEXPLAINED_COLUMNS, classes.unexplained[:top]))
+    yield detail("kernel-classes", _CLASSES, Topic.KERNELS, tables, messages=messages, terms=_CLASS_TERMS)
 
 
-def _operators(kernels: KernelsByOperator, top: int) -> SectionTable:
-    columns = (_NAME, _OPERATOR, _GRID, _BLOCK, _CALLS, _TOTAL, _MEAN)
-    rows = tuple(
-        (row.name, row.operator, row.grid or None, row.block or None, row.calls, row.total_ns, row.mean_ns)
-        for row in kernels.rows[:top]
+def build_layers(report: Report, top: int) -> Iterator[Section]:
+    """Build a table of sequences, and one of the kernels of the first."""
+    layers = report.result("repeated_layers", RepeatedLayers)
+    if layers is None or not layers.rows:
+        return
+    first = layers.rows[0]
+    kernels = (
+        *_FIRST_COLUMNS,
+        Column(_EACH, "ns", lambda row: row[1].total_ns / first.repetitions),
+        columns.SHARE.of(lambda row: row[1].total_ns / first.total_ns if first.total_ns else None),
     )
-    return SectionTable("kernels_by_operator", columns, rows, len(kernels.rows))
+    yield detail(
+        "repeated-layers",
+        _LAYERS,
+        Topic.KERNELS,
+        (
+            table("repeated_layers", _LAYER_COLUMNS, tuple(enumerate(layers.rows, 1)), top),
+            table("repeated_layers_first", kernels, tuple(enumerate(first.kernels, 1)), top),
+        ),
+        messages=(*(_SAID(times=row.repetitions, parts=_parts(row)) for row in layers.rows[:_SAID_ROWS]), _FIRST()),
+        terms=_LAYER_TERMS,
+    )
+
+
+def _parts(row: RepeatedLayer) -> tuple[Message, ...]:
+    """The kinds of kernels in order, with equal neighbours merged."""
+    parts = [(name, len(list(same))) for name, same in groupby(kernel.kernel_class for kernel in row.kernels)]
+    shown = [_part(name, count) for name, count in parts[:_PARTS_SHOWN]]
+    hidden = sum(count for _, count in parts[_PARTS_SHOWN:])
+    return (*shown, _MORE_PARTS(count=hidden)) if hidden else tuple(shown)
+
+
+def _part(name: str, count: int) -> Message:
+    known = word(_SHORT, name)
+    what = known() if isinstance(known, Text) else known
+    return _SEVERAL_PARTS(count=count, what=what) if count > 1 else what
+
+
+def build_roofline(report: Report, top: int) -> Iterator[Section]:
+    """Build a table of operators, those with most device time first."""
+    roofline = report.result("roofline", Roofline)
+    if roofline is None or not roofline.rows:
+        return
+    yield roofline_section(roofline, top, "roofline", _ROOFLINE)
+
+
+def roofline_section(roofline: Roofline, top: int, name: str, title: Text) -> Section:
+    """The section of one table of operators.
+
+    Args:
+        roofline: The operators.
+        top: Number of operators to show.
+        name: Id of the section.
+        title: Its title.
+    """
+    return detail(
+        name,
+        title,
+        Topic.OPERATORS,
+        (table(name.replace("-", "_"), _ROOFLINE_COLUMNS, roofline.rows, top),),
+        messages=_of_roofline(roofline),
+        terms=_ROOFLINE_TERMS,
+    )
+
+
+def _of_roofline(roofline: Roofline) -> Iterator[Message]:
+    yield _MODELLED(share=roofline.modelled_share)
+    yield _NO_LIMITS() if roofline.roof is None else _LIMITS(name=roofline.roof.name, source=roofline.roof.source)

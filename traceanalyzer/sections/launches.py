@@ -1,13 +1,27 @@
-"""How long does work wait between launch and start?"""
+"""How long does work wait between launch and start, and where does the time of graphs go that were joined?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from traceanalyzer.analyzers.kernels import KernelsByOperator
+from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.launches.graph_join import GraphJoin
+from traceanalyzer.analyzers.launches.graph_join.tables import (
+    JoinedLines,
+    JoinedModules,
+    JoinedOperators,
+    JoinedOperatorsByShape,
+)
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, facts, table
+from traceanalyzer.sections.kernels import roofline_section
+from traceanalyzer.sections.modules import TREE, outermost
 
 TITLE = Text("launches-title", "Launches")
 _QUEUES = Text("launches-queues-title", "Launch queues")
@@ -28,28 +42,30 @@ _BLOCKED = Text(
     "{calls:count} calls waited {time:ns} in total because the queue was full ({length:count} launches or more).",
     one="{calls:count} call waited {time:ns} because the queue was full ({length:count} launches or more).",
 )
-_KERNELS = Text("launches-kernels", "Kernels launched one by one")
-_CALL = Text("launches-call", "Launch call, median")
-_MEDIAN = Text("launches-delay-median", "Launch delay, median")
-_P95 = Text("launches-delay-p95", "Launch delay, 95th percentile")
-_MAX = Text("launches-delay-max", "Launch delay, maximum")
-_SHORT = Text("launches-short", "Kernels shorter than their launch call")
-_SHORT_SHARE = Text("launches-short-share", "Their share of these kernels' time")
+_COUNT = Column(Text("launches-kernels", "Kernels launched one by one"), "count", "launched_kernels")
+_FIGURES = (
+    Column(Text("launches-call", "Launch call, median"), "ns", "median_call_ns"),
+    Column(Text("launches-delay-median", "Launch delay, median"), "ns", "delay.median_ns"),
+    Column(Text("launches-delay-p95", "Launch delay, 95th percentile"), "ns", "delay.p95_ns"),
+    Column(Text("launches-delay-max", "Launch delay, maximum"), "ns", "delay.max_ns"),
+    Column(Text("launches-short", "Kernels shorter than their launch call"), "share", "short_kernels.calls_share"),
+    Column(Text("launches-short-share", "Their share of these kernels' time"), "share", "short_kernels.time_share"),
+)
 _BY_KERNEL = (
-    (SectionColumn(Text("launches-kernel", "Kernel"), "", is_name=True), "name"),
-    (SectionColumn(Text("launches-calls", "Calls"), "count"), "calls"),
-    (SectionColumn(Text("launches-kernel-total", "Delay"), "ns"), "total_ns"),
-    (SectionColumn(Text("launches-kernel-median", "Median"), "ns"), "median_ns"),
-    (SectionColumn(Text("launches-kernel-p95", "95th percentile"), "ns"), "p95_ns"),
-    (SectionColumn(Text("launches-kernel-max", "Maximum"), "ns"), "max_ns"),
-    (SectionColumn(Text("launches-kernel-short", "Shorter than launch"), "count"), "shorter_than_launch"),
+    columns.KERNEL,
+    columns.CALLS,
+    Column(Text("launches-kernel-total", "Delay"), "ns", "total_ns"),
+    columns.MEDIAN,
+    Column(Text("launches-kernel-p95", "95th percentile"), "ns", "p95_ns"),
+    columns.MAXIMUM,
+    Column(Text("launches-kernel-short", "Shorter than launch"), "count", "shorter_than_launch"),
 )
 _BY_STREAM = (
-    (SectionColumn(Text("launches-device", "GPU"), ""), "device"),
-    (SectionColumn(Text("launches-stream", "Stream"), ""), "stream"),
-    (SectionColumn(Text("launches-queue-launches", "Launches"), "count"), "launches"),
-    (SectionColumn(Text("launches-queue-mean", "Mean length"), "number"), "mean_length"),
-    (SectionColumn(Text("launches-queue-max", "Longest"), "count"), "max_length"),
+    columns.GPU,
+    columns.STREAM,
+    Column(Text("launches-queue-launches", "Launches"), "count", "launches"),
+    Column(Text("launches-queue-mean", "Mean length"), "number", "mean_length"),
+    Column(Text("launches-queue-max", "Longest"), "count", "max_length"),
 )
 _TERMS = (
     Term(
@@ -62,28 +78,55 @@ _TERMS = (
     ),
 )
 
+_OPERATORS = Text("joined-operators-title", "Operators in graphs (joined)", "joined with the capture of the graphs")
+_BY_SHAPE = Text("joined-shapes-title", "Operators in graphs by input shapes (joined)")
+_KERNELS_JOINED = Text("joined-kernels-title", "Kernels in graphs by operator (joined)")
+_CLASSES = Text("joined-classes-title", "Modules in graphs by class (joined)")
+_MODULES = Text("joined-modules-title", "Modules in graphs (joined)")
+_TREE = Text("joined-tree-title", "Tree of modules in graphs (joined)")
+_LINES = Text("joined-lines-title", "Python lines of graphs (joined)")
+_ROOFLINE = Text("joined-roofline-title", "Operators in graphs against the device's limits (joined)")
+_JOINED = Text(
+    "joined-share",
+    "{launches:count} launches of graphs took {graph:ns} on the device; {share:share} of it is joined with the "
+    "operators of {names}.",
+    "names are names of files",
+    one="{launches:count} launch of a graph took {graph:ns} on the device; {share:share} of it is joined with the "
+    "operators of {names}.",
+)
+_UNATTRIBUTED = Text("joined-unattributed", "{device:ns} of it was captured outside of every operator.")
+_OUTSIDE = Text("joined-outside", "{device:ns} was captured outside of every module.")
+_NO_LINE = Text("joined-no-line", "{device:ns} was captured where no line of Python was recorded.")
+_JOINED_TERM = Term(
+    Text("define-joined", "Joined"),
+    Text(
+        "define-joined-say",
+        "Times are those of the kernels in this trace; operators, shapes, modules and lines are those of the recording "
+        "in which the graph was captured. A call counts once for each launch of its graph.",
+    ),
+)
+_EXTRA_TOTAL = replace(columns.DEVICE_TOTAL, is_extra=True)
+_KERNEL_COLUMNS = (columns.KERNEL, columns.OPERATOR.of("operator"), columns.CALLS, columns.TOTAL, columns.MEAN)
+
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build tables of launch delays, of the kernels that wait longest, and of the queues."""
     launches = report.result("launches", LaunchFigures)
     if launches is None:
         return
-    rows = tuple(tuple(getattr(row, field) for _, field in _BY_KERNEL) for row in launches.by_kernel[:top])
-    table = SectionTable("launch_delays", tuple(column for column, _ in _BY_KERNEL), rows, len(launches.by_kernel))
-    yield Section(
+    delays = table("launch_delays", _BY_KERNEL, launches.by_kernel, top)
+    yield detail(
         "launches",
         TITLE,
-        messages=tuple(_messages(launches)),
-        facts=tuple(_facts(launches)),
-        tables=(table,) if rows else (),
-        topic=Topic.HOST,
+        Topic.HOST,
+        (delays,) if delays.rows else (),
+        messages=_messages(launches),
+        facts=facts((_COUNT, *(_FIGURES if launches.delay is not None else ())), launches),
         terms=_TERMS,
-        is_detail=True,
     )
     if launches.queues:
-        lengths = tuple(tuple(getattr(row, field) for _, field in _BY_STREAM) for row in launches.queues[:top])
-        queues = SectionTable("launch_queues", tuple(column for column, _ in _BY_STREAM), lengths, len(launches.queues))
-        yield Section("launch-queues", _QUEUES, tables=(queues,), topic=Topic.HOST, is_detail=True)
+        queues = table("launch_queues", _BY_STREAM, launches.queues, top)
+        yield detail("launch-queues", _QUEUES, Topic.HOST, (queues,))
 
 
 def _messages(launches: LaunchFigures) -> Iterator[Message]:
@@ -96,13 +139,61 @@ def _messages(launches: LaunchFigures) -> Iterator[Message]:
         yield _BLOCKED(calls=blocked.calls, time=blocked.time_ns, length=blocked.full_length)
 
 
-def _facts(launches: LaunchFigures) -> Iterator[Fact]:
-    yield Fact(_KERNELS, launches.launched_kernels, "count")
-    if launches.delay is None:
+def build_joined(report: Report, top: int) -> Iterator[Section]:
+    """Build tables of the time of graphs that is joined with their captures, first by operator."""
+    join = report.result("graph_join", GraphJoin)
+    if join is None or not join.joined_kernels:
         return
-    yield Fact(_CALL, launches.median_call_ns, "ns")
-    yield Fact(_MEDIAN, launches.delay.median_ns, "ns")
-    yield Fact(_P95, launches.delay.p95_ns, "ns")
-    yield Fact(_MAX, launches.delay.max_ns, "ns")
-    yield Fact(_SHORT, launches.short_kernels.calls_share, "share")
-    yield Fact(_SHORT_SHARE, launches.short_kernels.time_share, "share")
+    figures = (columns.CALLS, columns.DEVICE_SELF, columns.share("device_self_ns", join.joined_ns), _EXTRA_TOTAL)
+    yield from _joined_operators(report, join, figures, top)
+    yield from _joined_modules(report, join, figures, top)
+    lines = report.result("joined_python_lines", JoinedLines)
+    if lines is not None and lines.rows:
+        others = (_NO_LINE(device=lines.unattributed_device_ns),) if lines.unattributed_device_ns else ()
+        rows = table("joined_python_lines", (columns.LINE, *figures), lines.rows_outside_torch or lines.rows, top)
+        yield detail("joined-python-lines", _LINES, Topic.HOST, (rows,), messages=others)
+    roofline = report.result("joined_roofline", Roofline)
+    if roofline is not None and roofline.rows:
+        yield roofline_section(roofline, top, "joined-roofline", _ROOFLINE)
+
+
+def _joined_operators(report: Report, join: GraphJoin, figures: tuple[Column, ...], top: int) -> Iterator[Section]:
+    operators = report.result("joined_operators", JoinedOperators)
+    if operators is not None:
+        names = ", ".join(capture.name for capture in join.captures if capture.accepted)
+        whole = _JOINED(launches=join.launches, graph=join.graph_ns, share=join.joined_share, names=names)
+        others = (_UNATTRIBUTED(device=operators.unattributed_ns),) if operators.unattributed_ns else ()
+        yield Section(
+            "joined-operators",
+            _OPERATORS,
+            messages=(whole, *others),
+            tables=(table("joined_operators", (columns.OPERATOR, *figures), operators.rows, top),),
+            topic=Topic.OPERATORS,
+            terms=(_JOINED_TERM,),
+        )
+    by_shape = report.result("joined_operators_by_shape", JoinedOperatorsByShape)
+    if by_shape is not None and any(row.input_shapes for row in by_shape.rows):
+        shown = (columns.OPERATOR, columns.INPUT_SHAPES, *figures)
+        rows = table("joined_operators_by_shape", shown, by_shape.rows, top)
+        yield detail("joined-operators-by-shape", _BY_SHAPE, Topic.OPERATORS, (rows,))
+    kernels = report.result("joined_kernels_by_operator", KernelsByOperator)
+    if kernels is not None and any(row.operator for row in kernels.rows):
+        rows = table("joined_kernels_by_operator", _KERNEL_COLUMNS, kernels.rows, top)
+        yield detail("joined-kernels-by-operator", _KERNELS_JOINED, Topic.KERNELS, (rows,))
+
+
+def _joined_modules(report: Report, join: GraphJoin, figures: tuple[Column, ...], top: int) -> Iterator[Section]:
+    modules = report.result("joined_modules", JoinedModules)
+    if modules is None or not modules.rows:
+        return
+    outside = (_OUTSIDE(device=modules.outside_device_ns),) if modules.outside_device_ns else ()
+    total_share = columns.share("device_total_ns", join.joined_ns)
+    tree = (columns.CALLS, _EXTRA_TOTAL, total_share, columns.DEVICE_SELF)
+    tables = (
+        table("joined_modules_by_class", (columns.CLASS, *figures), modules.classes, top),
+        table("joined_modules", (columns.MODULE, *figures), modules.rows, top),
+        table("joined_modules_tree", (TREE, *tree), outermost(modules.tree, top), total=len(modules.tree)),
+    )
+    for shown, title in zip(tables, (_CLASSES, _MODULES, _TREE), strict=True):
+        messages, id_ = (outside if title is _CLASSES else ()), shown.id.replace("_", "-")
+        yield detail(id_, title, Topic.MODULES, (shown,), messages=messages)

@@ -1,47 +1,56 @@
-"""Which modules cost most, and how do they nest?"""
+"""Which modules and lines of Python cost most, and how do the modules nest?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place
+from traceanalyzer.analyzers.launches.graph_join.tables import JoinedPlace
+from traceanalyzer.analyzers.modules import Modules, Place
+from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, table
 
 TITLE = Text("modules-title", "Modules")
 _CLASSES = Text("modules-classes-title", "Modules by class")
-_TREE = Text("modules-tree-title", "Tree of modules")
+TREE_TITLE = Text("modules-tree-title", "Tree of modules")
 _UNATTRIBUTED = Text(
     "modules-unattributed",
     "{functions:count} functions of the backward pass ({device:ns} on the device) belong to no module.",
     one="{functions:count} function of the backward pass ({device:ns} on the device) belongs to no module.",
 )
-_NAME = SectionColumn(Text("modules-name", "Module"), "", is_name=True)
-_CLASS = SectionColumn(Text("modules-class", "Class"), "", is_name=True)
-_COUNT = SectionColumn(Text("modules-count", "Modules", "how many modules of a class"), "count")
-_CALLS = SectionColumn(Text("modules-calls", "Calls"), "count")
-_DEVICE = (
-    (SectionColumn(Text("modules-device-self", "Device self"), "ns"), "device_self_ns"),
-    (SectionColumn(Text("modules-device-total", "Device total"), "ns"), "device_total_ns"),
+_LINES = Text("lines-title", "Python lines by device self time")
+_LINES_BY_HOST = Text("lines-host-title", "Python lines by host self time")
+_LINES_OUTSIDE = Text("lines-outside-title", "Python lines outside of torch")
+_NO_LINE = Text(
+    "lines-unattributed", "For {share:share} of the device time, the line that launched it was not recorded."
 )
-_DEVICE_BACKWARD = (
-    (SectionColumn(Text("modules-backward-device-self", "Backward self"), "ns"), "backward_device_self_ns"),
-    (SectionColumn(Text("modules-backward-device-total", "Backward total"), "ns"), "backward_device_total_ns"),
+_NO_LINE_KNOWN = Text(
+    "lines-unknown",
+    "For {share:share} of the device time no line is known: neither one that launched it nor, for a backward pass, one "
+    "of its forward pass.",
 )
-_HOST = (
-    (SectionColumn(Text("modules-host-self", "Host self"), "ns"), "host_self_ns"),
-    (SectionColumn(Text("modules-host-total", "Host total"), "ns"), "host_total_ns"),
-)
-_HOST_BACKWARD = (
-    (SectionColumn(Text("modules-backward-host-total", "Backward host"), "ns"), "backward_host_total_ns"),
+_DEVICE = (columns.DEVICE_SELF, columns.DEVICE_TOTAL)
+_DEVICE_BACKWARD = (columns.BACKWARD_SELF, columns.BACKWARD_TOTAL)
+_LINE_BACKWARD = (columns.BACKWARD_SELF, replace(columns.BACKWARD_TOTAL, is_extra=True))
+_HOST = (columns.HOST_SELF, columns.HOST_TOTAL)
+_HOST_BACKWARD = (Column(Text("modules-backward-host-total", "Backward host"), "ns", "backward_host_total_ns"),)
+_CLASS_COLUMNS = (
+    columns.CLASS,
+    Column(Text("modules-count", "Modules", "how many modules of a class"), "count", "modules"),
 )
 _INDENT = "· "
 _DEEPEST = 100
 """Most indentation levels; deeper rows are indented as much."""
+TREE = columns.MODULE.of(lambda place: _INDENT * min(place.depth, _DEEPEST) + place.name)
+"""The column of the names of modules in a tree, indented by their depth."""
 _TERMS = (
     Term(
-        Text("define-modules", "Modules"),
+        TITLE,
         Text(
             "define-modules-say",
             "Work belongs to the innermost module whose call launched it. The backward pass belongs to the "
@@ -50,26 +59,24 @@ _TERMS = (
     ),
 )
 
+_Place = TypeVar("_Place", Place, JoinedPlace)
+
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the rankings by class and by module, and the top of the tree."""
     modules = report.result("modules", Modules)
     if modules is None or not modules.rows:
         return
-    messages = tuple(_messages(modules))
+    messages, figures = tuple(_messages(modules)), _figures(modules)
     if len(modules.classes) < len(modules.rows):
-        table = _table("modules_by_class", modules, modules.classes[:top], len(modules.classes))
-        yield Section(
-            "modules-by-class", _CLASSES, messages=messages, tables=(table,), topic=Topic.MODULES, is_detail=True
-        )
+        rows = table("modules_by_class", (*_CLASS_COLUMNS, *figures), modules.classes, top)
+        yield detail("modules-by-class", _CLASSES, Topic.MODULES, (rows,), messages=messages)
         messages = ()
-    table = _table("modules", modules, modules.rows[:top], len(modules.rows))
-    yield Section(
-        "modules", TITLE, messages=messages, tables=(table,), topic=Topic.MODULES, terms=_TERMS, is_detail=True
-    )
-    places = _outermost(modules.tree, top)
-    table = _table("modules_tree", modules, places, len(modules.tree))
-    yield Section("modules-tree", _TREE, tables=(table,), topic=Topic.MODULES, is_detail=True, is_tree=True)
+    rows = table("modules", (columns.MODULE, *figures), modules.rows, top)
+    yield detail("modules", TITLE, Topic.MODULES, (rows,), messages=messages, terms=_TERMS)
+    places = outermost(modules.tree, top)
+    rows = table("modules_tree", (TREE, *figures), places, total=len(modules.tree))
+    yield Section("modules-tree", TREE_TITLE, tables=(rows,), topic=Topic.MODULES, is_detail=True, is_tree=True)
 
 
 def _messages(modules: Modules) -> Iterator[Message]:
@@ -79,25 +86,33 @@ def _messages(modules: Modules) -> Iterator[Message]:
         yield _UNATTRIBUTED(functions=functions, device=sum(part.device_ns for part in both))
 
 
-def _outermost(tree: tuple[Place, ...], top: int) -> tuple[Place, ...]:
+def outermost(tree: Sequence[_Place], top: int) -> tuple[_Place, ...]:
     """The `top` outermost places, in the order of the tree, which show the structure of the model."""
     chosen = sorted(range(len(tree)), key=lambda row: (tree[row].depth, row))[:top]
     return tuple(tree[row] for row in sorted(chosen))
 
 
-_Row = Module | ModuleClass | Place
-
-
-def _table(name: str, modules: Modules, rows: tuple[_Row, ...], total: int) -> SectionTable:
+def _figures(modules: Modules) -> tuple[Column, ...]:
+    """The columns of calls and times; those of the backward pass only if some is known to belong to a module."""
     backward = any(row.backward_functions for row in modules.rows)
     device = (*_DEVICE, *(_DEVICE_BACKWARD if backward else ())) if modules.device_ns else ()
-    figures = (*device, *_HOST, *(_HOST_BACKWARD if backward else ()))
-    first = (_CLASS, _COUNT) if name == "modules_by_class" else (_NAME,)
-    shown = tuple((*_label(row), row.calls, *(getattr(row, field) for _, field in figures)) for row in rows)
-    return SectionTable(name, (*first, _CALLS, *(column for column, _ in figures)), shown, total)
+    return (columns.CALLS, *device, *_HOST, *(_HOST_BACKWARD if backward else ()))
 
 
-def _label(row: _Row) -> tuple[str | int, ...]:
-    if isinstance(row, ModuleClass):
-        return row.name, row.modules
-    return (_INDENT * min(row.depth, _DEEPEST) + row.name if isinstance(row, Place) else row.name,)
+def build_lines(report: Report, top: int) -> Iterator[Section]:
+    """Build the ranking of lines without torch's own code, and that with it."""
+    lines = report.result("python_lines", PythonLines)
+    if lines is None or not lines.rows:
+        return
+    backward = lines.backward_device_ns or 0
+    device = (*_DEVICE, *(_LINE_BACKWARD if backward else ())) if lines.device_ns else ()
+    figures = (columns.LINE, columns.CALLS, *device, *_HOST)
+    share = (lines.unattributed_device_ns - backward) / lines.device_ns if lines.device_ns else 0.0
+    messages = ((_NO_LINE_KNOWN if backward else _NO_LINE)(share=share),) if share else ()
+    if lines.rows_outside_torch:
+        rows = table("python_lines_outside_torch", figures, lines.rows_outside_torch, top)
+        yield detail("python-lines-outside-torch", _LINES_OUTSIDE, Topic.HOST, (rows,), messages=messages)
+        messages = ()
+    title = _LINES if lines.device_ns else _LINES_BY_HOST
+    rows = table("python_lines", figures, lines.rows, top)
+    yield detail("python-lines", title, Topic.HOST, (rows,), messages=messages)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
+from traceanalyzer.analyzers.operators import Operator, OperatorByShape, Operators, OperatorsByShape
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, table
 
 TITLE = Text("operators-title", "Operators by device self time")
 _HOST_TITLE = Text("operators-host-title", "Operators by host self time")
 _BY_SHAPE = Text("operators-by-shape-title", "Operators by input shapes")
-_NAME = SectionColumn(Text("operators-name", "Operator"), "", is_name=True)
-_SHAPES = SectionColumn(Text("operators-shapes", "Input shapes"), "", is_name=True)
-_CALLS = SectionColumn(Text("operators-calls", "Calls"), "count")
-_DEVICE = (
-    (SectionColumn(Text("operators-device-self", "Device self"), "ns"), "device_self_ns"),
-    (SectionColumn(Text("operators-device-share", "Share"), "share", has_bar=True), "share"),
-    (SectionColumn(Text("operators-device-total", "Device total"), "ns", is_extra=True), "device_total_ns"),
-)
-_HOST = (
-    (SectionColumn(Text("operators-host-self", "Host self"), "ns"), "host_self_ns"),
-    (SectionColumn(Text("operators-host-total", "Host total"), "ns", is_extra=True), "host_total_ns"),
-)
-_HOST_SHARE = (SectionColumn(Text("operators-host-share", "Share"), "share", has_bar=True), "share")
+_TOTALS = tuple(replace(column, is_extra=True) for column in (columns.DEVICE_TOTAL, columns.HOST_TOTAL))
 _TERMS = (
     Term(
         Text("define-device-self", "Device self, total"),
@@ -53,31 +43,25 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if operators is None or not operators.rows:
         return
     on_device = any(row.device_self_ns for row in operators.rows)
+    figures = _figures(operators.rows, on_device=on_device)
     title = TITLE if on_device else _HOST_TITLE
     yield Section(
         "operators",
         title,
-        tables=(_table("operators", operators.rows, top, on_device),),
+        tables=(table("operators", (columns.OPERATOR, *figures), operators.rows, top),),
         topic=Topic.OPERATORS,
         terms=_TERMS,
     )
     by_shape = report.result("operators_by_shape", OperatorsByShape)
     if by_shape is not None and any(row.input_shapes for row in by_shape.rows):
-        table = _table("operators_by_shape", by_shape.rows, top, on_device, shapes=True)
-        yield Section("operators-by-shape", _BY_SHAPE, tables=(table,), topic=Topic.OPERATORS, is_detail=True)
+        figures = _figures(by_shape.rows, on_device=on_device)
+        shown = (columns.OPERATOR, columns.INPUT_SHAPES, *figures)
+        rows = table("operators_by_shape", shown, by_shape.rows, top)
+        yield detail("operators-by-shape", _BY_SHAPE, Topic.OPERATORS, (rows,))
 
 
-def _table(name: str, rows: tuple[Any, ...], top: int, on_device: bool, *, shapes: bool = False) -> SectionTable:
-    """The first rows, with the share of each in the sum over all rows."""
-    ranked = "device_self_ns" if on_device else "host_self_ns"
-    whole = sum(getattr(row, ranked) for row in rows)
-    figures = (*_DEVICE, *_HOST) if on_device else (_HOST[0], _HOST_SHARE, _HOST[1])
-    columns = [_NAME, *([_SHAPES] if shapes else []), _CALLS, *(column for column, _ in figures)]
-    shown = []
-    for row in rows[:top]:
-        values = [
-            (getattr(row, ranked) / whole if whole else None) if field == "share" else getattr(row, field)
-            for _, field in figures
-        ]
-        shown.append((row.name, *([row.input_shapes] if shapes else []), row.calls, *values))
-    return SectionTable(name, tuple(columns), tuple(shown), len(rows))
+def _figures(rows: Sequence[Operator | OperatorByShape], *, on_device: bool) -> tuple[Column, ...]:
+    """The columns of calls and times, with the share of each row in the sum over all rows."""
+    ranked = columns.DEVICE_SELF if on_device else columns.HOST_SELF
+    figures = (columns.CALLS, ranked, columns.share(ranked.cell, sum(map(ranked.value, rows))))
+    return (*figures, _TOTALS[0], columns.HOST_SELF, _TOTALS[1]) if on_device else (*figures, _TOTALS[1])

@@ -9,7 +9,7 @@ from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
-from traceanalyzer.sections import path_sentence, throughput
+from traceanalyzer.sections import critical_path, throughput
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.step_breakdown import PARTS, Average, StepBreakdown
 
@@ -91,11 +91,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     recording = report.result("recording", Recording)
     typical = recording.typical if recording else None
     average = typical.parts if typical else breakdown.average
-    said = _typical(recording, average) if recording and typical else _messages(report, breakdown, average)
+    messages = _typical(recording, average) if recording and typical else _messages(report, breakdown, average)
     yield Section(
         "overview",
         TITLE,
-        messages=(*said, *path_sentence.of_report(report)),
+        messages=(*messages, *critical_path.sentence(report)),
         facts=(*_facts(breakdown, average), *throughput.facts(report)),
         parts=tuple(_parts(average)),
         topic=Topic.SUMMARY,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from traceanalyzer.analyzers.phases import Phase, PhasePlace, Phases
-from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Section, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, known, optional, table
 
 TITLE = Text("phases-title", "Phases", "parts of a program's step, by the ranges that people marked in it")
 _BY_NAME = Text("phases-by-name-title", "Phases by name")
@@ -37,30 +39,29 @@ _PASSES = {
 }
 _GROUPED = Text("phases-grouped", "{name} ({names:count} names)", "name holds * for numbers: layer_*")
 
-_NAME = SectionColumn(
-    Text("phases-name", "Mark", "a named range of a program, as with record_function"), "", is_name=True
+_MARK = Column(
+    Text("phases-name", "Mark", "a named range of a program, as with record_function"),
+    "",
+    lambda row: _label(row),  # noqa: PLW0108 - defined below
+    is_name=True,
 )
-_CALLS = SectionColumn(Text("phases-calls", "Calls"), "count")
-_Column = tuple[SectionColumn, str]
-_STEP: tuple[_Column, ...] = (
-    (SectionColumn(Text("phases-host-per-step", "Host/step"), "ns"), "host_ns_per_step"),
-    (SectionColumn(Text("phases-device-per-step", "Device/step"), "ns"), "device_ns_per_step"),
-    (
-        SectionColumn(Text("phases-idle-per-step", "Idle/step", "no device works"), "ns"),
-        "idle_ns_per_step",
-    ),
-    (SectionColumn(Text("phases-host-self-per-step", "Host self/step"), "ns", is_extra=True), "host_self_ns_per_step"),
-    (
-        SectionColumn(Text("phases-device-self-per-step", "Device self/step"), "ns", is_extra=True),
-        "device_self_ns_per_step",
-    ),
+_HOST_PER_STEP = Column(Text("phases-host-per-step", "Host/step"), "ns", "host_ns_per_step")
+_DEVICE_PER_STEP = Column(Text("phases-device-per-step", "Device/step"), "ns", "device_ns_per_step")
+_PER_STEP = optional(
+    known,
+    _HOST_PER_STEP,
+    _DEVICE_PER_STEP,
+    Column(Text("phases-idle-per-step", "Idle/step", "no device works"), "ns", "idle_ns_per_step"),
+    Column(Text("phases-host-self-per-step", "Host self/step"), "ns", "host_self_ns_per_step", is_extra=True),
+    Column(Text("phases-device-self-per-step", "Device self/step"), "ns", "device_self_ns_per_step", is_extra=True),
 )
-_ALL: tuple[_Column, ...] = (
-    (SectionColumn(Text("phases-host", "Host"), "ns"), "host_ns"),
-    (SectionColumn(Text("phases-device", "Device"), "ns"), "device_ns"),
-    (SectionColumn(Text("phases-idle", "Idle", "no device works"), "ns"), "idle_ns"),
-    (SectionColumn(Text("phases-host-self", "Host self"), "ns", is_extra=True), "host_self_ns"),
-    (SectionColumn(Text("phases-device-self", "Device self"), "ns", is_extra=True), "device_self_ns"),
+_IN_ALL = optional(
+    known,
+    Column(Text("phases-host", "Host"), "ns", "host_ns"),
+    Column(Text("phases-device", "Device"), "ns", "device_ns"),
+    columns.IDLE,
+    replace(columns.HOST_SELF, is_extra=True),
+    replace(columns.DEVICE_SELF, is_extra=True),
 )
 _KINDS_TITLE = Text("phases-kinds-title", "Steps by kind", "kinds of steps of a server: prefill, decode")
 _KIND_NAMES = {
@@ -71,21 +72,29 @@ _KIND_NAMES = {
     "diffusion": Text("phases-kind-diffusion", "diffusion"),
 }
 _KIND_UNKNOWN = Text("phases-kind-unknown", "unknown", "the mark of a step does not tell its kind")
-_KINDS: tuple[_Column, ...] = (
-    (SectionColumn(Text("phases-kind-steps", "Steps"), "count"), "steps"),
-    (SectionColumn(Text("phases-kind-requests", "Requests/step", "median"), "count"), "median_requests"),
-    (SectionColumn(Text("phases-kind-tokens", "Tokens/step", "median"), "count"), "median_tokens"),
-    (SectionColumn(Text("phases-kind-host-median", "Host/step", "median"), "ns"), "median_host_ns"),
-    (SectionColumn(Text("phases-kind-device-median", "Device/step", "median"), "ns"), "median_device_ns"),
-    (SectionColumn(Text("phases-kind-host", "Host in all"), "ns"), "host_ns"),
-    (SectionColumn(Text("phases-kind-device", "Device in all"), "ns"), "device_ns"),
-    (SectionColumn(Text("phases-kind-idle", "Idle in all", "no device works"), "ns"), "idle_ns"),
-    (SectionColumn(Text("phases-kind-all-tokens", "Tokens in all"), "count"), "tokens"),
+_KINDS = (
+    Column(
+        Text("phases-kind", "Kind of step"),
+        "",
+        lambda row: _KIND_UNKNOWN if row.kind is None else _KIND_NAMES.get(row.kind, row.kind),
+    ),
+    *optional(
+        known,
+        Column(Text("phases-kind-steps", "Steps"), "count", "steps"),
+        Column(Text("phases-kind-requests", "Requests/step", "median"), "count", "median_requests"),
+        Column(Text("phases-kind-tokens", "Tokens/step", "median"), "count", "median_tokens"),
+        _HOST_PER_STEP.of("median_host_ns"),
+        _DEVICE_PER_STEP.of("median_device_ns"),
+        Column(Text("phases-kind-host", "Host in all"), "ns", "host_ns"),
+        Column(Text("phases-kind-device", "Device in all"), "ns", "device_ns"),
+        Column(Text("phases-kind-idle", "Idle in all", "no device works"), "ns", "idle_ns"),
+        Column(Text("phases-kind-all-tokens", "Tokens in all"), "count", "tokens"),
+    ),
 )
 _INDENT = "· "
 _TERMS = (
     Term(
-        Text("define-phases", "Phases"),
+        TITLE,
         Text(
             "define-phases-say",
             "Ranges set by the program or a framework. Host: their duration. Device: the time of everything launched "
@@ -104,16 +113,20 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if phases is None or not phases.rows:
         return
     if phases.kinds:
-        yield Section("phases-kinds", _KINDS_TITLE, tables=(_kinds(phases.kinds),), topic=Topic.PHASES)
+        yield Section(
+            "phases-kinds", _KINDS_TITLE, tables=(table("phases_kinds", _KINDS, phases.kinds),), topic=Topic.PHASES
+        )
     inferred = [row for row in phases.rows if row.is_inferred]
     rows: list[Phase | PhasePlace] = [*inferred, *_most_expensive(phases.tree, max(0, top - len(inferred)))]
     total = len(inferred) + len(phases.tree) + phases.hidden_places.count
-    table = _table("phases", phases, rows, total)
-    yield Section("phases", TITLE, messages=tuple(_messages(phases)), tables=(table,), terms=_TERMS, topic=Topic.PHASES)
+    figures = columns.kept(_IN_ALL if phases.steps is None else _PER_STEP, phases.rows)
+    shown = (_MARK, columns.CALLS, *figures)
+    tables = (table("phases", shown, rows, total=total),)
+    yield Section("phases", TITLE, messages=tuple(_messages(phases)), tables=tables, terms=_TERMS, topic=Topic.PHASES)
     if len(phases.tree) > len(phases.rows) - len(inferred) or any(place.depth for place in phases.tree):
         total = len(phases.rows) + phases.hidden_rows.count
-        table = _table("phases_by_name", phases, phases.rows[:top], total)
-        yield Section("phases-by-name", _BY_NAME, tables=(table,), topic=Topic.PHASES, is_detail=True)
+        tables = (table("phases_by_name", shown, phases.rows, top, total),)
+        yield detail("phases-by-name", _BY_NAME, Topic.PHASES, tables)
 
 
 def _messages(phases: Phases) -> Iterator[Message]:
@@ -135,29 +148,6 @@ def _most_expensive(tree: Sequence[PhasePlace], top: int) -> list[PhasePlace]:
         least.append(place.host_ns if place.parent is None else min(place.host_ns, least[place.parent]))
     chosen = sorted(range(len(tree)), key=lambda row: (-least[row], tree[row].depth, row))[:top]
     return [tree[row] for row in sorted(chosen)]
-
-
-def _table(name: str, phases: Phases, rows: Sequence[Phase | PhasePlace], total: int) -> SectionTable:
-    """Table of the nonempty figures, per step if steps are known."""
-    columns = [
-        (column, field)
-        for column, field in (_ALL if phases.steps is None else _STEP)
-        if any(getattr(row, field) is not None for row in phases.rows)
-    ]
-    shown = tuple((_label(row), row.calls, *(getattr(row, field) for _, field in columns)) for row in rows)
-    return SectionTable(name, (_NAME, _CALLS, *(column for column, _ in columns)), shown, total)
-
-
-def _kinds(kinds: Sequence[StepKind]) -> SectionTable:
-    """One row per kind of step, with the figures that marks show."""
-    columns = [(column, field) for column, field in _KINDS if any(getattr(kind, field) is not None for kind in kinds)]
-    head = SectionColumn(Text("phases-kind", "Kind of step"), "")
-    rows = tuple((_kind(kind.kind), *(getattr(kind, field) for _, field in columns)) for kind in kinds)
-    return SectionTable("phases_kinds", (head, *(column for column, _ in columns)), rows, len(rows))
-
-
-def _kind(kind: str | None) -> Text | str:
-    return _KIND_UNKNOWN if kind is None else _KIND_NAMES.get(kind, kind)
 
 
 def _label(row: Phase | PhasePlace) -> str | Message:

@@ -1,22 +1,18 @@
-"""How do the ranks of a run compare: which are late, which wait, and how far apart are their clocks?"""
+"""How do the ranks of a run compare: which are late, which wait, what does it cost, how far apart are their clocks?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from traceanalyzer.analyzers.ranks.doubts import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
-from traceanalyzer.formats.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
-from traceanalyzer.sections import rank_slowdown
-from traceanalyzer.sections.rank_slowdown import RANK
-
-_Columns = Sequence[tuple[SectionColumn, str]]
-"""Columns and the fields that they show."""
+from traceanalyzer.report.names import word
+from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, known, optional, table
 
 TITLE = Text("ranks-title", "Ranks")
 _STEP = Text("ranks-step", "A step takes {mean:ns}, mean over {ranks:count} ranks.")
@@ -31,10 +27,7 @@ _WAITING_ON_HOST = Text(
     "In matched collectives, a rank waits {wait:ns} per step for the others, and {transfer:ns} are transfer. They "
     "run on the CPU, so it is unknown what else runs meanwhile.",
 )
-_UNEVEN = Text(
-    "ranks-uneven",
-    "Without waiting, rank {rank} would take longest: {share:share} longer than the mean.",
-)
+_UNEVEN = Text("ranks-uneven", "Without waiting, rank {rank} would take longest: {share:share} longer than the mean.")
 _MATCHED = Text(
     "ranks-matched",
     "{matched:count} of {recorded:count} collectives were matched: {numbered:count} by sequence number, "
@@ -59,71 +52,110 @@ _WORLD = Text("ranks-world", "Ranks of the run")
 _MISSING = Text("ranks-missing", "Missing ranks")
 _SPREAD = Text("ranks-clock-spread", "Clocks differ by", "largest difference between two hosts' clocks")
 
-_STEP_TIME = SectionColumn(Text("ranks-step-time", "Step"), "ns")
-_WAIT = SectionColumn(Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns")
-_FILE = SectionColumn(Text("ranks-file", "File"), "", is_name=True)
-_RANK_COLUMNS = (
-    (RANK, "rank"),
-    (_STEP_TIME, "mean_step_ns"),
-    (
-        SectionColumn(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns"),
-        "own_ns",
-    ),
-    (_WAIT, "exposed_wait_ns"),
-    (SectionColumn(Text("ranks-last", "Came last", "number of collectives"), "count"), "last"),
+_WAIT = Column(
+    Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns", "exposed_wait_ns", if_any=known
+)
+_STEP_TIME = Column(columns.STEP.title, "ns", "mean_step_ns")
+_RANK_COLUMNS = optional(
+    known,
+    columns.RANK,
+    _STEP_TIME,
+    Column(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns", "own_ns"),
+    _WAIT,
+    Column(Text("ranks-last", "Came last", "number of collectives"), "count", "last"),
 )
 _ALL = Text("ranks-all-title", "Every rank")
-_ALL_COLUMNS = (
-    (RANK, "rank"),
-    (SectionColumn(Text("ranks-steps", "Steps"), "count"), "steps"),
-    (_STEP_TIME, "mean_step_ns"),
-    (SectionColumn(Text("ranks-step-median", "Median"), "ns"), "median_step_ns"),
-    (SectionColumn(Text("ranks-computation", "Computation"), "ns"), "computation_ns"),
-    (SectionColumn(Text("ranks-communication", "Communication"), "ns"), "communication_ns"),
-    (SectionColumn(Text("ranks-exposed", "Exposed", "communication while no other kernel runs"), "ns"), "exposed_ns"),
-    (_WAIT, "exposed_wait_ns"),
-    (SectionColumn(Text("ranks-hidden-too", "All waiting", "exposed or not"), "ns"), "wait_ns"),
-    (SectionColumn(Text("ranks-rank-transfer", "Transfer"), "ns"), "transfer_ns"),
-    (SectionColumn(Text("ranks-loader", "Waiting for input"), "ns"), "loader_ns"),
-    (SectionColumn(Text("ranks-idle", "Idle GPU"), "ns"), "idle_ns"),
-    (SectionColumn(Text("ranks-in-common", "Collectives", "that other ranks have, too"), "count"), "matched"),
-    (_FILE, "file"),
+_STEPS_OF_RANK = Text("ranks-steps", "Steps")
+_TRANSFER = Text("ranks-transfer", "Transfer", "mean of the shortest durations")
+_ALL_COLUMNS = optional(
+    known,
+    columns.RANK,
+    Column(Text("ranks-steps", "Steps"), "count", "steps"),
+    _STEP_TIME,
+    columns.MEDIAN.of("median_step_ns"),
+    Column(Text("ranks-computation", "Computation"), "ns", "computation_ns"),
+    Column(Text("ranks-communication", "Communication"), "ns", "communication_ns"),
+    columns.EXPOSED,
+    _WAIT,
+    Column(Text("ranks-hidden-too", "All waiting", "exposed or not"), "ns", "wait_ns"),
+    Column(Text("ranks-rank-transfer", "Transfer"), "ns", "transfer_ns"),
+    Column(Text("ranks-loader", "Waiting for input"), "ns", "loader_ns"),
+    Column(Text("ranks-idle", "Idle GPU"), "ns", "idle_ns"),
+    Column(Text("ranks-in-common", "Collectives", "that other ranks have, too"), "count", "matched"),
+    columns.FILE,
 )
 
 _LATE = Text("ranks-late-title", "Late ranks")
-_CAUSED = SectionColumn(Text("ranks-caused", "Waiting caused", "mean over ranks and steps"), "ns")
-_IN_STEPS = SectionColumn(Text("ranks-in-steps", "Steps", "number of steps in which it is the main cause"), "count")
-_REASON = SectionColumn(Text("ranks-reason", "Takes longer in", "than the median of the others: computation, ..."), "")
-_EXCESS = SectionColumn(Text("ranks-excess", "Longer by", "how much longer"), "ns")
 _PARTS = {
     "computation": Text("ranks-part-computation", "computation"),
     "loader": Text("ranks-part-loader", "waiting for input"),
     "idle": Text("ranks-part-idle", "idle GPU"),
 }
+_LATE_COLUMNS = (
+    columns.RANK,
+    Column(Text("ranks-caused", "Waiting caused", "mean over ranks and steps"), "ns", "caused_ns"),
+    Column(Text("ranks-in-steps", "Steps", "number of steps in which it is the main cause"), "count", "steps"),
+    Column(
+        Text("ranks-reason", "Takes longer in", "than the median of the others: computation, ..."),
+        "",
+        lambda late: word(_PARTS, late.excess[0].part) if late.excess else "",
+        if_any=bool,
+    ),
+    Column(
+        Text("ranks-excess", "Longer by", "how much longer"),
+        "ns",
+        lambda late: late.excess[0].ns if late.excess else None,
+        if_any=known,
+    ),
+)
+
+_SLOWDOWN_TITLE = Text("ranks-slowdown-title", "Slowdown by slow ranks")
+_SLOWDOWN = Text(
+    "ranks-slowdown",
+    "Slowdown {slowdown:number}: a step takes {step:ns}; it would take {ideal:ns} if all work and transfers took no "
+    "longer than the median of their peers on other ranks.",
+)
+_SLOWDOWN_LATE = Text(
+    "ranks-slowdown-late", "If only the work of rank {rank} took no longer, a step would be {late:ns} shorter."
+)
+_RATIO = Column(
+    Text("ranks-slowdown-alone", "Slowdown", "step over the step without what is slower than the median of its peers"),
+    "number",
+    "slowdown",
+)
+_KINDS = {
+    "host": Text("ranks-kind-host", "host"),
+    "loader": Text("ranks-kind-loader", "waiting for input"),
+    "compute": Text("ranks-kind-compute", "computation"),
+    "memory": Text("ranks-kind-memory", "copies and fills"),
+    "communication": Text("ranks-kind-communication", "transfers"),
+}
 
 _GROUPS = Text("ranks-groups-title", "Collectives of several ranks")
-_GROUP_COLUMNS = (
-    (SectionColumn(Text("ranks-operation", "Collective"), ""), "operation"),
-    (SectionColumn(Text("ranks-group", "Process group"), "", is_name=True), "process_group"),
-    (SectionColumn(Text("ranks-group-size", "Ranks"), "count"), "group_size"),
-    (SectionColumn(Text("ranks-group-here", "Ranks here", "ranks of the group in this report"), "count"), "ranks"),
-    (SectionColumn(Text("ranks-message", "Message"), "bytes"), "message_bytes"),
-    (SectionColumn(Text("ranks-collectives", "Collectives"), "count"), "collectives"),
-    (SectionColumn(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns"), "wait_ns"),
-    (SectionColumn(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns"), "transfer_ns"),
-    (SectionColumn(Text("ranks-algorithm", "Algorithm GB/s"), "number"), "algorithm_gb_per_s"),
-    (SectionColumn(Text("ranks-bus", "Bus GB/s"), "number"), "bus_gb_per_s"),
+_GROUP_COLUMNS = optional(
+    known,
+    columns.COLLECTIVE,
+    columns.PROCESS_GROUP,
+    columns.RANKS,
+    Column(Text("ranks-group-here", "Ranks here", "ranks of the group in this report"), "count", "ranks"),
+    columns.MESSAGE_SIZE,
+    Column(Text("ranks-collectives", "Collectives"), "count", "collectives"),
+    Column(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns", "wait_ns"),
+    Column(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns", "transfer_ns"),
+    columns.ALGORITHM,
+    columns.BUS,
 )
 _STEPS = Text("ranks-steps-title", "Steps of all ranks")
-_STEP_COLUMNS = (
-    (SectionColumn(Text("ranks-step-name", "Step"), ""), "name"),
-    (SectionColumn(Text("ranks-step-ranks", "Ranks"), "count"), "ranks"),
-    (SectionColumn(Text("ranks-step-mean", "Mean"), "ns"), "mean_ns"),
-    (SectionColumn(Text("ranks-step-min", "Min"), "ns"), "min_ns"),
-    (SectionColumn(Text("ranks-step-max", "Max"), "ns"), "max_ns"),
-    (SectionColumn(Text("ranks-step-longest", "Longest rank"), ""), "longest"),
-    (SectionColumn(Text("ranks-step-wait", "Waiting"), "ns"), "wait_ns"),
-    (SectionColumn(Text("ranks-step-late", "Waits for rank"), ""), "waited_for"),
+_STEP_COLUMNS = optional(
+    known,
+    columns.STEP,
+    columns.RANKS.of("ranks"),
+    columns.MEAN,
+    columns.MIN,
+    columns.MAX,
+    Column(Text("ranks-step-longest", "Longest rank"), "", "longest"),
+    Column(columns.WAITING, "ns", "wait_ns"),
+    Column(Text("ranks-step-late", "Waits for rank"), "", "waited_for"),
 )
 _CLOCKS = Text("ranks-clocks-title", "Clocks")
 _CLOCKS_MEAN = Text(
@@ -132,11 +164,15 @@ _CLOCKS_MEAN = Text(
     "difference of these ends, with a 95 % interval. Waiting is measured by durations and does not depend on clocks, "
     "except where parts may be unequal: there the clocks show which rank came last.",
 )
-_AHEAD = SectionColumn(Text("ranks-clock-ahead", "Ahead by", "its clock shows a later time"), "ns")
-_LOW = SectionColumn(Text("ranks-clock-low", "At least"), "ns")
-_HIGH = SectionColumn(Text("ranks-clock-high", "At most"), "ns")
-_REFERENCE = SectionColumn(Text("ranks-clock-reference", "Relative to rank", "whose clock it is compared with"), "")
-_COMPARED = SectionColumn(Text("ranks-clock-collectives", "Collectives"), "count")
+_CLOCK_COLUMNS = (
+    columns.RANK,
+    Column(Text("ranks-clock-ahead", "Ahead by", "its clock shows a later time"), "ns", "skew.ns"),
+    Column(Text("ranks-clock-low", "At least"), "ns", "skew.low_ns"),
+    Column(Text("ranks-clock-high", "At most"), "ns", "skew.high_ns"),
+    Column(Text("ranks-clock-reference", "Relative to rank", "whose clock it is compared with"), "", "skew.reference"),
+    Column(Text("ranks-clock-collectives", "Collectives"), "count", "skew.collectives"),
+    columns.FILE,
+)
 _TERMS = (
     Term(
         Text("define-waiting", "Waiting, Transfer"),
@@ -152,52 +188,48 @@ _TERMS = (
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build tables of ranks, late ranks, collectives by group, steps and clocks."""
-    found = report.result("ranks", Ranks)
-    if found is None:
+    ranks = report.result("ranks", Ranks)
+    if ranks is None:
         return
     yield Section(
         "ranks",
         TITLE,
-        messages=tuple(_messages(found)),
-        facts=tuple(_facts(found)),
-        tables=(_ranks(found, top),),
+        messages=tuple(_messages(ranks)),
+        facts=tuple(_facts(ranks)),
+        tables=(_ranks(ranks, top),),
         topic=Topic.RANKS,
         terms=_TERMS,
     )
-    if found.stragglers:
-        yield Section("ranks-late", _LATE, tables=(_late(found, top),), topic=Topic.RANKS)
+    if ranks.stragglers:
+        yield Section("ranks-late", _LATE, tables=(_late(ranks, top),), topic=Topic.RANKS)
     slowdown = report.result("stragglers", Stragglers)
     if slowdown is not None:
-        yield rank_slowdown.section(slowdown, top)
-    yield _detail("ranks-all", _ALL, _ALL_COLUMNS, found.ranks, top)
-    if found.groups:
-        yield _detail("ranks-groups", _GROUPS, _GROUP_COLUMNS, found.groups, top)
-    if found.steps:
-        yield _detail("ranks-steps", _STEPS, _STEP_COLUMNS, found.steps, top)
-    skewed = [row for row in found.ranks if row.skew is not None]
-    if skewed:
-        yield Section(
-            "ranks-clocks",
-            _CLOCKS,
-            messages=(_CLOCKS_MEAN(),),
-            tables=(_clocks(skewed, top),),
-            topic=Topic.RANKS,
-            is_detail=True,
-        )
+        yield _slowdown(slowdown, top)
+    clocks = [(abs(row.skew.ns), row.rank, row) for row in ranks.ranks if row.skew is not None]
+    clocks.sort(key=lambda entry: (-entry[0], entry[1]))
+    for id_, title, messages, shown, rows in (
+        ("all", _ALL, (), _ALL_COLUMNS, ranks.ranks),
+        ("groups", _GROUPS, (), _GROUP_COLUMNS, ranks.groups),
+        ("steps", _STEPS, (), _STEP_COLUMNS, ranks.steps),
+        ("clocks", _CLOCKS, (_CLOCKS_MEAN(),), _CLOCK_COLUMNS, [row for *_, row in clocks]),
+    ):
+        if rows or id_ == "all":
+            tables = (table(f"ranks_{id_}", shown, rows, top),)
+            yield detail(f"ranks-{id_}", title, Topic.RANKS, tables, messages=messages)
 
 
-def _messages(found: Ranks) -> Iterator[Message]:
-    if len(found.ranks) > 1:
-        yield _STEP(mean=found.mean_step_ns, ranks=len(found.ranks))
+def _messages(ranks: Ranks) -> Iterator[Message]:
+    if len(ranks.ranks) > 1:
+        yield _STEP(mean=ranks.mean_step_ns, ranks=len(ranks.ranks))
     else:
-        yield _ONE(mean=found.mean_step_ns)
-    if found.wait_ns is not None:
-        waiting = _WAITING_ON_HOST if found.exposed_wait_ns is None else _WAITING
-        yield waiting(wait=found.wait_ns, exposed=found.exposed_wait_ns, transfer=found.transfer_ns)
-    if found.imbalance is not None and found.wait_ns is not None:
-        yield _UNEVEN(rank=_by_own(found)[0].rank, share=found.imbalance)
-    matching = found.matching
-    if matching.recorded and len(found.ranks) > 1:
+        yield _ONE(mean=ranks.mean_step_ns)
+    if ranks.wait_ns is not None:
+        waiting = _WAITING_ON_HOST if ranks.exposed_wait_ns is None else _WAITING
+        yield waiting(wait=ranks.wait_ns, exposed=ranks.exposed_wait_ns, transfer=ranks.transfer_ns)
+    if ranks.imbalance is not None and ranks.wait_ns is not None:
+        yield _UNEVEN(rank=_by_own(ranks)[0].rank, share=ranks.imbalance)
+    matching = ranks.matching
+    if matching.recorded and len(ranks.ranks) > 1:
         yield _MATCHED(
             matched=matching.matched,
             recorded=matching.recorded,
@@ -210,61 +242,49 @@ def _messages(found: Ranks) -> Iterator[Message]:
             yield _CONTRADICTED(count=matching.contradicted)
 
 
-def _facts(found: Ranks) -> Iterator[Fact]:
-    yield Fact(_HERE, len(found.ranks), "count")
-    if found.world_size is not None:
-        yield Fact(_WORLD, found.world_size, "count")
-    if found.missing:
-        yield Fact(_MISSING, ranges(found.missing), "")
-    skews = [row.skew.ns for row in found.ranks if row.skew is not None]
+def _facts(ranks: Ranks) -> Iterator[Fact]:
+    yield Fact(_HERE, len(ranks.ranks), "count")
+    if ranks.world_size is not None:
+        yield Fact(_WORLD, ranks.world_size, "count")
+    if ranks.missing:
+        yield Fact(_MISSING, ranges(ranks.missing), "")
+    skews = [row.skew.ns for row in ranks.ranks if row.skew is not None]
     if skews:
         yield Fact(_SPREAD, max(0, *skews) - min(0, *skews), "ns")
 
 
-def _by_own(found: Ranks) -> list[RankRow]:
+def _by_own(ranks: Ranks) -> list[RankRow]:
     """Rows of the ranks, the one that would take longest without waiting first."""
-    return sorted(found.ranks, key=lambda row: (-(row.own_ns or row.mean_step_ns or 0.0), row.rank))
+    return sorted(ranks.ranks, key=lambda row: (-(row.own_ns or row.mean_step_ns or 0.0), row.rank))
 
 
-def _ranks(found: Ranks, top: int) -> SectionTable:
-    """Table of the ranks; all waiting is shown if its exposed part is unknown."""
-    columns = [(c, "wait_ns" if c is _WAIT and found.exposed_wait_ns is None else field) for c, field in _RANK_COLUMNS]
-    return _table("ranks", columns, _by_own(found), top)
+def _ranks(ranks: Ranks, top: int) -> SectionTable:
+    """The ranks; all waiting is shown if its exposed part is unknown."""
+    waits = _WAIT.of("wait_ns") if ranks.exposed_wait_ns is None else _WAIT
+    return table("ranks", [waits if column == _WAIT else column for column in _RANK_COLUMNS], _by_own(ranks), top)
 
 
-def _late(found: Ranks, top: int) -> SectionTable:
-    shown = found.stragglers[:top]
-    columns: tuple[SectionColumn, ...] = (RANK, _CAUSED, _IN_STEPS)
-    rows: list[tuple[Any, ...]] = [(late.rank, late.caused_ns, late.steps) for late in shown]
-    if any(late.excess for late in shown):
-        columns = (*columns, _REASON, _EXCESS)
-        reasons = [
-            (word(_PARTS, late.excess[0].part), late.excess[0].ns) if late.excess else ("", None) for late in shown
-        ]
-        rows = [(*row, *reason) for row, reason in zip(rows, reasons, strict=True)]
-    return SectionTable("ranks_late", columns, tuple(rows), len(found.stragglers))
+def _late(ranks: Ranks, top: int) -> SectionTable:
+    """The ranks that others wait for; the reasons are judged by the ranks that are shown."""
+    return table("ranks_late", _LATE_COLUMNS, ranks.stragglers[:top], total=len(ranks.stragglers))
 
 
-def _clocks(skewed: list[RankRow], top: int) -> SectionTable:
-    """Table of clock differences, largest first."""
-    ordered = sorted(
-        ((abs(row.skew.ns), row.skew, row) for row in skewed if row.skew), key=lambda e: (-e[0], e[2].rank)
-    )
-    rows = tuple(
-        (row.rank, skew.ns, skew.low_ns, skew.high_ns, skew.reference, skew.collectives, row.file)
-        for _, skew, row in ordered[:top]
-    )
-    return SectionTable("ranks_clocks", (RANK, _AHEAD, _LOW, _HIGH, _REFERENCE, _COMPARED, _FILE), rows, len(skewed))
-
-
-def _detail(key: str, title: Text, columns: _Columns, found: Sequence[Any], top: int) -> Section:
+def _slowdown(stragglers: Stragglers, top: int) -> Section:
+    """What slow ranks cost, by rank and by kind of work, the largest first."""
+    messages = [
+        _SLOWDOWN(slowdown=stragglers.slowdown, step=stragglers.step_ns, ideal=stragglers.step_ns / stragglers.slowdown)
+    ]
+    if stragglers.late_rank is not None:
+        messages.append(_SLOWDOWN_LATE(rank=stragglers.late_rank, late=stragglers.late_ns_per_step))
+    ranks = sorted(stragglers.by_rank, key=lambda row: (-row.slowdown, row.rank))
+    kinds = sorted(stragglers.by_kind, key=lambda row: -row.slowdown)
     return Section(
-        key, title, tables=(_table(key.replace("-", "_"), columns, found, top),), topic=Topic.RANKS, is_detail=True
+        "ranks-slowdown",
+        _SLOWDOWN_TITLE,
+        messages=tuple(messages),
+        tables=(
+            table("ranks_slowdown", (columns.RANK, _RATIO), ranks, top),
+            table("ranks_slowdown_kinds", (columns.KIND_OF_WORK.of(lambda row: word(_KINDS, row.kind)), _RATIO), kinds),
+        ),
+        topic=Topic.RANKS,
     )
-
-
-def _table(key: str, columns: _Columns, found: Sequence[Any], top: int) -> SectionTable:
-    """A table without empty columns."""
-    shown = [(column, field) for column, field in columns if any(getattr(row, field) is not None for row in found)]
-    rows = tuple(tuple(getattr(row, field) for _, field in shown) for row in found[:top])
-    return SectionTable(key, tuple(column for column, _ in shown), rows, len(found))

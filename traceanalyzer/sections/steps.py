@@ -1,19 +1,170 @@
-"""Lists every step with its parts."""
+"""What was recorded: the kind of program, its framework, its steps, and which of them are typical."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from traceanalyzer.report.message import Text
+from traceanalyzer.knowledge import frameworks
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Topic
+from traceanalyzer.report.names import word
+from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
+from traceanalyzer.report.warnings import STEP_REASONS
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, known, optional, table
 from traceanalyzer.sections.overview import PART_LABELS
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
-TITLE = Text("steps-title", "Steps")
+TITLE = Text("recording-title", "What was recorded")
+STEPS_TITLE = Text("steps-title", "Steps")
 _INFERRED = Text("steps-inferred-title", "Inferred steps")
-_NAME = Text("steps-name", "Step")
-_DURATION = Text("steps-duration", "Duration")
+_STEPS = Text("recording-steps-title", "Steps of the program")
+_PROGRAM = Text("recording-program", "Program")
+_BECAUSE = Text("recording-because", "Because of")
+_FRAMEWORK = Text("recording-framework", "Framework")
+_TYPICAL = Text("recording-typical", "Typical step")
+_EARLIER = Text("recording-earlier", "Work from before the recording, at its start")
+_REMOVED = Text("recording-removed", "Time whose events were removed")
+_STARTUP = Text("recording-startup", "Loading, compilation and allocation")
+
+WORKLOADS = {
+    "training": Text("workload-training", "training"),
+    "inference": Text("workload-inference", "inference"),
+    "serving": Text("workload-serving", "serving", note="a server that answers requests with a model"),
+    "graph-capture": Text("workload-graph-capture", "capture of a graph", note="a CUDA graph or HIP graph"),
+    "start-up": Text("workload-start-up", "start-up of a program"),
+    "micro-benchmark": Text("workload-micro-benchmark", "micro-benchmark"),
+    "fragment": Text("workload-fragment", "fragment", note="a recording from which events were cut or removed"),
+}
+"""Texts of the kinds of programs, by id."""
+
+_EVIDENCE = {
+    "captures": Text("evidence-captures", "{count:count} captures of graphs", one="{count:count} capture of a graph"),
+    "launches-without-events": Text(
+        "evidence-launches-without-events",
+        "{count:count} launch calls that start no kernel",
+        one="{count:count} launch call that starts no kernel",
+    ),
+    "benchmark-marks": Text("evidence-benchmark-marks", "marks of a benchmark such as {name}"),
+    "hardly-any-device-work": Text("evidence-hardly-any-device-work", "only {time_ns:ns} of work of the device"),
+    "backward-without-optimizer": Text(
+        "evidence-backward-without-optimizer", "a backward pass ({name}) without an optimizer, a loader or marked steps"
+    ),
+    "hidden-rows": Text("evidence-hidden-rows", "most of the time is in rows that are not printed"),
+    "removed-events": Text("evidence-removed-events", "{time_ns:ns} whose events were removed"),
+    "foreign-steps": Text("evidence-foreign-steps", "steps of a different process than all other events"),
+    "no-device-events": Text("evidence-no-device-events", "a sign of a device ({name}), but no device events"),
+    "only-collectives": Text(
+        "evidence-only-collectives",
+        "hardly anything but {count:count} collectives",
+        one="hardly anything but {count:count} collective",
+    ),
+    "kernels-without-launches": Text(
+        "evidence-kernels-without-launches",
+        "{count:count} device events without launches and operators",
+        one="{count:count} device event without launches and operators",
+    ),
+    "one-call": Text("evidence-one-call", "one call that launches everything, and no marked step"),
+    "loading": Text("evidence-loading", "{time_ns:ns} in which code is loaded or compiled, or memory allocated"),
+    "framework": Text("evidence-framework", "marks of a server such as {name}"),
+    "requests-in-flight": Text(
+        "evidence-requests-in-flight",
+        "{count:count} marks {name}, several of them active at once",
+        one="{count:count} mark {name}, several of them active at once",
+    ),
+    "optimizer-steps": Text(
+        "evidence-optimizer-steps",
+        "{count:count} optimizer steps ({name})",
+        one="{count:count} optimizer step ({name})",
+    ),
+    "backward-operators": Text("evidence-backward-operators", "a backward pass ({name})"),
+    "training-framework": Text("evidence-training-framework", "marks of a framework for training such as {name}"),
+    "no-backward": Text("evidence-no-backward", "no backward pass"),
+    "no-backward-printed": Text(
+        "evidence-no-backward-printed",
+        "no printed row belongs to a backward pass, but not all rows are printed",
+        note="rows of a table",
+    ),
+}
+_START_UP = frozenset({"start-up", "micro-benchmark"})
+"""Kinds of programs for which the start-up time matters."""
+_PHASES = {
+    "prefill": Text("phase-prefill", "prefill", note="a server computes the prompts of requests"),
+    "decode": Text("phase-decode", "decode", note="a server generates tokens"),
+    "mixed": Text("phase-mixed", "prefill and decode"),
+    "capture": Text("phase-capture", "capture of a graph"),
+    "diffusion": Text("phase-diffusion", "diffusion"),
+}
+_COLUMNS = (
+    replace(columns.STEP, is_name=True, if_any=bool),
+    columns.DURATION,
+    Column(Text("recording-step-typical", "Typical"), "bool", "is_typical"),
+    Column(
+        Text("recording-step-reason", "Unlike the others because of"),
+        "",
+        lambda step: word(STEP_REASONS, step.reason) if step.reason else "",
+        if_any=bool,
+    ),
+    Column(
+        Text("recording-step-phase", "Phase"),
+        "",
+        lambda step: word(_PHASES, step.phase) if step.phase else "",
+        if_any=bool,
+    ),
+    Column(Text("recording-step-requests", "Requests"), "count", "requests", if_any=known),
+    Column(Text("recording-step-tokens", "Tokens"), "count", "tokens", if_any=known),
+)
+_TERMS = (
+    Term(
+        _TYPICAL,
+        Text(
+            "define-typical-say",
+            "The mean over the steps that are alike. Left out are steps that an edge of the recording or a one-off "
+            "makes more than 20 % different. Headline, findings and savings are about the typical step. With fewer "
+            "than three such steps, all count.",
+        ),
+    ),
+)
+
+
+def build_recording(report: Report, top: int) -> Iterator[Section]:
+    """Build the section on the kind of program, and a detail with the steps where they differ."""
+    recording = report.result("recording", Recording)
+    if recording is None:
+        return
+    facts = tuple(_facts(recording))
+    yield Section("recording", TITLE, facts=facts, topic=Topic.STEPS, terms=_TERMS, is_essential=True)
+    if any(
+        step.reason or step.phase for step in recording.steps
+    ):  # one is left out, or marks show more than their length
+        rows = table("recording_steps", _COLUMNS, recording.steps[:top], total=len(recording.steps))
+        yield detail("recording-steps", _STEPS, Topic.STEPS, (rows,))
+
+
+def _facts(recording: Recording) -> Iterator[Fact]:
+    yield Fact(_PROGRAM, word(WORKLOADS, recording.workload), "", is_essential=True)
+    if recording.framework:
+        yield Fact(_FRAMEWORK, frameworks.title(recording.framework), "", is_essential=True)
+    if recording.evidence:
+        yield Fact(_BECAUSE, tuple(map(_reason, recording.evidence)), "")
+    if recording.typical_step_ns is not None:
+        yield Fact(_TYPICAL, recording.typical_step_ns, "ns")
+    if recording.window is not None and recording.window.unrecorded_work_ns:
+        yield Fact(_EARLIER, recording.window.unrecorded_work_ns, "ns")
+    if recording.window is not None and recording.window.removed_ns:
+        yield Fact(_REMOVED, recording.window.removed_ns, "ns")
+    if recording.workload in _START_UP:
+        yield Fact(_STARTUP, recording.startup_ns, "ns")
+
+
+def _reason(evidence: WorkloadEvidence) -> Message | Text:
+    text = _EVIDENCE.get(evidence.kind)
+    if text is None:
+        return word({}, evidence.kind)
+    return text(name=evidence.name or "", count=evidence.count, time_ns=evidence.time_ns)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
@@ -22,22 +173,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if breakdown is None:
         return
     if len(breakdown.steps) > 1:
-        yield Section(
-            "steps", TITLE, tables=(_table("steps", breakdown.steps, top),), topic=Topic.STEPS, is_detail=True
-        )
+        yield detail("steps", STEPS_TITLE, Topic.STEPS, (_table("steps", breakdown.steps, top),))
     if breakdown.inferred is not None:
-        table = _table("inferred_steps", breakdown.inferred.steps, top)
-        yield Section("inferred-steps", _INFERRED, tables=(table,), topic=Topic.STEPS, is_detail=True)
+        rows = _table("inferred_steps", breakdown.inferred.steps, top)
+        yield detail("inferred-steps", _INFERRED, Topic.STEPS, (rows,))
 
 
 def _table(name: str, steps: tuple[Step, ...], top: int) -> SectionTable:
-    """Table of up to `top` steps in the order of time, without empty parts."""
-    used = [part for part in PARTS if any(getattr(step, f"{part}_ns") for step in steps)]
-    columns = [
-        SectionColumn(_NAME, ""),
-        SectionColumn(_DURATION, "ns"),
-        *(SectionColumn(PART_LABELS[part], "ns") for part in used),
-    ]
-    fields = ["name", "duration_ns", *(f"{part}_ns" for part in used)]
-    rows = tuple(tuple(getattr(step, field) for field in fields) for step in steps[:top])
-    return SectionTable(name, tuple(columns), rows, len(steps))
+    """Up to `top` steps in the order of time, without parts that no step has."""
+    parts = optional(bool, *(Column(PART_LABELS[part], "ns", f"{part}_ns") for part in PARTS))
+    return table(name, (columns.STEP, columns.DURATION, *parts), steps, top)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from traceanalyzer.analyzers.serving import ThroughputFigures
 from traceanalyzer.analyzers.serving.tokens import TokenRate
 from traceanalyzer.analyzers.serving.utilization import Utilization
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
-from traceanalyzer.formats.names import clean
-from traceanalyzer.formats.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.names import clean, word
+from traceanalyzer.report.section import Fact, Section, Term, Topic
+from traceanalyzer.sections.columns import Column, detail, table
 
 TITLE = Text("throughput-title", "Throughput")
 _PRINTED = Text("throughput-printed-title", "Throughput as the text gives it")
 
-_MEASURE = SectionColumn(Text("throughput-measure", "Typical steps of this process"), "")
-_RATE = SectionColumn(Text("throughput-rate", "Rate"), "number")
-_OF_PEAK = SectionColumn(Text("throughput-of-peak", "Of the peak", "share of the device's peak"), "share")
-_BASIS = SectionColumn(Text("throughput-basis", "From", "what a figure follows from"), "")
+_MEASURE = Column(Text("throughput-measure", "Typical steps of this process"), "", lambda row: row[0])
+_RATE = Column(Text("throughput-rate", "Rate"), "number", lambda row: row[1])
+_OF_PEAK = Column(Text("throughput-of-peak", "Of the peak", "share of the device's peak"), "share", lambda row: row[1])
+_BASIS = Column(Text("throughput-basis", "From", "what a figure follows from"), "", lambda row: row[2])
 _SAMPLES = Text("throughput-samples", "Samples per second")
 _TOKENS = Text("throughput-tokens", "Tokens per second")
 _TOKENS_OF = {
@@ -72,8 +71,7 @@ _BY_PRODUCTS = Text(
 )
 
 _COVERED = Text(
-    "throughput-covered",
-    "MFU and HFU count {coverage:share} of the time of kernels that may multiply matrices.",
+    "throughput-covered", "MFU and HFU count {coverage:share} of the time of kernels that may multiply matrices."
 )
 _UNKNOWN = {
     "coverage": Text(
@@ -94,10 +92,7 @@ _UNKNOWN = {
 }
 _AS_PRINTED = Text("throughput-as-printed", "Throughput as printed")
 _SHOWN = 3
-_RUN = SectionColumn(Text("throughput-run", "Run", "id of a run in a text, such as run-1"), "")
-_WORDS = SectionColumn(Text("throughput-words", "As printed"), "", is_name=True)
-_PER_SECOND = SectionColumn(Text("throughput-per-second", "Per second"), "number")
-_COUNTED = SectionColumn(Text("throughput-counted", "Of"), "")
+
 _UNITS = {
     "samples": Text("throughput-unit-samples", "samples"),
     "sequences": Text("throughput-unit-sequences", "sequences"),
@@ -110,41 +105,40 @@ _UNITS = {
     "requests": Text("throughput-unit-requests", "requests"),
 }
 
+_PRINTED_COLUMNS = (
+    Column(Text("throughput-run", "Run", "id of a run in a text, such as run-1"), "", "run"),
+    Column(Text("throughput-words", "As printed"), "", "words", is_name=True),
+    Column(Text("throughput-per-second", "Per second"), "number", "per_s"),
+    Column(Text("throughput-counted", "Of"), "", lambda rate: word(_UNITS, rate.unit)),
+)
+
 _Row = tuple[Text | Message, float, Message]
 """Label, value, and basis of a figure."""
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build the throughput that a trace shows for certain, or that a text states."""
-    found = report.result("throughput", ThroughputFigures)
-    if found is not None:
+    figures = report.result("throughput", ThroughputFigures)
+    if figures is not None:
         tables = (
-            _table("throughput", _RATE, tuple(_rates(found))),
-            _table("utilization", _OF_PEAK, tuple(_shares(found.utilization))),
+            table("throughput", (_MEASURE, _RATE, _BASIS), tuple(_rates(figures))),
+            table("utilization", (_MEASURE, _OF_PEAK, _BASIS), tuple(_shares(figures.utilization))),
         )
-        known = tuple(table for table in tables if table.rows)
+        known = tuple(each for each in tables if each.rows)
         if known:
-            yield Section(
-                "throughput",
-                TITLE,
-                messages=tuple(_messages(found)),
-                tables=known,
-                terms=_TERMS,
-                topic=Topic.STEPS,
-                is_detail=True,
-            )
+            yield detail("throughput", TITLE, Topic.STEPS, known, messages=_messages(figures), terms=_TERMS)
     printed = report.result("printed_throughput", tuple[PrintedThroughput, ...]) or ()
     if printed:
-        table = _printed(printed, top)
-        yield Section("printed-throughput", _PRINTED, tables=(table,), topic=Topic.RUNS, is_detail=True)
+        rows = table("printed_throughput", _PRINTED_COLUMNS, printed, top)
+        yield detail("printed-throughput", _PRINTED, Topic.RUNS, (rows,))
 
 
 def facts(report: Report) -> Iterator[Fact]:
     """Throughput figures of a trace, without their basis."""
-    found = report.result("throughput", ThroughputFigures)
-    if found is not None:
-        yield from (Fact(label, value, "number") for label, value, _ in _rates(found) if isinstance(label, Text))
-        shares = found.utilization
+    figures = report.result("throughput", ThroughputFigures)
+    if figures is not None:
+        yield from (Fact(label, value, "number") for label, value, _ in _rates(figures) if isinstance(label, Text))
+        shares = figures.utilization
         if shares.mfu is not None:
             yield Fact(_MFU, shares.mfu, "share")
         if shares.hfu != shares.mfu:
@@ -154,28 +148,24 @@ def facts(report: Report) -> Iterator[Fact]:
 def printed_facts(report: Report, run: str) -> Iterator[Fact]:
     """Throughput figures of a run that a text states."""
     rates = report.result("printed_throughput", tuple[PrintedThroughput, ...]) or ()
-    own = tuple(clean(rate.printed) for rate in rates if rate.run == run)
-    if own:
-        yield Fact(_AS_PRINTED, ", ".join(own[:_SHOWN]), "")
+    printed = tuple(clean(rate.printed) for rate in rates if rate.run == run)
+    if printed:
+        yield Fact(_AS_PRINTED, ", ".join(printed[:_SHOWN]), "")
 
 
-def _table(name: str, column: SectionColumn, rows: tuple[_Row, ...]) -> SectionTable:
-    return SectionTable(name, (_MEASURE, column, _BASIS), rows, len(rows))
-
-
-def _rates(found: ThroughputFigures) -> Iterator[_Row]:
-    samples = found.samples
+def _rates(figures: ThroughputFigures) -> Iterator[_Row]:
+    samples = figures.samples
     if samples.per_s is not None:
         text = _BY_SETTING if samples.source == "capture" else _BY_SHAPES
         yield _SAMPLES, samples.per_s, text(size=samples.batch_size, batches=samples.batches_per_step)
-    for rate in found.tokens.rates:
+    for rate in figures.tokens.rates:
         yield from _token_rows(rate)
 
 
-def _shares(found: Utilization) -> Iterator[_Row]:
+def _shares(utilization: Utilization) -> Iterator[_Row]:
     for label, share, flops in (
-        (_MFU, found.mfu, found.model_flops_per_step),
-        (_HFU, found.hfu, found.hardware_flops_per_step),
+        (_MFU, utilization.mfu, utilization.model_flops_per_step),
+        (_HFU, utilization.hfu, utilization.hardware_flops_per_step),
     ):
         if share is not None and flops is not None:
             yield label, share, _BY_PRODUCTS(flops=flops / 1e12)
@@ -189,17 +179,10 @@ def _token_rows(rate: TokenRate) -> Iterator[_Row]:
         yield _GENERATED, rate.generated_per_s, _BY_REQUESTS(requests=rate.requests_per_step)
 
 
-def _messages(found: ThroughputFigures) -> Iterator[Message]:
-    products = found.utilization
+def _messages(figures: ThroughputFigures) -> Iterator[Message]:
+    products = figures.utilization
     text = _UNKNOWN.get(products.unknown or "")
     if text is not None:
         yield text(coverage=products.coverage) if products.unknown == "coverage" else text()
     if products.mfu is not None:
         yield _COVERED(coverage=products.coverage)
-
-
-def _printed(rates: tuple[PrintedThroughput, ...], top: int) -> SectionTable:
-    rows: tuple[tuple[Any, ...], ...] = tuple(
-        (rate.run, rate.words, rate.per_s, word(_UNITS, rate.unit)) for rate in rates[:top]
-    )
-    return SectionTable("printed_throughput", (_RUN, _WORDS, _PER_SECOND, _COUNTED), rows, len(rates))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.kernels.attribution import Attribution
-from traceanalyzer.formats.names import shorten
-from traceanalyzer.formats.words import word
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
-from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.report.names import shorten, word
+from traceanalyzer.report.section import Section, Topic
+from traceanalyzer.report.source import RecordingOptions
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(
@@ -24,11 +25,6 @@ _NAME_WIDTH = 150
 _SKIPPED = Text("skipped-title", "Skipped")
 _SKIPPED_REASON = Text("skipped-reason", "{analysis}: {reason}.", note="analysis is an identifier")
 _TRACE = Text("trace-title", "Trace")
-_FILE = Text("trace-file", "File")
-_SIZE = Text("trace-size", "Size")
-_EVENTS = Text("trace-events", "Events")
-_SPAN = Text("trace-span", "Time span")
-_STEPS_FROM = Text("trace-steps-from", "Steps", "a label; what follows says how steps were found")
 _STEPS_FOUND = {
     "ProfilerStep": Text("trace-steps-marked", "by the profiler's marks", note="prof.step() sets them"),
     "whole-trace": Text("trace-steps-whole", "none is marked: the whole trace counts as one"),
@@ -36,18 +32,45 @@ _STEPS_FOUND = {
     "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),
 }
 """How steps were found, by the ids of a report."""
-_RANK = Text("trace-rank", "Rank")
-_WORLD = Text("trace-world-size", "World size")
-_OPTIONS = Text("trace-options", "Recorded")
-_BY_OPERATORS = Text("trace-by-operators", "Device time that operators launched", "a label, followed by a share")
-_BY_MODULES = Text("trace-by-modules", "Device time launched for modules", "a label, followed by a share")
-_BY_CLASS = Text("trace-by-class", "Device time of a known kind of work", "a label, followed by a share")
+_FACTS = optional(
+    known,
+    columns.FILE.of("source.name"),
+    Column(Text("trace-size", "Size"), "bytes", "source.size_bytes"),
+    Column(Text("trace-events", "Events"), "count", "trace.events"),
+    Column(Text("trace-span", "Time span"), "ns", "trace.span_ns"),
+    Column(
+        Text("trace-steps-from", "Steps", "a label; what follows says how steps were found"),
+        "",
+        lambda report: word(_STEPS_FOUND, report.trace.steps_from) if report.trace.steps_from is not None else None,
+    ),
+    Column(columns.RANK.title, "count", "trace.rank"),
+    Column(Text("trace-world-size", "World size"), "count", "trace.world_size"),
+    Column(Text("trace-options", "Recorded"), "", lambda report: _options(report.trace.options)),
+)
+_ATTRIBUTED = optional(
+    known,
+    Column(
+        Text("trace-by-operators", "Device time that operators launched", "a label, followed by a share"),
+        "share",
+        "operator_share",
+    ),
+    Column(
+        Text("trace-by-modules", "Device time launched for modules", "a label, followed by a share"),
+        "share",
+        "module_share",
+    ),
+    Column(
+        Text("trace-by-class", "Device time of a known kind of work", "a label, followed by a share"),
+        "share",
+        "class_share",
+    ),
+)
 _DEVICES = (
-    SectionColumn(Text("device-id", "Device"), ""),
-    SectionColumn(Text("device-name", "Name"), "", is_name=True),
-    SectionColumn(Text("device-memory", "Memory"), "bytes"),
-    SectionColumn(Text("device-capability", "Compute capability"), ""),
-    SectionColumn(Text("device-sms", "Multiprocessors"), "count"),
+    columns.DEVICE.of("id"),
+    columns.NAME,
+    Column(Text("device-memory", "Memory"), "bytes", "memory_bytes"),
+    Column(Text("device-capability", "Compute capability"), "", "compute_capability"),
+    Column(Text("device-sms", "Multiprocessors"), "count", "sm_count"),
 )
 
 
@@ -63,15 +86,16 @@ def build(report: Report, top: int) -> Iterator[Section]:
         )
     if report.skipped:
         reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason) for s in report.skipped)
-        yield Section("skipped", _SKIPPED, messages=reasons, topic=Topic.QUALITY, is_detail=True)
+        yield detail("skipped", _SKIPPED, Topic.QUALITY, (), messages=reasons)
     if report.trace is not None:
-        yield Section(
+        explained = report.result("attribution", Attribution)
+        devices = [device for device in report.trace.devices if device.name is not None]
+        yield detail(
             "trace",
             _TRACE,
-            facts=tuple(fact for fact in _facts(report, report.trace) if fact.value is not None),
-            tables=tuple(_devices(report.trace, top)),
-            topic=Topic.QUALITY,
-            is_detail=True,
+            Topic.QUALITY,
+            (table("devices", _DEVICES, devices, top),) if devices else (),
+            facts=(*facts(_FACTS, report), *(facts(_ATTRIBUTED, explained) if explained is not None else ())),
         )
 
 
@@ -85,24 +109,6 @@ def _warnings(report: Report, most: int) -> Iterator[Message]:
         yield _MORE(hidden=len(report.warnings) - most)
 
 
-def _facts(report: Report, trace: TraceSummary) -> Iterator[Fact]:
-    yield Fact(_FILE, report.source.name, "")
-    yield Fact(_SIZE, report.source.size_bytes, "bytes")
-    yield Fact(_EVENTS, trace.events, "count")
-    yield Fact(_SPAN, trace.span_ns, "ns")
-    yield Fact(_STEPS_FROM, None if trace.steps_from is None else word(_STEPS_FOUND, trace.steps_from), "")
-    yield Fact(_RANK, trace.rank, "count")
-    yield Fact(_WORLD, trace.world_size, "count")
-    options = [name for name in trace.options.__struct_fields__ if getattr(trace.options, name)]
-    yield Fact(_OPTIONS, options or None, "")
-    if (explained := report.result("attribution", Attribution)) is not None:
-        yield Fact(_BY_OPERATORS, explained.operator_share, "share")
-        yield Fact(_BY_MODULES, explained.module_share, "share")
-        yield Fact(_BY_CLASS, explained.class_share, "share")
-
-
-def _devices(trace: TraceSummary, top: int) -> Iterator[SectionTable]:
-    described = [d for d in trace.devices if d.name is not None]
-    if described:
-        rows = tuple((d.id, d.name, d.memory_bytes, d.compute_capability, d.sm_count) for d in described[:top])
-        yield SectionTable("devices", _DEVICES, rows, len(described))
+def _options(options: RecordingOptions) -> list[str] | None:
+    """The names of the options that were on; None if there are none."""
+    return [name for name in options.__struct_fields__ if getattr(options, name)] or None

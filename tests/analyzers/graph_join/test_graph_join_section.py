@@ -6,7 +6,7 @@ from tests.builders.graph_capture import captured, model, replayed
 from tests.reading import read_built
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections.graph_join import build
+from traceanalyzer.sections.launches import build_joined as build
 
 US = 1000
 

@@ -8,7 +8,7 @@ from tests.builders import TraceBuilder
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections import host_owners as section
+from traceanalyzer.sections import host as section
 
 
 def section_of(trace: TraceBuilder, top: int = 100) -> Section:

@@ -19,8 +19,7 @@ from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import communication as communication_section
-from traceanalyzer.sections import kernel_classes as classes_section
-from traceanalyzer.sections import roofline as roofline_section
+from traceanalyzer.sections import kernels as kernels_section
 from traceanalyzer.structure.context import Context
 
 ANALYSES: dict[str, Any] = {
@@ -28,7 +27,7 @@ ANALYSES: dict[str, Any] = {
     "roofline": roofline.analyze,
     "communication": communication.analyze,
 }
-BUILDERS = (classes_section.build, roofline_section.build, communication_section.build)
+BUILDERS = (kernels_section.build_classes, kernels_section.build_roofline, communication_section.build)
 
 
 def built(device: Device = A100) -> TraceBuilder:
@@ -72,7 +71,7 @@ def test_classes_and_what_is_unexplained() -> None:
 
 
 def test_every_class_has_a_label() -> None:
-    assert set(classes_section._LABELS) == {found.value for found in KernelClass}
+    assert set(kernels_section._LABELS) == {found.value for found in KernelClass}
 
 
 def test_only_the_top_rows_are_shown_but_all_are_counted() -> None:
@@ -96,7 +95,7 @@ def test_collectives_without_sizes_are_told() -> None:
     section = sections(report(trace, "communication"))["communication"]
     assert [message.id for message in section.messages] == ["communication-waiting", "communication-no-sizes"]
     titles = [column.title.id for column in section.tables[1].columns]
-    assert "communication-bus" not in titles  # a column that nothing is known for is not shown
+    assert "column-bus" not in titles  # a column that nothing is known for is not shown
 
 
 def test_where_some_collectives_have_sizes_the_version_is_no_reason() -> None:

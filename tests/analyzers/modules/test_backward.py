@@ -187,7 +187,7 @@ def test_the_section_has_backward_and_what_is_in_no_module() -> None:
     ranking = next(part for part in section.build(report_with("modules", analyzed(trace)), 5) if part.id == "modules")
     assert [message.params for message in ranking.messages] == [{"functions": 1, "device": 10_000}]
     titles = [column.title.id for column in ranking.tables[0].columns]
-    assert "modules-backward-device-self" in titles
+    assert "column-backward-self" in titles
 
 
 span = st.tuples(st.integers(0, 300), st.integers(1, 150), st.sampled_from([4201, ENGINE]))

@@ -15,7 +15,7 @@ from tests.reading import read_built
 from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.analyzers.modules.python_lines import Line, PythonLines
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.sections import python_lines as section
+from traceanalyzer.sections import modules as section
 from traceanalyzer.structure.context import Context
 
 TRAIN = "train.py(20): step"
@@ -184,7 +184,7 @@ def test_the_section_shows_forward_and_backward() -> None:
     gradient(trace, 100, 60, 7)
     trace.launch_kernel("grad", 700, 9, at=115, tid=ENGINE)
     trace.launch_kernel("bare", 800, 2, at=300, tid=ENGINE)
-    own, every = section.build(report_with("python_lines", analyzed(trace)), 1)
+    own, every = section.build_lines(report_with("python_lines", analyzed(trace)), 1)
     titles = [column.title.english for column in own.tables[0].columns]
     assert titles[2:6] == ["Device self", "Device total", "Backward self", "Backward total"]
     assert own.tables[0].rows[0][:6] == (MODEL, 1, 5_000, 5_000, 9_000, 9_000)

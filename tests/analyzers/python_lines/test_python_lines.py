@@ -15,7 +15,7 @@ from tests.reading import read_built
 from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.analyzers.modules.python_lines import Line, PythonLines
 from traceanalyzer.pipeline import StepChoice
-from traceanalyzer.sections import python_lines as section
+from traceanalyzer.sections import modules as section
 from traceanalyzer.structure import line_tree
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
@@ -175,13 +175,13 @@ def test_self_times_add_up(frames: list[tuple[str, int, int, int]], launches: li
 
 def test_the_section_shows_both_rankings() -> None:
     report = report_with("python_lines", lines(small()))
-    own, every = section.build(report, 1)
+    own, every = section.build_lines(report, 1)
     assert own.tables[0].rows == ((STEP, 2, 20_000, 20_000, 60_000, 60_000),)
     assert own.tables[0].total_rows == 2
     assert every.tables[0].rows[0][0] == SOFTMAX
     assert own.is_detail
     assert every.is_detail
-    assert list(section.build(report_with("python_lines", None), 5)) == []
+    assert list(section.build_lines(report_with("python_lines", None), 5)) == []
 
 
 @pytest.mark.corpus

@@ -7,7 +7,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import waits
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections.synchronizations import build
+from traceanalyzer.sections.waits import build
 from traceanalyzer.structure.context import Context
 
 US = 1000

@@ -9,7 +9,7 @@ from traceanalyzer.analyzers import tables
 from traceanalyzer.analyzers.tables.grouping import group
 from traceanalyzer.analyzers.tables.runs import PrintedRun, analyze, analyze_all
 from traceanalyzer.pipeline import analyze as report_on
-from traceanalyzer.sections.runs import build
+from traceanalyzer.sections.tables import build
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.trace.document import ProfilerTable
 

@@ -10,9 +10,9 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.formats.samples import EVERY, report_of
 from tests.reading import plain, read_built
-from traceanalyzer.formats import chart_data, charts, plots
+from traceanalyzer.formats import charts, plots
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
-from traceanalyzer.formats.html import bar_charts, page
+from traceanalyzer.formats.html import drawings, page
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -90,7 +90,7 @@ def test_every_bar_has_its_place_and_size() -> None:
 
 @pytest.mark.parametrize(("top", "step"), [(0.7, 0.2), (4, 1), (4.1, 2), (9, 2.5), (18.3, 5), (1001, 500), (1, 0.25)])
 def test_a_scale_has_round_steps(top: float, step: float) -> None:
-    assert bar_charts.round_step(top) == step
+    assert drawings.round_step(top) == step
 
 
 def test_the_shortest_bar_is_seen() -> None:
@@ -126,7 +126,7 @@ def with_steps(durations_us: list[int]) -> Report:
 def test_steps_that_take_much_longer_are_marked() -> None:
     (chart,) = (
         c
-        for owner, c in chart_data.build(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
+        for owner, c in charts.of_report(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
         if owner == "steps"
     )
     assert isinstance(chart, StackedBars)
@@ -135,7 +135,7 @@ def test_steps_that_take_much_longer_are_marked() -> None:
 
 
 def test_many_steps_are_a_line() -> None:
-    (chart,) = (c for owner, c in chart_data.build(with_steps([1000] * 300), ENGLISH) if owner == "steps")
+    (chart,) = (c for owner, c in charts.of_report(with_steps([1000] * 300), ENGLISH) if owner == "steps")
     assert len(page.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
     assert [label for _, label in page.picture(chart, ENGLISH).legend] == []
     assert [label for _, label in page.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
@@ -144,7 +144,7 @@ def test_many_steps_are_a_line() -> None:
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 def test_every_fixture_has_drawable_charts(path: object) -> None:
     report = report_of(path)  # type: ignore[arg-type]
-    found = list(chart_data.build(report, ENGLISH))
+    found = list(charts.of_report(report, ENGLISH))
     drawn = [page.drawn(chart, ENGLISH, width) for _, chart in found for width in (charts.WIDE, charts.NARROW)]
     assert [ET.fromstring(text).tag for text in drawn] == ["svg"] * len(drawn)
     if len(plain(report).get("step_breakdown", {}).get("steps", ())) > 1:

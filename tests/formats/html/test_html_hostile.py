@@ -13,8 +13,8 @@ from tests.formats.html.advised import advised
 from tests.formats.html.pages import Page
 from tests.formats.samples import HOSTILE, marked, names
 from traceanalyzer.formats import html
-from traceanalyzer.formats.html.embed import as_json
-from traceanalyzer.formats.names import clean
+from traceanalyzer.formats.html.page import as_json
+from traceanalyzer.report.names import clean
 
 NASTY = [
     *HOSTILE,

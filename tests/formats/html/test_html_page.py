@@ -19,7 +19,7 @@ from tests.formats.pseudo import pseudo
 from tests.formats.samples import EVERY, NO_GPU, TRAINING, report_of
 from tests.reading import read_built
 from traceanalyzer.formats import html
-from traceanalyzer.formats.html.detail import LIMIT, stages
+from traceanalyzer.formats.html.cells import LIMIT, stages
 from traceanalyzer.formats.html.page import GROUPS
 from traceanalyzer.formats.json import render as to_json
 from traceanalyzer.pipeline import analyze

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.formats.html import page
-from traceanalyzer.formats.html.detail import LIMIT, stages
+from traceanalyzer.formats.html.cells import LIMIT, stages
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.model import Report
 

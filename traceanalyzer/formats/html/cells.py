@@ -1,17 +1,60 @@
-"""Tables of the HTML page: each cell with its text, and its raw value for sorting and CSV."""
+"""Tables of the page and its tree of modules, in a level of detail: what is too large is rendered again with less."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.formats import plain_values
-from traceanalyzer.formats.html.detail import PageDetail
+from traceanalyzer.analyzers.modules import Modules, Place
+from traceanalyzer.formats import spreadsheet
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.names import clean, shorten
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean, shorten
 from traceanalyzer.report.section import SectionColumn, SectionTable
 
+LIMIT = 1_500_000
+"""Most bytes of a page, which must open quickly and fit into mail and chat."""
+
+ROWS = 200
+"""Most rows of each ranking; further rows are counted."""
+
+
+@dataclass(frozen=True)
+class PageDetail:
+    """Limits of all parts whose size depends on the trace."""
+
+    rows: int
+    name: int
+    """Most characters of a full name."""
+    slices: int
+    """Most slices of the timeline, longest first."""
+    places: int
+    """Most places of the tree of modules, outermost first."""
+    findings: int
+
+
+def stages(top: int | None) -> tuple[PageDetail, ...]:
+    """Levels of detail, from complete to one that always fits."""
+    rows = ROWS if top is None else top
+    full = PageDetail(rows=rows, name=2000, slices=20_000, places=1000, findings=100)
+    return (
+        full,
+        PageDetail(rows=rows, name=400, slices=6000, places=400, findings=100),
+        PageDetail(rows=rows, name=160, slices=3000, places=200, findings=100),
+        PageDetail(rows=min(rows, 100), name=160, slices=3000, places=200, findings=60),
+        PageDetail(rows=min(rows, 50), name=160, slices=1500, places=100, findings=40),
+        PageDetail(rows=min(rows, 20), name=160, slices=800, places=50, findings=20),
+        PageDetail(rows=min(rows, 5), name=80, slices=200, places=10, findings=5),
+    )
+
+
+_MORE_ROWS = Text(
+    "html-more-rows",
+    "{shown:count} of {total:count} rows. All of them:",
+    one="{shown:count} of {total:count} rows. All of them:",
+)
 NAME_WIDTH = 72
 """Most characters of a name in a table; a click shows the full name."""
 
@@ -55,7 +98,8 @@ class HtmlGrid:
     title: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[HtmlCell, ...], ...]
-    total: int
+    more: str | None
+    """A note on rows that are left out."""
     is_uniform: bool
     """Whether all values of a column have one unit, so that it can be sorted."""
 
@@ -74,11 +118,13 @@ def grid(table: SectionTable, title: str, language: Language, detail: PageDetail
         tuple(_cell(value, table.unit(number, i), table.columns[i], language, detail) for i, value in enumerate(row))
         for number, row in enumerate(table.rows)
     )
-    return HtmlGrid(f"table-{table.id.replace('_', '-')}", title, heads, rows, table.total_rows, not table.row_units)
+    shown, total = len(rows), table.total_rows
+    more = language.text(_MORE_ROWS, shown=shown, total=total) if shown < total else None
+    return HtmlGrid(f"table-{table.id.replace('_', '-')}", title, heads, rows, more, not table.row_units)
 
 
 def _head(column: SectionColumn, table: SectionTable, language: Language) -> Head:
-    csv = plain_values.head(column, table, language)
+    csv = spreadsheet.column_head(column, table, language)
     return Head(clean(language.text(column.title)), csv, column.unit not in ("", "bool"), column.is_name)
 
 
@@ -88,4 +134,70 @@ def _cell(value: Any, unit: str, column: SectionColumn, language: Language, deta
     text = shorten(clean(language.quantity(value, unit)), detail.name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and unit != ""
     bar = f"{100 * min(1, max(0, value)):.1f}" if column.has_bar and is_number else None
-    return HtmlCell(None, text, repr(plain_values.number(value, unit)) if is_number else None, bar)
+    return HtmlCell(None, text, repr(spreadsheet.number(value, unit)) if is_number else None, bar)
+
+
+_CALLS = Text("tree-calls", "{count:count} calls", one="{count:count} call")
+_DEVICE = Text("tree-device", "{time:ns} on the device")
+_HOST = Text("tree-host", "{time:ns} on the host")
+_DEEPEST = 40
+_OPEN = 2
+"""Number of levels that are initially expanded."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One module in the tree."""
+
+    name: Name
+    calls: str
+    time: str
+    bar: str
+    """Length of its bar in percent of the whole tree."""
+    has_children: bool
+    is_open: bool
+    closes: int
+    """Number of levels that end after it."""
+
+
+@dataclass(frozen=True)
+class ModuleTree:
+    """The tree of modules, the outermost ones first."""
+
+    nodes: tuple[Node, ...]
+    total: int
+
+
+def module_tree(report: Report, language: Language, detail: PageDetail) -> ModuleTree | None:
+    """Prepare the tree of modules; None without one."""
+    modules = report.result("modules", Modules)
+    if modules is None or len(modules.tree) < 2:
+        return None
+    tree = modules.tree
+    shallow = [row for row in range(len(tree)) if tree[row].depth < _DEEPEST]
+    shown = sorted(sorted(shallow, key=lambda row: (tree[row].depth, row))[: detail.places])
+    return ModuleTree(tuple(_nodes([tree[row] for row in shown], modules, language, detail)), len(tree))
+
+
+def _nodes(places: list[Place], modules: Modules, language: Language, detail: PageDetail) -> Iterator[Node]:
+    on_device = modules.device_ns > 0
+    times = [_time(place, on_device) for place in places]
+    whole = sum(time for time, place in zip(times, places, strict=True) if place.depth == 0) or 1
+    following = [*(place.depth for place in places[1:]), 0]
+    for place, time, following_depth in zip(places, times, following, strict=True):
+        yield Node(
+            name_of(place.name, detail),
+            language.text(_CALLS, count=place.calls),
+            language.text(_DEVICE if on_device else _HOST, time=time),
+            f"{min(100.0, 100 * time / whole):.1f}",
+            following_depth > place.depth,
+            place.depth < _OPEN,
+            max(0, place.depth - following_depth),
+        )
+
+
+def _time(place: Place, on_device: bool) -> int:
+    """Time of a place in both passes, in ns."""
+    if on_device:
+        return place.device_total_ns + place.backward_device_total_ns
+    return place.host_total_ns + place.backward_host_total_ns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceanalyzer.formats import cards
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
+from traceanalyzer.sections import modules
 
 _LABELS = {
     "skip": Text("html-skip", "Skip to the report"),
@@ -49,7 +50,7 @@ _LABELS = {
         "walk through slices and lanes, Enter fits the chosen slice, 0 shows the whole step. Ctrl with the wheel zooms "
         "at once.",
     ),
-    "tree": Text("html-tree", "Tree of modules"),
+    "tree": modules.TREE_TITLE,
     "open_all": Text("html-open-all", "Open all"),
     "close_all": Text("html-close-all", "Close all"),
 }

@@ -1,7 +1,13 @@
-"""Assembles the page: sections in groups, the most important first."""
+"""Pages: that of a report, whose sections are in groups, the most important first, and plain ones without a script.
+
+Data for the script is embedded as JSON that cannot end its element, for any names in it.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -10,27 +16,43 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer import sections
-from traceanalyzer.formats import chart_data, charts
+from traceanalyzer.formats import charts
 from traceanalyzer.formats.charts import Chart
-from traceanalyzer.formats.html import (
-    bar_charts,
-    cells,
-    embed,
-    findings,
-    labels,
-    module_tree,
-    summary,
-    themed,
-    waterfall,
-)
-from traceanalyzer.formats.html.cells import HtmlGrid
-from traceanalyzer.formats.html.detail import PageDetail
+from traceanalyzer.formats.html import cells, drawings, labels, summary, waterfall
+from traceanalyzer.formats.html.cells import HtmlGrid, PageDetail, stages
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.names import clean, clean_code, shorten
 from traceanalyzer.formats.templates import environment
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Generator, Report
+from traceanalyzer.report.names import clean, clean_code, shorten
 from traceanalyzer.report.section import Section, Topic
+from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
+
+_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def as_json(value: Any) -> Markup:
+    """Encode a value for a `<script type="application/json">`, without `</script>`, `<!--` and line separators."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.translate(_ESCAPES))  # noqa: S704 - nothing is left that HTML could act upon
+
+
+def policy(style: str, script: str) -> str:
+    """A Content-Security-Policy that allows only this style, this script, and images in the page."""
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def verbatim(source: str) -> Markup:
+    """Mark a style or script of this package as safe, unchanged."""
+    return Markup(source)  # noqa: S704 - a file of this package, no value in it
+
 
 MARK = "traceanalyzer"
 """Text that identifies a page of this program, which may be overwritten."""
@@ -39,11 +61,6 @@ _TITLE = Text("html-title", "Profile of {name}")
 _EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
 _TABLES = Text("html-tables", "{count:count} profiler tables", one="{count:count} profiler table")
 _RANK = Text("html-rank", "rank {rank} of {world}")
-_MORE_ROWS = Text(
-    "html-more-rows",
-    "{shown:count} of {total:count} rows. All of them:",
-    one="{shown:count} of {total:count} rows. All of them:",
-)
 _ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
 _TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
 _TYPICAL = Text("html-waterfall-mean", "Step {step}, {duration:ns}: the typical step closest to their mean.")
@@ -62,18 +79,18 @@ _LANES = Text(
 GROUPS: dict[str, Text] = {
     "findings": Text("html-group-findings", "Findings"),
     Topic.RUNS: Text("html-group-runs", "Runs"),
-    Topic.RANKS: Text("html-group-ranks", "Ranks"),
-    Topic.PHASES: Text("html-group-phases", "Phases"),
+    Topic.RANKS: ranks.TITLE,
+    Topic.PHASES: phases.TITLE,
     "timeline": Text("html-group-timeline", "Timeline of one step"),
-    Topic.STEPS: Text("html-group-steps", "Steps"),
+    Topic.STEPS: steps.STEPS_TITLE,
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
     Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
     Topic.OPERATORS: Text("html-group-operators", "Operators"),
-    Topic.KERNELS: Text("html-group-kernels", "Kernels"),
+    Topic.KERNELS: kernels.TITLE,
     Topic.HOST: Text("html-group-host", "Host, launches and copies"),
-    Topic.COMMUNICATION: Text("html-group-communication", "Communication"),
-    Topic.MEMORY: Text("html-group-memory", "Memory"),
-    Topic.MODULES: Text("html-group-modules", "Modules"),
+    Topic.COMMUNICATION: communication.TITLE,
+    Topic.MEMORY: memory.TITLE,
+    Topic.MODULES: modules.TITLE,
     Topic.MORE: Text("html-group-more", "More"),
     Topic.QUALITY: Text("html-group-quality", "Trace quality"),
     "definitions": Text("html-group-definitions", "How every metric is defined"),
@@ -95,17 +112,6 @@ class PagePicture:
 
 
 @dataclass(frozen=True)
-class PageTable:
-    """A table with a note on the rows and columns left out."""
-
-    grid: HtmlGrid
-    more: str | None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.grid, name)
-
-
-@dataclass(frozen=True)
 class PageSection:
     """One section of the page."""
 
@@ -114,7 +120,7 @@ class PageSection:
     messages: tuple[Markup, ...]
     facts: tuple[tuple[str, str], ...]
     charts: tuple[PagePicture, ...]
-    grids: tuple[PageTable, ...]
+    grids: tuple[HtmlGrid, ...]
     is_folded: bool
     size: str | None
 
@@ -126,16 +132,16 @@ class PageGroup:
     id: str
     title: str
     blocks: list[PageSection] = field(default_factory=list)
-    tree: module_tree.ModuleTree | None = None
+    tree: cells.ModuleTree | None = None
     tree_more: str | None = None
 
 
 def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     """Assemble the page in the given detail."""
     shown = sections.build(report, detail.rows)
-    tree = module_tree.build(report, language, detail)
+    tree = cells.module_tree(report, language, detail)
     fall = waterfall.build(report, language, detail)
-    advice = findings.build(report, language, detail)
+    advice = summary.build_findings(report, language, detail)
     terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
@@ -152,17 +158,17 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
                 "title": language.text(_TITLE, name=clean(report.source.name)),
                 "facts": tuple(_facts(report, language)),
                 "groups": present,
-                "style": embed.verbatim(style),
-                "script": embed.verbatim(script),
-                "policy": embed.policy(style, script),
-                "labels": embed.as_json(labels.script_labels(language)),
+                "style": verbatim(style),
+                "script": verbatim(script),
+                "policy": policy(style, script),
+                "labels": as_json(labels.script_labels(language)),
             },
             word=SimpleNamespace(**labels.labels(language)),
-            summary=summary.build(report, shown, advice, language),
+            summary=summary.build_summary(report, shown, advice, language),
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
             definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
-            say=findings.prose,
+            say=summary.prose,
             named=lambda text: cells.name_of(text, detail),
             brief=lambda text: shorten(clean(text), detail.name),
             code=clean_code,
@@ -205,12 +211,12 @@ def _fill(
     groups: dict[str, PageGroup],
     report: Report,
     shown: Iterable[Section],
-    tree: module_tree.ModuleTree | None,
+    tree: cells.ModuleTree | None,
     language: Language,
     detail: PageDetail,
 ) -> None:
     """Add each section to its group; the first of each group and those with a chart are expanded."""
-    drawn = list(chart_data.build(report, language))
+    drawn = list(charts.of_report(report, language))
     for section in shown:
         if section.topic is Topic.SUMMARY or (section.is_tree and tree):
             continue
@@ -228,25 +234,18 @@ def block(
 ) -> PageSection:
     """A section in its group, without a title if it equals that of the group."""
     title = clean(language.text(section.title))
-    grids = tuple(
-        _table(cells.grid(table, title, language, detail), language) for table in section.tables if table.rows
-    )
-    rows = sum(len(table.grid.rows) for table in grids)
+    grids = tuple(cells.grid(table, title, language, detail) for table in section.tables if table.rows)
+    rows = sum(len(grid.rows) for grid in grids)
     return PageSection(
         id=f"section-{section.id}",
         title=None if title == group.title and not group.blocks else title,
-        messages=tuple(findings.prose(language.say(message)) for message in section.messages),
+        messages=tuple(summary.prose(language.say(message)) for message in section.messages),
         facts=tuple(summary.facts(section, language)),
         charts=pictures,
         grids=grids,
         is_folded=section.is_detail and bool(group.blocks) and not pictures,
         size=language.text(_ROWS, count=rows) if rows else None,
     )
-
-
-def _table(grid: HtmlGrid, language: Language) -> PageTable:
-    shown = len(grid.rows)
-    return PageTable(grid, language.text(_MORE_ROWS, shown=shown, total=grid.total) if shown < grid.total else None)
 
 
 def picture(chart: Chart, language: Language) -> PagePicture:
@@ -264,8 +263,8 @@ def picture(chart: Chart, language: Language) -> PagePicture:
 def drawn(chart: Chart, language: Language, width: int) -> Markup:
     """A chart as an element of the page, in the page's colours."""
     if isinstance(chart, charts.Curves):
-        return themed.draw(chart, language, width)
-    return bar_charts.draw(chart, language, width)
+        return drawings.draw_curves(chart, language, width)
+    return drawings.draw_bars(chart, language, width)
 
 
 def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:
@@ -278,5 +277,39 @@ def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) ->
         "strips": fall.strips,
         "grid": waterfall.GRID,
         "left_out": [language.text(text, count=count) for text, count in left_out if count],
-        "data": embed.as_json(fall.data),
+        "data": as_json(fall.data),
     }
+
+
+def plain(generator: Generator, title: str, shown: Iterable[Section], language: Language) -> str:
+    """Render a page of sections.
+
+    Args:
+        generator: The program that creates it.
+        title: Its title, safe to show.
+        shown: The sections.
+        language: Language of the texts.
+    """
+    detail, style = next(iter(stages(None))), source("style.css")
+    groups = []
+    for section in shown:
+        group = PageGroup(section.id, clean(language.text(section.title)))
+        group.blocks.append(block(section, (), group, language, detail))
+        groups.append(group)
+    return (
+        environment(autoescape=True)
+        .get_template("html/plain.html.j2")
+        .render(
+            page={
+                "html_lang": language.html_lang,
+                "generator": f"{MARK} {generator.version}",
+                "title": title,
+                "groups": groups,
+                "style": verbatim(style),
+                "policy": policy(style, ""),
+            },
+            word=SimpleNamespace(**labels.labels(language) | {"all_rows_command": "-o x.json"}),
+            say=summary.prose,
+            brief=lambda text: shorten(clean(text), detail.name),
+        )
+    )

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from traceanalyzer import sections
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.formats.markdown import detail as details
-from traceanalyzer.formats.markdown.page import DocumentPicture, Page
-from traceanalyzer.formats.markdown.texts import code, escape
-from traceanalyzer.formats.names import clipped
+from traceanalyzer.formats.markdown.page import LONGEST, DocumentPicture, Page, code, escape, fits, length, levels
 from traceanalyzer.formats.templates import environment
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
+from traceanalyzer.report.names import clipped
 from traceanalyzer.report.section import Section
 
 __all__ = ["MARK", "TOP", "DocumentPicture", "code", "escape", "fitted", "render"]
@@ -77,18 +75,18 @@ def fitted(
             mark=mark, version=generator.version, title=escape(title), sections=parts, left_out=left_out
         )
 
-    *levels, least = details.levels(TOP if top is None else top)
-    for level in levels:
+    *richer, least = levels(TOP if top is None else top)
+    for level in richer:
         parts = list(_until_too_long(Page(language, level, pictures), build(level.rows)))
         text = document(parts)
-        if details.fits(text):
+        if fits(text):
             return text
     page = Page(language, least, pictures)
     shown = [(section, page.section(section)) for section in build(least.rows)]
     text = document(part for _, part in shown)
-    if details.fits(text):
+    if fits(text):
         return text
-    room = details.LONGEST - details.length(document(())) - _ROOM_FOR_LEFT_OUT
+    room = LONGEST - length(document(())) - _ROOM_FOR_LEFT_OUT
     kept = set(_most_valuable(shown, room))
     missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
     titles = clipped(language.list(language.text(section.title) for section in missing), _TITLES_WIDTH)
@@ -98,12 +96,12 @@ def fitted(
 
 def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:
     """Lay out sections, but stop when they are too long in total, because then none of them is used."""
-    length = 0
+    total = 0
     for section in shown:
         text = page.section(section)
-        length += details.length(text)
+        total += length(text)
         yield text
-        if length > details.LONGEST:
+        if total > LONGEST:
             return
 
 
@@ -111,7 +109,7 @@ def _most_valuable(shown: list[tuple[Section, str]], room: int) -> Iterator[int]
     """Positions of the sections that fit into `room` characters; essential sections come first."""
     order = sorted(range(len(shown)), key=lambda number: not shown[number][0].is_essential)
     for number in order:
-        needed = details.length(shown[number][1]) + 1
+        needed = length(shown[number][1]) + 1
         if needed <= room:
             room -= needed
             yield number

@@ -13,12 +13,11 @@ from rich.text import Text as RichText
 
 from traceanalyzer import sections
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.formats.names import clean
 from traceanalyzer.formats.terminal import elements
-from traceanalyzer.formats.terminal.elements import fit, paragraph
-from traceanalyzer.formats.terminal.fitting import LINES, Level, attempts, cut, visible
+from traceanalyzer.formats.terminal.elements import LINES, Level, attempts, cut, fit, paragraph, visible
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean
 from traceanalyzer.report.section import Section, SectionTable, Topic
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]

@@ -1,11 +1,16 @@
-"""Draws the content of sections: paragraphs, bars, tables and findings. If a line is too long, names are shortened."""
+"""What a terminal shows of sections: paragraphs, bars, tables and findings, and how much of them fits on a screen.
+
+If a line is too long, names are shortened. Chinese breaks at any character, other scripts at blanks, but never at
+no-break spaces, such as those before units.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -13,11 +18,40 @@ from rich.text import Text as RichText
 
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.names import clean, clipped, shorten
-from traceanalyzer.formats.wrapping import NO_BREAK, wrap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
-from traceanalyzer.report.section import SectionColumn, SectionPart, SectionTable
+from traceanalyzer.report.names import clean, clipped, shorten
+from traceanalyzer.report.section import Section, SectionColumn, SectionPart, SectionTable
+
+_WIDE = "\u2e80-\u303f\u3041-\u33ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+_CLOSING = "、。〉》」』】〕〗〙〛，．：；！？）］｝"
+"""Characters that must not begin a line."""
+
+_OPENING = "〈《「『【〔〖〘〚（［｛"
+"""Characters that must not end a line."""
+
+NO_BREAK = "\u00a0"
+_PIECE = re.compile(
+    rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|(?:{NO_BREAK}|[^\s{_WIDE}])+[{_CLOSING}]*|[^\S{NO_BREAK}]+",
+)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The lines of a paragraph; words longer than a line are split."""
+    lines, line = [], ""
+    for piece in _pieces(text, width):
+        if cell_len(line + piece.rstrip()) > width and line:
+            lines.append(line.rstrip())
+            line = ""
+        line += piece if line else piece.lstrip()
+    return [*lines, line.rstrip()] if line.strip() or not lines else lines
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """Unbreakable parts of a text, none of them longer than a line."""
+    for match in _PIECE.finditer(text):
+        yield from chop_cells(match[0], width) if cell_len(match[0]) > width else (match[0],)
+
 
 INDENT = (0, 0, 0, 2)
 
@@ -176,3 +210,70 @@ def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> I
         if line.strip():
             indent = 7 + len(line) - len(line.lstrip(" "))
             yield paragraph(line, width, min(indent, width // 2), style="cyan", lines=2 if is_brief else None)
+
+
+LINES = 61
+"""Number of lines of a screen (own choice: what a terminal on a laptop shows at once)."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Level of detail of each section."""
+
+    rows: int | None = None
+    """Most rows of a table; None for the requested number."""
+    is_brief: bool = False
+    """Whether findings show only the saving and the fix."""
+    has_facts: bool = True
+    has_essential: bool = True
+    """Whether essential facts are shown even if others are left out."""
+    messages: int = 50
+    """Most messages of a section."""
+    lines: int | None = None
+    """Most lines of a message."""
+
+
+LEVELS = (
+    Level(),
+    Level(is_brief=True),
+    Level(is_brief=True, has_facts=False, messages=4, lines=3),
+    Level(rows=4, is_brief=True, has_facts=False, messages=4, lines=3),
+    Level(rows=3, is_brief=True, has_facts=False, messages=3, lines=3),
+    Level(rows=2, is_brief=True, has_facts=False, messages=3, lines=3),
+    Level(rows=2, is_brief=True, has_facts=False, messages=2, lines=2),
+)
+
+
+def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
+    """Attempts in order: the level of detail, the sections to show, and the sections left out."""
+    for level in LEVELS:
+        yield level, shown, ()
+    least = LEVELS[-1]
+    optional = [section for section in shown if not section.is_essential]
+    for first in range(len(optional) - 1, -1, -1):
+        left_out = optional[first:]
+        yield least, tuple(section for section in shown if section not in left_out), tuple(left_out)
+    yield (
+        replace(least, has_essential=False),
+        tuple(section for section in shown if section.is_essential),
+        tuple(optional),
+    )
+
+
+def cut(section: Section, level: Level) -> Section:
+    """Reduce a section to a level; tables with one row per figure are not rankings and are not shortened."""
+    tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
+    facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
+    return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)
+
+
+def visible(section: Section, level: Level) -> tuple[object, ...]:
+    """What a level decides of a section; where two levels decide the same, the section looks the same."""
+    shown = cut(section, level)
+    return (
+        tuple(len(table.rows) for table in shown.tables),
+        len(shown.facts),
+        len(shown.messages),
+        level.lines if shown.messages else None,
+        level.is_brief and bool(shown.findings),
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerCall
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, OwnerCall, OwnerTimes
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Term, Topic
+from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, table
 from traceanalyzer.simulation.critical_path import CriticalOwner
 from traceanalyzer.structure.recording import Recording
 
@@ -79,7 +81,7 @@ _SILENT = Text(
 )
 _TERMS = (
     Term(
-        Text("define-owners", "Where host time goes"),
+        TITLE,
         Text(
             "define-owners-say",
             "Time per step of the thread that launches the work, and of autograd's thread while it waits for that. "
@@ -91,76 +93,81 @@ _TERMS = (
     ),
 )
 
-_NAME = SectionColumn(Text("owners-name", "Owner", "part of a program that takes time"), "", is_name=True)
-_WHERE = SectionColumn(Text("owners-where", "Place", "kind, file and line"), "", is_name=True, is_extra=True)
-_MOSTLY = SectionColumn(
-    Text("owners-mostly", "Mostly", "operator that takes most of an owner's time"), "", is_name=True, is_extra=True
+_NAME = Column(
+    Text("owners-name", "Owner", "part of a program that takes time"),
+    "",
+    lambda row: label(row) if _is_owner(row) else _UNOWNED,
+    is_name=True,
 )
-_CALLS = SectionColumn(Text("owners-calls", "Calls/step"), "number", is_extra=True)
-_SELF = SectionColumn(Text("owners-self", "Host/step"), "ns")
-_SHARE = SectionColumn(Text("owners-share", "Share"), "share", has_bar=True)
-_IDLE = SectionColumn(Text("owners-idle", "GPU idle", "part of the time in which the GPU does nothing"), "ns")
-_WAITS = SectionColumn(Text("owners-waiting", "Waiting", "part of the time in which the host waits for the GPU"), "ns")
-_TOTAL = SectionColumn(Text("owners-total", "With inner", "time with everything inside"), "ns", is_extra=True)
-_DEVICE = SectionColumn(Text("owners-device", "Launched", "device time of what is launched"), "ns", is_extra=True)
+_WHERE = replace(columns.PLACE, cell=lambda row: where(row) if _is_owner(row) else "", is_extra=True)
+_SELF = Column(Text("owners-self", "Host/step"), "ns", "host_self_ns_per_step")
+_IDLE = Column(
+    Text("owners-idle", "GPU idle", "part of the time in which the GPU does nothing"), "ns", "idle_self_ns_per_step"
+)
+_TOTAL = Column(
+    Text("owners-total", "With inner", "time with everything inside"), "ns", "host_ns_per_step", is_extra=True
+)
+_WAITS = Text("owners-waiting", "Waiting", "part of the time in which the host waits for the GPU")
+_DEVICE = Text("owners-device", "Launched", "device time of what is launched")
+_CALLS = Text("owners-calls", "Calls/step")
+_MOSTLY = Column(
+    Text("owners-mostly", "Mostly", "operator that takes most of an owner's time"),
+    "",
+    lambda row: _mostly(row) if _is_owner(row) else "",
+    is_name=True,
+    is_extra=True,
+)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
     """Build a table of the owners with most own time, with the purpose of their work."""
-    found = report.result("host_owners", HostOwners)
-    if found is None or not found.rows or not found.time_ns:
+    owners = report.result("host_owners", HostOwners)
+    if owners is None or not owners.rows or not owners.time_ns:
         return
-    table = _table(found, top)
     yield Section(
         "host-owners",
         TITLE,
-        messages=tuple(_messages(found, report.result("recording", Recording))),
-        facts=tuple(_facts(found)),
-        tables=(table,),
+        messages=tuple(_messages(owners, report.result("recording", Recording))),
+        facts=tuple(_facts(owners)),
+        tables=(_table(owners, top),),
         terms=_TERMS,
         topic=Topic.HOST,
-        is_detail=found.idle_ns is not None and found.idle_ns < _IDLE_SHARE * found.time_ns,
+        is_detail=owners.idle_ns is not None and owners.idle_ns < _IDLE_SHARE * owners.time_ns,
     )
 
 
-def _table(found: HostOwners, top: int) -> SectionTable:
-    has_waits = any(row.waiting_self_ns for row in found.rows)
-    columns: list[tuple[SectionColumn, str]] = [(_SELF, "host_self_ns_per_step"), (_SHARE, "share")]
-    if found.idle_ns is not None:
-        columns.append((_IDLE, "idle_self_ns_per_step"))
-    if has_waits:
-        columns.append((_WAITS, "waiting"))
-    columns.append((_TOTAL, "host_ns_per_step"))
-    if found.device_ns:
-        columns.append((_DEVICE, "device"))
-    columns += [(_CALLS, "calls"), (_MOSTLY, "mostly")]
-    entries: list[tuple[Any, ...]] = [
-        (label(row), where(row), *(_value(found, row, field) for _, field in columns)) for row in found.rows[:top]
-    ]
-    if found.unowned.host_self_ns >= _LEAST * found.time_ns:
-        unowned = found.unowned
-        empty = {"calls": None, "mostly": ""}
-        cells = tuple(empty[field] if field in empty else _value(found, unowned, field) for _, field in columns)
-        entries.append((_UNOWNED, "", *cells))
-    heads = (_NAME, _WHERE, *(column for column, _ in columns))
-    return SectionTable("host_owners", heads, tuple(entries), len(found.rows) + len(entries) - len(found.rows[:top]))
+def _table(owners: HostOwners, top: int) -> SectionTable:
+    """The owners, and at the end the time without one."""
+
+    def per_step(field: str) -> Callable[[OwnerTimes], float | None]:
+        return lambda row: None if getattr(row, field) is None else getattr(row, field) / owners.steps
+
+    has_waits = any(row.waiting_self_ns for row in owners.rows)
+    shown = (
+        _NAME,
+        _WHERE,
+        _SELF,
+        columns.share("host_self_ns", owners.time_ns),
+        *([_IDLE] if owners.idle_ns is not None else []),
+        *([Column(_WAITS, "ns", per_step("waiting_self_ns"))] if has_waits else []),
+        _TOTAL,
+        *([Column(_DEVICE, "ns", per_step("device_self_ns"), is_extra=True)] if owners.device_ns else []),
+        Column(_CALLS, "number", lambda row: row.calls / owners.steps if _is_owner(row) else None, is_extra=True),
+        _MOSTLY,
+    )
+    rows = [*owners.rows[:top], *([owners.unowned] if owners.unowned.host_self_ns >= _LEAST * owners.time_ns else [])]
+    return table("host_owners", shown, rows, total=len(owners.rows) + len(rows) - len(owners.rows[:top]))
 
 
-def _value(found: HostOwners, row: Any, field: str) -> Any:
-    if field == "mostly":
-        return _mostly(row)
-    if field == "share":
-        return row.host_self_ns / found.time_ns
-    per_step = {"waiting": row.waiting_self_ns, "device": row.device_self_ns, "calls": row.calls}
-    if field in per_step:
-        return None if per_step[field] is None else per_step[field] / found.steps
-    return getattr(row, field)
+def _is_owner(row: OwnerTimes) -> bool:
+    """Whether a row of the table is an owner; the last one may be the time without one."""
+    return isinstance(row, HostOwner)
 
 
 def _mostly(row: HostOwner) -> str:
     """The operator or call that takes most of the owner's own time, if it is a large part and not the owner itself."""
-    told = row.kind not in ("operator", "call") and row.parts and row.parts[0].host_ns >= _LONG * row.host_self_ns
-    return row.parts[0].name if told else ""
+    is_large = row.kind not in ("operator", "call") and row.parts and row.parts[0].host_ns >= _LONG * row.host_self_ns
+    return row.parts[0].name if is_large else ""
 
 
 def label(row: HostOwner | CriticalOwner) -> str | Text | Message:
@@ -184,24 +191,24 @@ def where(row: HostOwner | CriticalOwner) -> str | Text | Message:
     return f"{row.file}:{row.line}" if row.kind == "function" else _PLACE(kind=kind(), file=row.file, line=row.line)
 
 
-def _facts(found: HostOwners) -> Iterator[Fact]:
+def _facts(owners: HostOwners) -> Iterator[Fact]:
     """Time per step by purpose."""
-    for role in found.roles:
-        if role.host_ns >= _LEAST * found.time_ns and role.role in _ROLES:
+    for role in owners.roles:
+        if role.host_ns >= _LEAST * owners.time_ns and role.role in _ROLES:
             yield Fact(_ROLES[role.role], role.host_ns_per_step, "ns")
 
 
-def _messages(found: HostOwners, recording: Recording | None) -> Iterator[Message]:
-    calls = [(row.longest_call, row) for row in found.rows if row.longest_call is not None and _is_own(row)]
+def _messages(owners: HostOwners, recording: Recording | None) -> Iterator[Message]:
+    calls = [(row.longest_call, row) for row in owners.rows if row.longest_call is not None and _is_own(row)]
     longest = max(calls, key=lambda entry: entry[0].duration_ns, default=None)
-    step = found.time_ns / found.steps
+    step = owners.time_ns / owners.steps
     if longest is not None and longest[0].duration_ns >= _LONG * step:
         yield _single(longest[0], longest[1], step)
     window = recording.window if recording is not None else None
     is_removed = window is not None and window.removed_ns > 0
-    has_stacks = any(row.file is not None for row in found.rows)
-    if not has_stacks and not is_removed and (found.unowned.idle_self_ns or 0) >= _MUCH * found.time_ns:
-        yield _SILENT(share=(found.unowned.idle_self_ns or 0) / found.time_ns)
+    has_stacks = any(row.file is not None for row in owners.rows)
+    if not has_stacks and not is_removed and (owners.unowned.idle_self_ns or 0) >= _MUCH * owners.time_ns:
+        yield _SILENT(share=(owners.unowned.idle_self_ns or 0) / owners.time_ns)
 
 
 def _is_own(row: HostOwner) -> bool:
@@ -218,10 +225,10 @@ def _is_own(row: HostOwner) -> bool:
 
 def _single(call: OwnerCall, row: HostOwner, step: float) -> Message:
     named = call.name if row.kind in ("operator", "call") else _CALL_IN(call=call.name, owner=row.name)
-    told = {"call": named, "time": call.duration_ns, "share": call.duration_ns / step}
+    measured = {"call": named, "time": call.duration_ns, "share": call.duration_ns / step}
     if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
-        return _SINGLE(**told)
+        return _SINGLE(**measured)
     waiting = {"waiting": call.waiting_ns, "wait": call.wait}
     if call.waits_for == "unrecorded-work":
-        return _SINGLE_EARLIER(**told, **waiting)
-    return _SINGLE(**told) if call.event is None else _SINGLE_WAITS(**told, **waiting, event=call.event)
+        return _SINGLE_EARLIER(**measured, **waiting)
+    return _SINGLE(**measured) if call.event is None else _SINGLE_WAITS(**measured, **waiting, event=call.event)

@@ -1,16 +1,24 @@
-"""Prepares bar charts for their template. Only curves use matplotlib, which is slow to import."""
+"""Charts as elements of the page, in its colours, so that they follow its theme.
+
+Bars are drawn by a template; only curves use matplotlib, which is slow to import. The page's policy blocks style
+attributes, so the styles of its drawings become presentation attributes, and parts that only a standalone document
+needs are removed: metadata, background, unused ids.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from markupsafe import Markup
 
-from traceanalyzer.formats.charts import SIZE, WIDE, Bars, StackedBars
-from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.shared_unit import scale
+from traceanalyzer.formats import charts, plots
+from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, StackedBars
+from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.formats.templates import environment
 
 _ROW = 26
@@ -60,9 +68,9 @@ class ChartPicture:
     labels: tuple[ChartLabel, ...]
 
 
-def draw(chart: StackedBars | Bars, language: Language, width: int) -> Markup:
-    """Draw a chart as an element of the page, in its colours."""
-    picture = _bars(chart, width) if isinstance(chart, Bars) else _Frame(chart, width).picture(language)
+def draw_bars(chart: StackedBars | Bars, language: Language, width: int) -> Markup:
+    """Draw bars as an element of the page, in its colours."""
+    picture = _horizontal(chart, width) if isinstance(chart, Bars) else _Frame(chart, width).picture(language)
     template = environment(autoescape=True).get_template("html/bar_chart.svg.j2")
     text = template.render(
         chart=chart,
@@ -75,7 +83,7 @@ def draw(chart: StackedBars | Bars, language: Language, width: int) -> Markup:
     return Markup(text)  # noqa: S704 - the template has escaped every text
 
 
-def _bars(chart: Bars, width: int) -> ChartPicture:
+def _horizontal(chart: Bars, width: int) -> ChartPicture:
     """Horizontal bars. In a wide chart labels are left of the bars, in a narrow one above them."""
     is_wide = width >= WIDE
     row_height = _ROW if is_wide else 2 * _ROW
@@ -182,3 +190,78 @@ def _px(value: float) -> str:
 
 def _tone(role: str) -> str:
     return role.replace("_", "-")
+
+
+_ROLES = {color: role for role, color in charts.PALETTE.items()}
+_KEPT = frozenset({
+    "fill", "fill-opacity", "opacity", "stroke", "stroke-dasharray", "stroke-dashoffset", "stroke-opacity",
+    "stroke-width", "stroke-linejoin", "stroke-linecap", "font-size", "text-anchor",
+})  # fmt: skip
+_NUMBER = re.compile(r"-?(?<!\d)\d++\.\d+")
+_REFERENCE = re.compile(r"url\(#([^()]+)\)|^#(.+)$")
+_GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
+
+
+@lru_cache(maxsize=64)
+def draw_curves(chart: Chart, language: Language, width: int) -> Markup:
+    """Draw curves as an element of the page; cached, because a page rendered with less detail has the same charts."""
+    # The XML was just written by matplotlib, so it is trusted.
+    root = ET.fromstring(plots.svg(chart, language, width))  # noqa: S314
+    _strip(root)
+    prefix = f"{chart.id}-{width}-"
+    used = {reference for element in root.iter() for reference in _references(element)}
+    for element in root.iter():
+        _attributes(element, prefix, used)
+    root.attrib.pop("version", None)
+    root.set("viewBox", root.get("viewBox", ""))
+    root.set("class", "wide" if width == charts.WIDE else "narrow")
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{prefix}title {prefix}desc")
+    for name, text in (("desc", chart.description), ("title", chart.title)):
+        element = ET.Element(name, {"id": prefix + name})
+        element.text = text
+        root.insert(0, element)
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - ElementTree has escaped every text
+
+
+def _strip(root: ET.Element) -> None:
+    """Remove elements that are not drawn, and XML namespaces."""
+    for parent in list(root.iter()):
+        parent.tag = parent.tag.rpartition("}")[2]
+        for child in list(parent):
+            name = child.tag.rpartition("}")[2]
+            if name in ("metadata", "style") or child.get("id") == "patch_1":
+                parent.remove(child)
+
+
+def _references(element: ET.Element) -> list[str]:
+    found = [_REFERENCE.search(value) for name, value in element.items() if name != "id"]
+    return [match[1] or match[2] for match in found if match]
+
+
+def _attributes(element: ET.Element, prefix: str, used: set[str]) -> None:
+    for name, value in list(element.items()):
+        del element.attrib[name]
+        short = name.rpartition("}")[2]
+        if short == "style":
+            for item in value.split(";"):
+                key, _, setting = (part.strip() for part in item.partition(":"))
+                if key in _KEPT:
+                    element.set(key, _themed(setting))
+        elif short == "id":
+            if value in used:
+                element.set("id", prefix + value)
+        elif short in _GEOMETRY:
+            if not (short == "transform" and value.startswith("rotate(-0 ")):
+                element.set(short, " ".join(_NUMBER.sub(_rounded, value).split()))
+        else:
+            element.set(short, _REFERENCE.sub(lambda match: match[0].replace("#", "#" + prefix), value))
+
+
+def _rounded(match: re.Match[str]) -> str:
+    return f"{float(match[0]):.1f}".removesuffix(".0")
+
+
+def _themed(setting: str) -> str:
+    """Replace a colour of the palette by the page's colour for that role."""
+    return f"var(--{_ROLES[setting].replace('_', '-')})" if setting in _ROLES else setting

@@ -1,10 +1,17 @@
-"""Makes names in a trace safe to show: they may contain escapes, markup, line breaks, and kilobytes of text."""
+"""Names of a trace and values of a report in words that are safe to show.
+
+Names may contain escapes, markup, line breaks, and kilobytes of text; values may be of a later version.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
+from traceanalyzer.report.message import Message, Text
+
+UNKNOWN = Text("value-unknown", "unknown", "in place of a quantity")
 _CONTROL = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SPACE = re.compile(r"\s+")
 _CODE = re.compile(r"(?<!`)`([^`|\s](?:[^`|]*[^`|\s])?)`(?!`)")
@@ -51,3 +58,9 @@ def shorten(name: str, width: int) -> str:
 def clipped(name: str, width: int) -> str:
     """A clean name of at most `width` characters; only the ends of a very long name are read."""
     return shorten(clean(shorten(name, 8 * width)), width)
+
+
+def word(texts: Mapping[str, Text], key: str) -> Text | Message:
+    """The text of a key; the key itself if this version has no text for it."""
+    said = clean(key)
+    return texts.get(key) or (Message("word-of-another-version", {}, said) if said else UNKNOWN)

@@ -43,7 +43,7 @@ _RANGES = {"share": _SHARES, "ns": _TIMES, "bytes": _SIZES}
 
 
 @dataclass(frozen=True)
-class FindingsOnce:
+class MergedFindings:
     """Findings, with those of many tables merged."""
 
     findings: tuple[Finding, ...]
@@ -51,7 +51,7 @@ class FindingsOnce:
     """For each finding of the report, its position among these."""
 
 
-def findings(report: Report) -> FindingsOnce:
+def findings(report: Report) -> MergedFindings:
     """Merge findings, in the order of the report, with the most severe of merged findings shown."""
     shown: list[list[Finding]] = []
     place: dict[object, int] = {}
@@ -65,7 +65,7 @@ def findings(report: Report) -> FindingsOnce:
             shown.append([])
         shown[place[key]].append(finding)
         position.append(place[key])
-    return FindingsOnce(tuple(map(_joined, shown)), tuple(position))
+    return MergedFindings(tuple(map(_joined, shown)), tuple(position))
 
 
 def _joined(same: Sequence[Finding]) -> Finding:

@@ -12,8 +12,7 @@ from traceanalyzer.formats.language import ENGLISH, of
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
-from traceanalyzer.sections.kernel_classes import _LABELS
-from traceanalyzer.sections.repeated_layers import _SHORT
+from traceanalyzer.sections.kernels import _LABELS, _SHORT
 
 NORM, PRODUCT, EXPERTS = "rms_norm_kernel", "ampere_bf16_s16816gemm_bf16_128x64", "fused_moe_kernel"
 

@@ -9,8 +9,8 @@ from tests.rules.judging import report
 from traceanalyzer.formats import render
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.warnings import STEP_REASONS
-from traceanalyzer.sections.recording import WORKLOADS as WORDS
-from traceanalyzer.sections.recording import build
+from traceanalyzer.sections.steps import WORKLOADS as WORDS
+from traceanalyzer.sections.steps import build_recording as build
 from traceanalyzer.structure.recording.left_out import REASONS
 from traceanalyzer.structure.recording.workload import WORKLOADS
 

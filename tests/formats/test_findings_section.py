@@ -1,0 +1,150 @@
+"""Findings and headlines: those of many tables are shown once, and savings have one price."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from tests.builders import TraceBuilder
+from tests.formats.html.advised import advised
+from tests.formats.samples import TRAINING, report_of
+from tests.rules.judging import report, table
+from traceanalyzer.formats import language, render
+from traceanalyzer.report.model import Report
+from traceanalyzer.rules import MODULES
+from traceanalyzer.sections import several_runs
+
+ROW = {"Name": "aten::mm", "Self CPU": "98.000ms", "Self CUDA": "10.000ms", "# of Calls": 100}
+RULE = "gpu-underutilized"
+
+
+def tables(devices: tuple[int, ...]) -> Report:
+    """One table for each number of milliseconds that the device works beside 100 ms of host time."""
+    texts = [
+        table([ROW | {"Self CUDA": f"{device}.000ms"}], cpu=f"{100 + n}.000ms", device=f"{device}.000ms")
+        for n, device in enumerate(devices)
+    ]
+    return report("\n\n".join(texts))
+
+
+SIX = (10, 20, 30, 40, 50, 60)
+
+
+def test_equal_findings_are_said_once_with_count_and_range() -> None:
+    found = tables(SIX)
+    assert [finding.run for finding in found.findings if finding.rule == RULE] == [f"table-{n}" for n in range(1, 7)]
+    (shown,) = (finding for finding in several_runs.findings(found).findings if finding.rule == RULE)
+    assert shown.run is None
+    assert shown.title.text.endswith(", in 6 tables")
+    # 10 of 100 ms in the first table, 60 of 105 ms in the last
+    assert "In 6 tables (table-1, table-2, table-3 and 3 more)" in shown.summary.text
+    assert "10 % to 57 %. In table-1: " in shown.summary.text
+
+
+def test_the_json_has_every_finding_and_the_runs_that_share_it() -> None:
+    found = json.loads(render(tables(SIX), "json"))
+    own = [finding for finding in found["findings"] if finding["rule"] == RULE]
+    assert len(own) == 6
+    assert all(finding["runs"] == [f"table-{n}" for n in range(1, 7)] for finding in own)
+
+
+def test_a_few_tables_stay_side_by_side() -> None:
+    found = tables(SIX[:4])
+    assert several_runs.findings(found).findings == found.findings
+    assert several_runs.headlines(found) == found.headlines
+
+
+def test_headlines_of_many_tables_are_summed_up() -> None:
+    found = tables((*SIX, 400))
+    shown = several_runs.headlines(found)
+    assert len(found.headlines) == 7
+    assert len(shown) == 2, "six tables that the host bounds, one that the GPU bounds"
+    assert shown[0].message.text.startswith("6 of 7 tables (table-1, table-2, table-3 and 3 more)")
+    assert shown[1] == found.headlines[6]
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html", "sarif"])
+@pytest.mark.parametrize("code", ["en", "ru", "zh"])
+def test_every_format_says_it_once(form: str, code: str) -> None:
+    found, words = tables(SIX), language.of(code)
+    text = "".join(render(found, form, language=words).split())
+    advice = "".join(words.say(found.findings[0].advice).split())[:30]
+    assert 1 <= text.count(advice) <= 2, "SARIF describes the rule, too; six tables said it six times"
+
+
+def test_every_finding_knows_its_place() -> None:
+    found = tables(SIX)
+    once = several_runs.findings(found)
+    assert len(once.position) == len(found.findings)
+    assert [once.findings[place].rule for place in once.position] == [finding.rule for finding in found.findings]
+
+
+def quiet() -> Report:
+    trace = TraceBuilder()
+    trace.op("aten::add", 0, 5)
+    return report(trace)
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+@pytest.mark.parametrize(
+    ("code", "says"), [("en", "rules could not be applied"), ("ru", "применить не удалось"), ("zh", "条规则无法应用")]
+)
+def test_rules_that_could_not_judge_are_counted(form: str, code: str, says: str) -> None:
+    found = quiet()
+    assert not found.findings
+    text = " ".join(render(found, form, language=language.of(code)).split())
+    assert says in text
+    assert "No rule found anything to change" not in text
+
+
+def test_the_most_frequent_reason_comes_first() -> None:
+    found = quiet()
+    modules = {name.replace("_", "-") for name in MODULES}
+    reasons = [entry.reason.text for entry in found.skipped if entry.id in modules]
+    most = max(map(reasons.count, reasons))
+    text = " ".join(render(found, "markdown").split())
+    assert f"but {len(reasons)} rules could not be applied" in text
+    assert f"reasons: {most} rules: " in text
+
+
+def bounded(now: str, after: str) -> Report:
+    report = advised(report_of(TRAINING))
+    (headline,) = report.headlines
+    assert headline.combined is not None
+    combined = replace(headline.combined, next_bottleneck=after)
+    return replace(report, headlines=(replace(headline, bound=now, combined=combined),))
+
+
+@pytest.mark.parametrize(
+    ("now", "after"),
+    [("host", "host"), ("input", "loader"), ("gpu-memory", "gpu"), ("gpu", "gpu"), ("communication", "communication")],
+)
+def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
+    report = bounded(now, after)
+    screen = " ".join(render(report, "terminal").split())
+    assert "All fixes together: a step gets shorter by" in screen
+    assert "next bottleneck" not in screen
+    assert "What bounds the step after that" not in render(report, "html")
+
+
+@pytest.mark.parametrize(("now", "after", "name"), [("input", "host", "Host"), ("none", "gpu", "GPU")])
+def test_another_one_is_named(now: str, after: str, name: str) -> None:
+    report = bounded(now, after)
+    assert f"Then the next bottleneck is: {name}." in " ".join(render(report, "terminal").split())
+    assert f"What bounds the step after that: <strong>{name}</strong>" in render(report, "html")
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_what_a_fix_adds_to_the_fixes_before_it_is_no_price(form: str) -> None:
+    report = advised(report_of(TRAINING))
+    (headline,) = report.headlines
+    assert headline.combined is not None
+    fix = headline.combined.fixes[1]
+    saving = report.findings[fix.finding].saving
+    assert saving is not None
+    assert (fix.wall_ns_per_step[1], saving.wall_ns_per_step[1]) == (900_000, 5_000_000)
+    text = render(report, form)
+    assert "5.0 ms" in text
+    assert "900.0 us" not in text

@@ -1,0 +1,385 @@
+"""A difference of two reports: its sections, and the terminal, Markdown for a pull request, and JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import itemgetter
+from typing import NamedTuple, TextIO
+
+from traceanalyzer.formats.answers import Answer, check
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import (
+    PART_LABELS,
+    Change,
+    ChangedPart,
+    Cost,
+    Difference,
+    GpuUse,
+    MemoryPeak,
+    Shift,
+    StepTime,
+)
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.names import clean, shorten, word
+from traceanalyzer.report.section import Fact, Section, SectionTable
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, known, optional, table
+
+FORMATS = ("terminal", "markdown", "json")
+
+MARK = "<!-- traceanalyzer diff"
+_TOP = 5
+_TITLE = Text("diff-title", "{base} compared with {head}", "names of files or runs; base is before, head is after")
+_HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base is before, head is after")
+_LONGEST = 600
+"""Most characters of a message, because names in a trace may be very long."""
+_OUTCOMES = {
+    "faster": Text("diff-outcome-faster", "Faster"),
+    "slower": Text("diff-outcome-slower", "Slower"),
+    "no-change": Text("diff-outcome-no-change", "No change"),
+    "inconclusive": Text("diff-outcome-inconclusive", "Inconclusive"),
+}
+_BASE = Column(Text("diff-base", "Base", "before"), "ns", "base_ns")
+_HEAD = Column(Text("diff-head", "Head", "after"), "ns", "head_ns")
+_CHANGE = Column(Text("diff-change", "Change"), "ns", "change_ns")
+_BOTH = Text(
+    "diff-both",
+    "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:share}) and from {median_base:ns} to "
+    "{median_head:ns} in the median ({median_share:share}).",
+)
+_TIMES = Text("diff-times-title", "Step time")
+_MEAN = Text("diff-row-mean", "Mean")
+_TIME_COLUMNS = (
+    Column(Text("diff-statistic", "Per step"), "", "label"),
+    _BASE,
+    _HEAD,
+    _CHANGE.of("shift.change_ns"),
+    Column(Text("diff-change-share", "Change, %"), "share", "shift.change_share"),
+    Column(
+        Text("diff-at-least", "From", "lower end of an interval"),
+        "ns",
+        lambda row: row.shift.interval_ns and row.shift.interval_ns[0],
+    ),
+    Column(
+        Text("diff-at-most", "To (95 %)", "upper end of a 95 % interval"),
+        "ns",
+        lambda row: row.shift.interval_ns and row.shift.interval_ns[1],
+    ),
+)
+_PARTS = Text("diff-parts-title", "Parts of the step")
+_PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
+_PART_COLUMNS = (
+    Column(Text("diff-part", "Part"), "", lambda part: word(PART_LABELS, part.id)),
+    _BASE,
+    _HEAD,
+    _CHANGE,
+)
+_SHARE = Column(Text("diff-part-share", "Of the change"), "share", "change_share", if_any=known)
+_CLEAR = Column(Text("diff-part-clear", "Beyond noise"), "bool", "clear", if_any=known)
+_TRUST = Text("diff-trust-title", "Can they be compared?")
+_SCORE = Text("diff-score", "Comparability")
+_ALL_CHECKS = Text("diff-checks-title", "All conditions of the comparison")
+_SIDE = Text(
+    "diff-side",
+    "{name}: {traces:count} traces, steps: {steps:count}",
+    "a name, and how much it holds",
+    "{name}: {traces:count} trace, steps: {steps:count}",
+)
+_RUN = Text("diff-side-run", "{name}, {run} ({title}), steps: {steps:count}", "a run of a document")
+_IGNORED = Text(
+    "diff-ignored",
+    "{count:count} files of {name} are not traces and were left out: {files}.",
+    one="{count:count} file of {name} is not a trace and was left out: {files}.",
+)
+_STATUS = {
+    "appeared": Text("diff-status-appeared", "new", "an operator or kernel that was not there before"),
+    "vanished": Text("diff-status-vanished", "gone", "an operator or kernel that is not there any more"),
+    "slower": Text("diff-status-slower", "slower"),
+    "faster": Text("diff-status-faster", "faster"),
+    "host-faster": Text("diff-status-host-faster", "host faster", "the device became slower"),
+    "host-slower": Text("diff-status-host-slower", "host slower", "the device became faster"),
+    "device-faster": Text("diff-status-device-faster", "device faster", "the host became slower"),
+    "device-slower": Text("diff-status-device-slower", "device slower", "the host became faster"),
+    "calls": Text("diff-status-calls", "calls", "only the number of calls changed"),
+    "not-printed": Text("diff-status-not-printed", "not printed", "a row that one of two tables does not print"),
+    "fixed": Text("diff-status-fixed", "fixed", "a finding that is gone"),
+    "new": Text("diff-status-new", "new", "a finding that was not there before"),
+    "kept": Text("diff-status-kept", "still there", "a finding"),
+    "base-only": Text("diff-status-base-only", "only before", "a finding, where the two sides cannot be compared"),
+    "head-only": Text("diff-status-head-only", "only after", "a finding, where the two sides cannot be compared"),
+    "both": Text("diff-status-both", "both", "a finding of both sides, where they cannot be compared"),
+}
+"""Texts for the status of changes and findings."""
+_FINDINGS = Text("diff-findings-title", "Findings")
+_STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(_STATUS, change.status))
+_FINDING_COLUMNS = (
+    _STATUS_COLUMN,
+    Column(Text("diff-finding-rule", "Finding"), "", "rule", is_name=True),
+    Column(
+        Text("diff-finding-low", "Predicted from"),
+        "ns",
+        lambda change: change.predicted_wall_ns and change.predicted_wall_ns[0],
+    ),
+    Column(
+        Text("diff-finding-high", "to", "upper end of an interval"),
+        "ns",
+        lambda change: change.predicted_wall_ns and change.predicted_wall_ns[1],
+    ),
+    Column(Text("diff-finding-direct", "Saved on resource"), "ns", "measured_direct_ns"),
+)
+_RANKINGS = {
+    "operators": Text("diff-operators-title", "Operators, self time per step"),
+    "operators_by_shape": Text("diff-by-shape-title", "Operators by input shapes, self time per step"),
+    "kernels": Text("diff-kernels-title", "Kernels, time per step"),
+    "kernels_by_operator": Text("diff-by-operator-title", "Kernels by the operator that launches them"),
+    "modules": Text("diff-modules-title", "Modules, self time per step"),
+}
+_ON_SCREEN = ("operators", "kernels")
+_SAME = Text("diff-rows-same", "{count:count} others did not change.", one="{count:count} other did not change.")
+_AFTER = Text("diff-row-device-head", "after")
+_RANKING_COLUMNS = optional(
+    bool,
+    _STATUS_COLUMN,
+    columns.NAME,
+    columns.INPUT_SHAPES.of("detail"),
+    columns.OPERATOR.of("owner"),
+    Column(
+        Text("diff-row-calls-base", "Calls before"), "number", lambda row: _of(row, row.base, "calls"), is_extra=True
+    ),
+    Column(
+        Text("diff-row-calls-head", "Calls after"), "number", lambda row: _of(row, row.head, "calls"), is_extra=True
+    ),
+    Column(Text("diff-row-device-base", "Device before"), "ns", lambda row: _of(row, row.base, "device_ns")),
+    Column(_AFTER, "ns", lambda row: _of(row, row.head, "device_ns")),
+    Column(Text("diff-row-device", "change"), "ns", "device_change_ns"),
+    Column(Text("diff-row-host-base", "Host before"), "ns", lambda row: _of(row, row.base, "host_ns"), is_extra=True),
+    Column(_AFTER, "ns", lambda row: _of(row, row.head, "host_ns"), is_extra=True),
+    Column(Text("diff-row-host", "Host change"), "ns", "host_change_ns"),
+)
+_MEMORY = Text("diff-memory-title", "Peak memory")
+_METRIC = Column(Text("diff-metric", "Metric"), "", itemgetter(0))
+_POINTS = Text(
+    "diff-points",
+    "{points:number} points",
+    "a difference of two shares: from 67 % to 83 % are 16 percentage points, and no 16 percent",
+)
+_GPU_METRICS = {
+    "utilization": Text("diff-utilization", "GPU {device:count}: kernels run"),
+    "busy_share": Text("diff-busy", "GPU {device:count}: busy, copies included"),
+    "est_sm_efficiency": Text("diff-sm-efficiency", "GPU {device:count}: est. SM efficiency"),
+    "tensor_core_share": Text("diff-tensor-cores", "GPU {device:count}: kernel time on tensor cores"),
+}
+_MEMORY_METRICS = {
+    "allocated": Text("diff-allocated", "{device}: allocated"),
+    "reserved": Text("diff-reserved", "{device}: reserved"),
+}
+
+
+class _TimeRow(NamedTuple):
+    """A statistic of the step time on both sides."""
+
+    label: Text | Message
+    base_ns: float
+    head_ns: float
+    shift: Shift
+
+
+def render(difference: Difference, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
+    """Render a difference as text.
+
+    Args:
+        difference: The difference.
+        format: One of `FORMATS`.
+        top: Number of rows of each table; None for the default of the format. JSON always contains all rows.
+        language: Language of the texts.
+
+    Raises:
+        UsageError: There is no such format.
+    """
+    check(format, FORMATS, "difference")
+    return _answer(difference, language).render(format, top)
+
+
+def show(
+    difference: Difference, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH
+) -> None:
+    """Write the first screen to a stream, in colour on a terminal that supports it."""
+    _answer(difference, language).show(stream, top)
+
+
+def _answer(difference: Difference, language: Language) -> Answer:
+    base, head = _name(difference.base), _name(difference.head)
+
+    def header(width: int) -> str:
+        from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
+
+        room = (width - 4) // 2
+        return language.text(_HEADER, base=terminal.fit(base, room), head=terminal.fit(head, room))
+
+    title = language.text(_TITLE, base=base[:200], head=head[:200])
+
+    def shown(rows: int) -> Iterator[Section]:
+        return _sections(difference, rows)
+
+    return Answer(difference, difference.generator, MARK, title, header, shown, _TOP, language)
+
+
+def _name(side: Side) -> str:
+    return clean(f"{side.name}#{side.run}" if side.run else side.name)
+
+
+def _sections(difference: Difference, top: int) -> Iterator[Section]:
+    """All nonempty sections, in the order of importance, with this number of rows of each table."""
+    yield from _answers(difference)
+    yield from _findings(difference, top)
+    yield from _machines(difference, top)
+    yield from _rankings(difference, top)
+    yield from _trust(difference)
+
+
+def _answers(difference: Difference) -> Iterator[Section]:
+    """The answer, the step times behind it, and the parts of the step."""
+    yield Section(
+        "verdict", word(_OUTCOMES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
+    )
+    times = difference.step_time
+    if times is not None:
+        yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
+    if difference.parts:
+        yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
+
+
+def _messages(difference: Difference) -> Iterator[Message]:
+    times = difference.step_time
+    if times is not None:
+        yield _BOTH(
+            mean_base=times.base.mean_ns,
+            mean_head=times.head.mean_ns,
+            mean_share=times.mean.change_share,
+            median_base=times.base.median_ns,
+            median_head=times.head.median_ns,
+            median_share=times.median.change_share,
+        )
+    yield _short(difference.verdict.reason)
+    if difference.attribution is not None and difference.verdict.outcome != "no-change":
+        yield difference.attribution
+    if difference.gate is not None:
+        yield difference.gate.reason
+
+
+def _short(message: Message) -> Message:
+    return Message(message.id, message.params, shorten(message.text, _LONGEST))
+
+
+def _times(times: StepTime) -> SectionTable:
+    rows = [_TimeRow(_MEAN, times.base.mean_ns, times.head.mean_ns, times.mean)]
+    if times.base.count > 1 or times.head.count > 1:
+        rows.append(_TimeRow(columns.MEDIAN.title, times.base.median_ns, times.head.median_ns, times.median))
+    return table("diff_times", _TIME_COLUMNS, rows)
+
+
+def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
+    """The parts, with shares in the change unless parts changed in opposite directions.
+
+    Some shares would be above 100 % then, and others below 0.
+    """
+    are_shares = all(0 <= part.change_share <= 1 for part in parts if part.change_share is not None)
+    return table("diff_parts", (*_PART_COLUMNS, *([_SHARE] if are_shares else []), _CLEAR), parts)
+
+
+def _trust(difference: Difference) -> Iterator[Section]:
+    """The section on comparability: differences, notes, and all conditions in detail."""
+    comparability = difference.comparability
+    unlike = [check.message for check in comparability.checks if check.similarity is not None and check.similarity < 1]
+    messages = tuple(map(_short, (*unlike, *difference.notes, *_ignored(difference))))
+    facts = (Fact(_SCORE, comparability.score, "share"), *_sides(difference))
+    yield Section("trust", _TRUST, messages=messages, facts=facts)
+    checks = tuple(_short(check.message) for check in comparability.checks)
+    yield Section("checks", _ALL_CHECKS, messages=checks, is_detail=True)
+
+
+def _sides(difference: Difference) -> Iterator[Fact]:
+    for label, side in ((_BASE.title, difference.base), (_HEAD.title, difference.head)):
+        yield Fact(label, _side(side), "")
+
+
+def _side(side: Side) -> Message:
+    name = shorten(side.name, 120)
+    if side.run is not None:
+        return _RUN(name=name, run=side.run, title=shorten(side.title or "", 120), steps=side.steps)
+    return _SIDE(name=name, steps=side.steps, traces=side.traces)
+
+
+def _ignored(difference: Difference) -> Iterator[Message]:
+    for side in (difference.base, difference.head):
+        if side.ignored:
+            yield _IGNORED(count=len(side.ignored), name=side.name, files=", ".join(side.ignored[:5]))
+
+
+def _findings(difference: Difference, top: int) -> Iterator[Section]:
+    """The table of fixed, new and remaining findings, with predicted savings."""
+    if not difference.findings:
+        return
+    messages = (difference.prediction.message,) if difference.prediction is not None else ()
+    rows = table("diff_findings", _FINDING_COLUMNS, difference.findings, top)
+    yield Section("findings", _FINDINGS, messages=messages, tables=(rows,), is_essential=True)
+
+
+def _rankings(difference: Difference, top: int) -> Iterator[Section]:
+    """All rankings with changes."""
+    for ranking in difference.rankings:
+        if ranking.rows:
+            yield Section(
+                f"diff-{ranking.key}",
+                word(_RANKINGS, ranking.key),
+                messages=(_SAME(count=ranking.same),) if ranking.same else (),
+                tables=(table(f"diff_{ranking.key}", _RANKING_COLUMNS, ranking.rows[:top], total=len(ranking.rows)),),
+                is_detail=ranking.key not in _ON_SCREEN,
+            )
+
+
+def _of(change: Change, side: Cost | None, field: str) -> float | None:
+    """Time on one side: 0 for a row that does not occur, None for a row that may only be missing in a printed table."""
+    if side is None:
+        other = change.head if change.base is None else change.base
+        return None if change.status == "not-printed" or getattr(other, field, None) is None else 0.0
+    value: float | None = getattr(side, field)
+    return value
+
+
+def _machines(difference: Difference, top: int) -> Iterator[Section]:
+    """The tables of devices with known figures."""
+    gpus = [row for gpu in difference.gpus for row in _gpu(gpu)]
+    if gpus:
+        yield Section("diff-gpu", columns.GPU.title, tables=(_metrics("diff_gpu", gpus, "share", top),))
+    memory = [row for peak in difference.memory for row in _memory(peak)]
+    if memory:
+        yield Section("diff-memory", _MEMORY, tables=(_metrics("diff_memory", memory, "bytes", top),))
+
+
+def _metrics(name: str, rows: list[tuple[object, ...]], unit: str, top: int) -> SectionTable:
+    sides = (replace(side, unit=unit, cell=itemgetter(place)) for place, side in enumerate((_BASE, _HEAD), 1))
+    change = replace(_CHANGE, unit="" if unit == "share" else unit, cell=itemgetter(3))
+    return table(name, (_METRIC, *sides, change), rows, max(top, 4))
+
+
+def _gpu(gpu: GpuUse) -> Iterator[tuple[object, ...]]:
+    for field, label in _GPU_METRICS.items():
+        base, head = getattr(gpu, f"base_{field}"), getattr(gpu, f"head_{field}")
+        if base is not None or head is not None:
+            change = _change(base, head)
+            yield label(device=gpu.device), base, head, None if change is None else _POINTS(points=100 * change)
+
+
+def _memory(peak: MemoryPeak) -> Iterator[tuple[object, ...]]:
+    for field, label in _MEMORY_METRICS.items():
+        base, head = getattr(peak, f"base_{field}_bytes"), getattr(peak, f"head_{field}_bytes")
+        if base is not None or head is not None:
+            yield label(device=peak.device), base, head, _change(base, head)
+
+
+def _change(base: float | None, head: float | None) -> float | None:
+    return None if base is None or head is None else head - base
