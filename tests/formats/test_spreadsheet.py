@@ -15,7 +15,7 @@ from tests.cli.running import FIXTURES, TRAINING, call
 from tests.reading import read_built
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.formats import language, spreadsheet
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 

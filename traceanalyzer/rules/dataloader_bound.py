@@ -41,7 +41,7 @@ from typing import Any
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
-from traceanalyzer.knowledge.loader_workers import READY_NS
+from traceanalyzer.knowledge.loaders import READY_NS
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _loader, _owners, _program, _settings

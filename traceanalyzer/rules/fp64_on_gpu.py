@@ -38,8 +38,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels.by_shape import KernelByShape, KernelsByShape
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._precision import capability

@@ -8,9 +8,8 @@ from traceanalyzer.analyzers.kernels.attribution import Attribution
 from traceanalyzer.formats.names import shorten
 from traceanalyzer.formats.words import word
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Report, TraceSummary
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable, Topic
-from traceanalyzer.report.source import TraceSummary
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(

@@ -15,7 +15,7 @@ _NO_LENGTH = Text("skip-no-step-length", "the trace has no step longer than 0")
 
 def missing(context: Context) -> Message | None:
     """The reason why there is no model, or None."""
-    return None if context.once(window.find) else _NO_LENGTH()
+    return None if context.once(window.find_windows) else _NO_LENGTH()
 
 
 ANALYZERS: tuple[Analyzer, ...] = (

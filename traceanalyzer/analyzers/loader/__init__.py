@@ -11,7 +11,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.modules.python_lines import own_line_tree
 from traceanalyzer.knowledge import host_roles
-from traceanalyzer.knowledge.loader_makers import maker
+from traceanalyzer.knowledge.loaders import maker_of
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure import busy_times
 from traceanalyzer.structure.context import Context
@@ -176,7 +176,7 @@ def _maker(context: Context, wait: int) -> str | None:
         return None
     around = int(lines.tree.innermost(waits.thread[[wait]], waits.start_ns[[wait]])[0])
     while around != NO_PARENT:
-        found = maker(context.trace.names[int(lines.name[around])])
+        found = maker_of(context.trace.names[int(lines.name[around])])
         if found is not None:
             return found.title
         around = int(lines.tree.parent[around])

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.launches import graph_calls
-from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN

@@ -10,8 +10,7 @@ from traceanalyzer.formats.answers import Answer, check
 from traceanalyzer.formats.difference import sections
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.names import clean
-from traceanalyzer.report.comparability import Side
-from traceanalyzer.report.difference import Difference
+from traceanalyzer.report.difference import Difference, Side
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.section import Section
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.formats.difference.labels import columns
 from traceanalyzer.formats.names import shorten
 from traceanalyzer.formats.words import word
-from traceanalyzer.report.comparability import Side
-from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, StepTime
+from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference, Shift, Side, StepTime
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionTable
 
