@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.compare import compile_package, default_sources, grow_apart
-from traceanalyzer.batching.estimate import peak_bytes
+from traceanalyzer.batching.machine import peak_bytes
 from traceanalyzer.inputs.sniffing import peek
 
 MB = 10**6

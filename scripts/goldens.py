@@ -14,7 +14,7 @@ import msgspec
 from traceanalyzer.comparison import diff
 from traceanalyzer.formats import FORMATS, render, spreadsheet
 from traceanalyzer.formats import difference as difference_formats
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Generator, Report

@@ -19,10 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import traceanalyzer
 from scripts import whatif_pairs
 from scripts.whatif_words import BEFORE, EXPERIMENTS, PAIRS, PAIRS_SAY, VARIATION, WORKERS
-from traceanalyzer.knowledge.loader_workers import LoadedSteps, slowdown, with_workers
-from traceanalyzer.simulation import model, natural_experiments, replay_error, variation
-from traceanalyzer.simulation.natural_experiments import StepPrediction
-from traceanalyzer.simulation.replay_error import Replay
+from traceanalyzer.knowledge.loaders import LoadedSteps, slowdown, with_workers
+from traceanalyzer.simulation import model, replay_error, variation
+from traceanalyzer.simulation.replay_error import Replay, StepPrediction
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
@@ -48,7 +47,7 @@ def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[StepPred
             context = Context(trace)
             found = model.of(context)
             if found is not None:
-                predictions = natural_experiments.predictions(context)
+                predictions = replay_error.predictions(context)
                 share = variation.deviation(found.durations_ns(found.recorded)) / found.recorded_ns
                 yield Path(path).name, replay_error.analyze(context), predictions, share
 

@@ -23,7 +23,7 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.simulation import model, variation
 from traceanalyzer.simulation.edits import Edit, HostEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.simulation.selectors import Selected, of_nodes
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from traceanalyzer import pipeline
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine.facts import Facts

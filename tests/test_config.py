@@ -94,9 +94,9 @@ def test_names_that_later_turn_out_wrong_are_told_with_their_place(tmp_path: Pat
     with pytest.raises(UsageError, match=r"^pyproject.toml: tool.traceanalyzer.select: unknown rule nope"):
         selection.choose(found)
     with pytest.raises(UsageError, match=r"^pyproject.toml: tool.traceanalyzer.language: xx: no such language"):
-        delivery.spoken(None, found)
+        delivery.chosen_language(None, found)
     with pytest.raises(UsageError, match=r"^--lang yy: no such language"):
-        delivery.spoken("yy", found)
+        delivery.chosen_language("yy", found)
     with pytest.raises(UsageError, match=r"^select: unknown rule nope"):
         selection.choose(Config(select=("nope",)))
 

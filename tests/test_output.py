@@ -16,7 +16,7 @@ from tests.builders import TraceBuilder
 from traceanalyzer import output
 from traceanalyzer.errors import OutputError
 from traceanalyzer.formats import render
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 
 OLD = "<!-- traceanalyzer report 0.0.1 -->\nold\n"

@@ -12,7 +12,7 @@ from tests.builders.situations import mtia
 from tests.reading import plain, read_built
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.formats import render
-from traceanalyzer.inputs.loading import load, load_report
+from traceanalyzer.inputs.opening import load, load_report
 from traceanalyzer.pipeline import StepChoice, analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.structure.steps import Steps

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
     from traceanalyzer.comparison import diff
     from traceanalyzer.formats import render
-    from traceanalyzer.inputs.loading import load, load_report
+    from traceanalyzer.inputs.opening import load, load_report
     from traceanalyzer.multirank import ranks
     from traceanalyzer.pipeline import StepChoice, analyze
     from traceanalyzer.prediction import whatif
@@ -48,8 +48,8 @@ _HOMES = {
     "analyze": "traceanalyzer.pipeline",
     "batch": "traceanalyzer.batching.run",
     "diff": "traceanalyzer.comparison",
-    "load": "traceanalyzer.inputs.loading",
-    "load_report": "traceanalyzer.inputs.loading",
+    "load": "traceanalyzer.inputs.opening",
+    "load_report": "traceanalyzer.inputs.opening",
     "ranks": "traceanalyzer.multirank",
     "render": "traceanalyzer.formats",
     "whatif": "traceanalyzer.prediction",

@@ -119,22 +119,22 @@ def _config(settings: Mapping[str, Any], origin: str) -> Config:
 
 
 def _text(settings: Mapping[str, Any], origin: str) -> str:
-    found = settings.get("language", "en")
-    if not isinstance(found, str):
-        raise UsageError(f'{origin}language = {found!r}: a code such as "ru" is needed')
-    return found
+    language = settings.get("language", "en")
+    if not isinstance(language, str):
+        raise UsageError(f'{origin}language = {language!r}: a code such as "ru" is needed')
+    return language
 
 
 def _formats(value: Any, origin: str) -> tuple[str, ...]:
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
+    formats = [value] if isinstance(value, str) else value
+    if not isinstance(formats, list) or not all(isinstance(entry, str) for entry in formats):
         raise UsageError(f'{origin}format = {value!r}: a format such as "html", or a list of them, is needed')
-    for entry in found:
+    for entry in formats:
         if entry not in FORMATS:
             near = difflib.get_close_matches(entry, FORMATS, 1)
             hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)} is needed"
             raise UsageError(f"{origin}format = {entry!r}: {hint}")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(formats))
 
 
 def _top(value: Any, origin: str) -> int | None:
@@ -176,10 +176,10 @@ def _rules(rules: Any, origin: str) -> Mapping[str, Mapping[str, float]]:
 
 
 def _ids(settings: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
-    found = settings.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
+    ids = settings.get(key, [])
+    if not isinstance(ids, list) or not all(isinstance(entry, str) for entry in ids):
         raise UsageError(f'{origin}{key} is not a list of rules; write {key} = ["dataloader-bound"]')
-    return tuple(found)
+    return tuple(ids)
 
 
 def _is_number(value: object) -> bool:
@@ -191,8 +191,8 @@ def _header(origin: str) -> str:
     return origin.partition(": ")[2]
 
 
-def _require_known(found: Iterable[str], known: tuple[str, ...], origin: str) -> None:
-    for key in found:
+def _require_known(names: Iterable[str], known: tuple[str, ...], origin: str) -> None:
+    for key in names:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"

@@ -40,15 +40,15 @@ def join_with(context: Context, captures: GraphCaptures) -> graph_join.Join | No
     files = (*captures.named, *captures.found)
     if not files:
         return None
-    found = graph_join.join(
+    joined = graph_join.join(
         context, (_capture(file, is_named=at < len(captures.named)) for at, file in enumerate(files))
     )
-    named = found.result.captures[: len(captures.named)]
+    named = joined.result.captures[: len(captures.named)]
     if named and not any(capture.accepted for capture in named):
         raise UnusableInputError(
             "; ".join(f"{capture.name}: is not the capture of these graphs: {capture.reason}" for capture in named)
         )
-    return found
+    return joined
 
 
 def _capture(file: str | Path | Trace, *, is_named: bool) -> CaptureFile:

@@ -26,7 +26,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.facts import of_ranks as facts_of_ranks
 from traceanalyzer.rules.engine.runner import judge
-from traceanalyzer.simulation import rank_what_if
+from traceanalyzer.simulation import what_if
 from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
@@ -57,10 +57,10 @@ class MeasuredRun:
             UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
         """
         members = joining.with_common_steps(self.members)
-        own = [members[rank] for rank in sorted(members)]
+        ordered = [members[rank] for rank in sorted(members)]
         judged = joining.of_typical_steps(members) or members
         facts = {rank: member.facts for rank, member in judged.items()}
-        return rank_what_if.ask(facts, totals.source(self.name, own), _world_size(own), ranks)
+        return what_if.ask_ranks(facts, totals.source(self.name, ordered), _world_size(ordered), ranks)
 
     @property
     def summary(self) -> Iterable[str]:
@@ -171,22 +171,22 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     """
     rules = facts_of_ranks.applicable(selection.choose(config or Config()))
     members = joining.with_common_steps(members)
-    own = [members[rank] for rank in sorted(members)]
-    world = _world_size(own)
-    found = joining.join(members, world)
+    ordered = [members[rank] for rank in sorted(members)]
+    world = _world_size(ordered)
+    ranks = joining.join(members, world)
     typical = joining.of_typical_steps(members)
-    judged = found if typical is None else joining.join(typical, world)
-    summary = totals.summary(own, found.world_size)
-    results = totals.results(own, judged, found.groups)
+    judged = ranks if typical is None else joining.join(typical, world)
+    summary = totals.summary(ordered, ranks.world_size)
+    results = totals.results(ordered, judged, ranks.groups)
     replayed = stragglers.analyze({rank: member.facts for rank, member in (typical or members).items()}, world)
-    told = replayed if isinstance(replayed, Stragglers) else None
-    if told is not None:
-        results["stragglers"] = told
+    late_ranks = replayed if isinstance(replayed, Stragglers) else None
+    if late_ranks is not None:
+        results["stragglers"] = late_ranks
     advice = judge(facts_of_ranks.facts(summary, results), rules)
-    shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": found, "stragglers": told}
+    shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": ranks, "stragglers": late_ranks}
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
-    doubts = (*joining.damaged(members), *joining.doubts(found))
-    return pipeline.report_of(totals.source(name, own), summary, shown, skipped, doubts, advice)
+    doubts = (*joining.damaged(members), *joining.doubts(ranks))
+    return pipeline.report_of(totals.source(name, ordered), summary, shown, skipped, doubts, advice)
 
 
 def _world_size(members: Iterable[Member]) -> int | None:
@@ -202,11 +202,11 @@ def named(names: Iterable[str]) -> str:
 
 def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
     """Every file that can be used, and of the others why not."""
-    found = opening.files(inputs)
-    beside = [file for file in found if not file.is_named and _is_no_trace(file)]
-    measured, reasons = _all_of([file for file in found if file not in beside], reading)
+    files = opening.files(inputs)
+    other_files = [file for file in files if not file.is_named and _is_no_trace(file)]
+    measured, reasons = _all_of([file for file in files if file not in other_files], reading)
     if not measured:
-        measured, others = _all_of(beside, reading)
+        measured, others = _all_of(other_files, reading)
         reasons += others
     if not measured:
         raise UnusableInputError(reasons[0]) if reasons else opening.nothing_in(inputs)
@@ -263,17 +263,17 @@ def _run_of(measured: list[_MeasuredFile], given: str, *, is_one: bool) -> tuple
         UnusableInputError: No file is a rank.
         UsageError: They are several runs.
     """
-    found = [run for run in rank_groups.group(map(_as_file, measured)) if run.ranks[0][0] is not None]
-    if not found:
+    runs = [run for run in rank_groups.group(map(_as_file, measured)) if run.ranks[0][0] is not None]
+    if not runs:
         raise UnusableInputError(
             f"{given}: no rank is known, neither from distributedInfo nor from names such as rank3.json; use "
             "traceanalyzer report for a trace without a rank"
         )
     by_name = {entry.name: entry.member for entry in measured}
-    numbered = [(rank, name) for run in found for rank, name in run.ranks if rank is not None]
-    if len(found) > 1 and not (is_one and len({rank for rank, _ in numbered}) == len(numbered)):
+    numbered = [(rank, name) for run in runs for rank, name in run.ranks if rank is not None]
+    if len(runs) > 1 and not (is_one and len({rank for rank, _ in numbered}) == len(numbered)):
         raise UsageError(
-            f"{given}: contains {len(found)} runs ({named(run.name for run in found)}); name the files of one"
+            f"{given}: contains {len(runs)} runs ({named(run.name for run in runs)}); name the files of one"
         )
     unknown = [f"{name}: its rank is not known" for name in sorted(by_name.keys() - {name for _, name in numbered})]
     return {rank: by_name[name] for rank, name in numbered}, unknown

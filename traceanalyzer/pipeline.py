@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report import model
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
+from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 from traceanalyzer.report.warnings import warning
 from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.facts import of_tables as facts_of_tables
@@ -36,8 +36,6 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Device, Loss, Trace, TraceInfo, all_tables
-
-T = TypeVar("T")
 
 ANALYSES = (*analyzers.ANALYSES, *simulation.ANALYSES)
 """The analyses of a trace, in the order of the report."""
@@ -77,7 +75,7 @@ class StepChoice:
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideRecordings:
     """What else was recorded of the program of a trace."""
 
     compile_logs: tuple[CompileLog, ...] = ()
@@ -99,7 +97,7 @@ def analyze(
         measured: What `load` returned.
         steps: The steps of a trace that count; all by default. Tables then hold what starts within them.
         config: Settings of a project; `traceanalyzer.config.load` reads them.
-        compile_logs: Structured compile logs of the same program; `inputs.compile_logs.read` reads them.
+        compile_logs: Structured compile logs of the same program; `inputs.opening.read_compile_logs` reads them.
         graph_captures: Recordings of the captures of the graphs that the trace launches: files, or what `load`
             returned. The time of the graphs is joined with the operators of the one that agrees.
         jobs: Most processes that analyze a large trace, as of `load`.
@@ -108,18 +106,22 @@ def analyze(
         UnusableInputError: A capture cannot be read, or none of them agrees.
         UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for a printed table.
     """
-    beside = Beside(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
-    return _analyze(measured, steps, config or Config(), beside, jobs)
+    side = SideRecordings(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
+    return _analyze(measured, steps, config or Config(), side, jobs)
 
 
 def _analyze(
-    measured: Trace | TableDocument, steps: StepChoice | None, config: Config, beside: Beside, jobs: int
+    measured: Trace | TableDocument,
+    steps: StepChoice | None,
+    config: Config,
+    side: SideRecordings,
+    jobs: int,
 ) -> model.Report:
     if isinstance(measured, Trace):
-        return _analyze_trace(measured, steps, config, beside, jobs)
-    if beside.compile_logs:
+        return _analyze_trace(measured, steps, config, side, jobs)
+    if side.compile_logs:
         raise UsageError(f"{measured.name}: contains printed tables; a compile log explains only a trace")
-    if beside.captures.named:
+    if side.captures.named:
         raise UsageError(f"{measured.name}: printed tables launch no graphs; captures are joined with traces")
     if steps is not None and not steps.is_everything:
         raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
@@ -131,7 +133,7 @@ def report_on(
     name: str,
     steps: StepChoice | None = None,
     config: Config | None = None,
-    beside: Beside | None = None,
+    side: SideRecordings | None = None,
     jobs: int = 1,
 ) -> model.Report:
     """The report on the content of a file: made from a trace or from tables, or the saved one.
@@ -141,7 +143,7 @@ def report_on(
         name: Name of the file, for errors.
         steps: As of `analyze`.
         config: Settings of a project; a saved report was made with its own.
-        beside: Further recordings of the same program.
+        side: Further recordings of the same program.
         jobs: As of `analyze`.
 
     Raises:
@@ -153,18 +155,20 @@ def report_on(
     if isinstance(content, model.Report):
         if steps is not None and not steps.is_everything:
             raise UsageError(f"{name}: is a saved report; steps can only be chosen of a trace")
-        if beside is not None and beside.compile_logs:
+        if side is not None and side.compile_logs:
             raise UsageError(f"{name}: is a saved report; a compile log explains only a trace")
-        if beside is not None and beside.captures.named:
+        if side is not None and side.captures.named:
             raise UsageError(f"{name}: is a saved report; captures can only be joined with a trace")
         return content
-    return _analyze(content, steps, config or Config(), beside or Beside(), jobs)
+    return _analyze(content, steps, config or Config(), side or SideRecordings(), jobs)
 
 
-def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, beside: Beside, jobs: int) -> model.Report:
+def _analyze_trace(
+    trace: Trace, steps: StepChoice | None, config: Config, side: SideRecordings, jobs: int
+) -> model.Report:
     rules = selection.choose(config)
-    context = context_of(trace, steps, _gpu(trace.info.devices, config), beside.compile_logs)
-    joined = join_with(context, beside.captures)
+    context = context_of(trace, steps, _gpu(trace.info.devices, config), side.compile_logs)
+    joined = join_with(context, side.captures)
     results, skipped = analyzers.run(context, ANALYSES, jobs)
     doubts = trace_doubts.analyze(context)
     if joined is not None:
@@ -175,7 +179,7 @@ def _analyze_trace(trace: Trace, steps: StepChoice | None, config: Config, besid
     summary = summary_of(trace, context)
     facts = facts_of_trace.facts(summary, results, skipped, context.gpu, causal_model.of(context))
     advice = judge(facts, rules)
-    losses = (*trace.losses, *(loss for log in beside.compile_logs for loss in log.losses))
+    losses = (*trace.losses, *(loss for log in side.compile_logs for loss in log.losses))
     return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
 
 
@@ -227,15 +231,10 @@ def report_of(
         trace=summary,
         warnings=tuple(warning(doubt.id, doubt.count, doubt.params) for doubt in doubts),
         analyses=dict(results),
-        headlines=_as_saved(advice.headlines, tuple[model.Headline, ...]),
-        findings=_as_saved(advice.findings, tuple[model.Finding, ...]),
+        headlines=advice.headlines,
+        findings=advice.findings,
         skipped=(*(model.Skipped(key, reason) for key, reason in skipped.items()), *advice.skipped),
     )
-
-
-def _as_saved(values: Any, kind: type[T]) -> T:
-    """Convert values to what reading them back from JSON gives: whole numbers in float fields become floats."""
-    return msgspec.convert(msgspec.to_builtins(values), kind)
 
 
 def summary_of(trace: Trace, context: Context) -> TraceSummary:

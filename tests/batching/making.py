@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tests.builders import TraceBuilder, distributed_info
 from traceanalyzer.batching.catalog import Counts
-from traceanalyzer.batching.progress import Silent
-from traceanalyzer.batching.request import ReportOptions, Request
+from traceanalyzer.batching.request import Progress, ReportOptions, Request
 from traceanalyzer.batching.run import run
 from traceanalyzer.inputs.storage import STATE
 
@@ -67,7 +66,7 @@ def population(folder: Path, good: int, bad: int) -> Path:
 
 
 @dataclass
-class Counted(Silent):
+class Counted(Progress):
     """Remembers its messages."""
 
     total: tuple[int, int] = (0, 0)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.batching.making import batch, population, trace, write
 from tests.builders import A100, TraceBuilder
-from traceanalyzer.batching import index, spreadsheet
+from traceanalyzer.batching import index, summary
 from traceanalyzer.batching.request import ReportOptions
 
 
@@ -138,7 +138,7 @@ def test_the_summary_has_the_figures_of_the_reports(tmp_path: Path) -> None:
 def test_formulas_in_names_stay_text(tmp_path: Path, begin: str) -> None:
     write(tmp_path / "in" / f"{begin}1+1.json", trace())
     batch(tmp_path / "in", tmp_path / "out")
-    (row,) = summary(tmp_path / "out")
+    (row,) = read_summary(tmp_path / "out")
     assert (row["file"], row["run"], row["status"]) == (f"'{begin}1+1.json", f"'{begin}1+1.json", "done")
 
 
@@ -148,11 +148,11 @@ def test_names_of_devices_do_nothing(tmp_path: Path, name: str) -> None:
     built.step(1, 0, 100)
     write(tmp_path / "in" / "x.json", built.to_bytes())
     batch(tmp_path / "in", tmp_path / "out")
-    (row,) = summary(tmp_path / "out")
+    (row,) = read_summary(tmp_path / "out")
     assert row["device"] == ("a\ufffd[31m\ufffdb" if name[0] == "a" else f"'{name}".replace("\r", " "))
 
 
-def summary(folder: Path) -> list[dict[str, str]]:
+def read_summary(folder: Path) -> list[dict[str, str]]:
     with (folder / "summary.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -171,7 +171,7 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     def missing(name: str) -> ModuleType:
         raise ImportError(name)
 
-    monkeypatch.setattr(spreadsheet, "import_module", missing)
+    monkeypatch.setattr(summary, "import_module", missing)
     _, told = batch(population(tmp_path / "in", 1, 0), tmp_path / "out")
     assert told.notes == [], "nobody asked for Parquet; docs/batch.md names the extra"
     assert (tmp_path / "out" / "summary.csv").exists()
@@ -180,7 +180,7 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_column_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "batch.md").read_text("utf-8")
-    for name in (*("file", "run", "status", "error"), *(name for name, _, _ in spreadsheet.COLUMNS)):
+    for name in (*("file", "run", "status", "error"), *(name for name, _, _ in summary.COLUMNS)):
         assert f"| `{name}` |" in text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.batching import machine
-from traceanalyzer.batching.estimate import PROCESS_BYTES, parse_size, peak_bytes
+from traceanalyzer.batching.machine import PROCESS_BYTES, parse_size, peak_bytes
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.sniffing import FileKind, Peek
 

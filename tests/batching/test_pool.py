@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.batching.making import batch, population, trace, write
-from traceanalyzer.batching import estimate, pool, processing, worker
-from traceanalyzer.batching.job import Job, JobEnd, JobOutcome
+from traceanalyzer.batching import machine, pool, processing
+from traceanalyzer.batching.dispatch import Job, JobEnd, JobOutcome
 from traceanalyzer.batching.pool import WorkerPool
 from traceanalyzer.batching.request import ReportOptions
 from traceanalyzer.errors import UsageError
@@ -36,7 +36,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Job], None]
             return real_process(task, progress)
 
         monkeypatch.setattr(processing, "process", process)
-        monkeypatch.setattr(worker, "context", lambda formats: multiprocessing.get_context("fork"))
+        monkeypatch.setattr(pool, "context", lambda formats: multiprocessing.get_context("fork"))
 
     return install
 
@@ -92,8 +92,8 @@ def test_workers_that_cannot_start_end_the_batch(tmp_path: Path, monkeypatch: py
     """The error does not depend on a file and would occur for all of them."""
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("processes cannot be forked here")
-    monkeypatch.setattr(worker, "_serve", lambda connection: os._exit(5))
-    monkeypatch.setattr(worker, "context", lambda formats: multiprocessing.get_context("fork"))
+    monkeypatch.setattr(pool, "_serve", lambda connection: os._exit(5))
+    monkeypatch.setattr(pool, "context", lambda formats: multiprocessing.get_context("fork"))
     with pytest.raises(UsageError, match="exit code 5 before its first file"):
         batch(population(tmp_path / "in", 3, 0), tmp_path / "out")
 
@@ -168,7 +168,7 @@ def test_what_runs_together_fits_together(needs: list[int], memory: int, jobs: i
 
 
 def test_the_number_of_processes_fits_the_memory() -> None:
-    assert pool.processes(8, 10 * estimate.PROCESS_BYTES) == 8
-    assert pool.processes(8, 3 * estimate.PROCESS_BYTES) == 3
+    assert pool.processes(8, 10 * machine.PROCESS_BYTES) == 8
+    assert pool.processes(8, 3 * machine.PROCESS_BYTES) == 3
     assert pool.processes(8, 1) == 1
     assert pool.processes(None, 1 << 50) >= 1

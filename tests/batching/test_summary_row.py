@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.builders import V100, TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.batching import record, summary_row
+from traceanalyzer.batching import record
 from traceanalyzer.batching.record import Output, Row
 from traceanalyzer.pipeline import analyze
 
 
 def row(trace: TraceBuilder) -> Row:
-    return summary_row.row("x.json", analyze(read_built(trace)))
+    return record.row_of("x.json", analyze(read_built(trace)))
 
 
 def test_idle_and_exposed_communication_are_wasted() -> None:
@@ -47,9 +47,7 @@ def test_a_record_reads_back() -> None:
     trace = TraceBuilder()
     trace.step(1, 0, 100)
     trace.launch_kernel("ampere_sgemm_128x64_nn", 10, 30, at=5)
-    done = summary_row.record(
-        "x.json", "f", (Output("json", "x.json.report.json", 7),), None, analyze(read_built(trace))
-    )
+    done = record.record_of("x.json", "f", (Output("json", "x.json.report.json", 7),), None, analyze(read_built(trace)))
     data = record.encode(done).encode()
     assert record.decode(data) == done
     assert record.decode(data[:-9]) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.capture.agent.cleaning import Cleaner
+from traceanalyzer.capture.agent.tracefile import Cleaner
 
 HOME, PROJECT = "/home/jane.doe", "/home/jane.doe/my work"
 CLEANER = Cleaner(PROJECT, ["/opt/env/lib/python3.11", "/opt/env/lib/python3.11/site-packages", "/"], HOME)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.capture.agent.clock import AFTER, BEFORE, StepClock
-from traceanalyzer.capture.agent.steps import DATALOADER, MARKED, OPTIMIZER, StepFinder
+from traceanalyzer.capture.agent.steps import AFTER, BEFORE, DATALOADER, MARKED, OPTIMIZER, StepClock, StepFinder
 
 FIRST, SECOND = 1, 2
 

@@ -10,7 +10,7 @@ from tests.reading import read_built
 from traceanalyzer.comparison.measurement import Measurement, Ranked, StepRow
 from traceanalyzer.config import Config
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.report.comparability import Side
+from traceanalyzer.report.difference import Side
 from traceanalyzer.report.model import Report
 
 KEYS = ("operators", "operators_by_shape", "kernels", "kernels_by_operator", "modules")

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from sides import KEYS, QUIET, bare, report, training
 
 from tests.builders import A100, V100, TraceBuilder
-from traceanalyzer.comparison import diff, findings, rankings, verdict
+from traceanalyzer.comparison import diff, explanation, findings, verdict
 from traceanalyzer.comparison.measurement import Key, Ranked
 from traceanalyzer.formats.difference import render
-from traceanalyzer.report.comparability import Check, Comparability
-from traceanalyzer.report.difference import Cost, FindingChange, Prediction, Verdict
+from traceanalyzer.report.difference import Check, Comparability, Cost, FindingChange, Prediction, Verdict
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
 
@@ -136,9 +135,9 @@ def test_an_operator_whose_device_part_became_slower_is_not_faster() -> None:
     cost = Cost(1.0, 2e6, 9e6), Cost(1.0, 3e6, 1e6)
     key = Key("aten::copy_")
     sides = [replace(bare([1e8] * 6), rankings={k: Ranked({key: c}) for k in KEYS}) for c in cost]
-    (row,) = rankings.compare(*sides)[0].rows
+    (row,) = explanation.compare_rankings(*sides)[0].rows
     assert row.status == "host-faster"
-    (row,) = rankings.compare(*reversed(sides))[0].rows
+    (row,) = explanation.compare_rankings(*reversed(sides))[0].rows
     assert row.status == "host-slower"
 
 
@@ -150,7 +149,7 @@ def test_no_row_is_faster_that_became_slower_anywhere(a: float, b: float, c: flo
         replace(bare([1e8] * 6), rankings={k: Ranked({key: Cost(1.0, device, host)}) for k in KEYS})
         for device, host in ((a, b), (c, d))
     ]
-    for row in rankings.compare(*sides)[0].rows:
+    for row in explanation.compare_rankings(*sides)[0].rows:
         changes = (row.device_change_ns or 0.0, row.host_change_ns or 0.0)
         assert row.status != "faster" or max(changes) <= 0
         assert row.status != "slower" or min(changes) >= 0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.comparison import student
+from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.statistics import inflation, rank_sum, welch
 
 samples = st.lists(st.integers(0, 30), min_size=3, max_size=6).map(lambda values: np.array(values, np.float64))
@@ -21,16 +21,16 @@ samples = st.lists(st.integers(0, 30), min_size=3, max_size=6).map(lambda values
     [(12.7062, 1, 0.05), (4.3027, 2, 0.05), (2.2281, 10, 0.05), (3.1693, 10, 0.01), (1.9600, 1e7, 0.05), (0, 5, 1)],
 )
 def test_the_t_distribution_agrees_with_printed_tables(t: float, freedom: float, p: float) -> None:
-    assert student.two_sided_p(t, freedom) == pytest.approx(p, abs=2e-5)
+    assert statistics.two_sided_p(t, freedom) == pytest.approx(p, abs=2e-5)
 
 
 @given(st.floats(0.0001, 0.9), st.floats(1, 500))
 def test_the_quantile_is_the_inverse(level: float, freedom: float) -> None:
-    assert student.two_sided_p(student.quantile(level, freedom), freedom) == pytest.approx(level, rel=1e-6)
+    assert statistics.two_sided_p(statistics.quantile(level, freedom), freedom) == pytest.approx(level, rel=1e-6)
 
 
 def test_certainty_is_certain() -> None:
-    assert student.two_sided_p(math.inf, 3) == 0
+    assert statistics.two_sided_p(math.inf, 3) == 0
 
 
 def test_welch_by_hand() -> None:
@@ -39,7 +39,7 @@ def test_welch_by_hand() -> None:
     head = np.array([-1.0, -1, 1, 1]) * math.sqrt(3) + 12
     found = welch(base, head, 0.05)
     assert found.change == pytest.approx(2)
-    assert found.p == pytest.approx(student.two_sided_p(2 / math.sqrt(1.25), 1.25**2 / (0.0625 / 3 + 1 / 3)))
+    assert found.p == pytest.approx(statistics.two_sided_p(2 / math.sqrt(1.25), 1.25**2 / (0.0625 / 3 + 1 / 3)))
     assert found.interval is not None
     assert found.interval[1] - 2 == pytest.approx(2 - found.interval[0])
 

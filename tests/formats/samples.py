@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.builders import A100, TraceBuilder, distributed_info
 from tests.builders.malformed import MALFORMED
 from tests.reading import read
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 

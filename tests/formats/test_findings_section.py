@@ -13,7 +13,7 @@ from tests.formats.samples import TRAINING, report_of
 from tests.rules.judging import report, table
 from traceanalyzer.formats import language, render
 from traceanalyzer.report.model import Report
-from traceanalyzer.rules import MODULES
+from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.sections import several_runs
 
 ROW = {"Name": "aten::mm", "Self CPU": "98.000ms", "Self CUDA": "10.000ms", "# of Calls": 100}
@@ -101,7 +101,7 @@ def test_rules_that_could_not_judge_are_counted(form: str, code: str, says: str)
 
 def test_the_most_frequent_reason_comes_first() -> None:
     found = quiet()
-    modules = {name.replace("_", "-") for name in MODULES}
+    modules = {rule.id for rule in builtin()}
     reasons = [entry.reason.text for entry in found.skipped if entry.id in modules]
     most = max(map(reasons.count, reasons))
     text = " ".join(render(found, "markdown").split())

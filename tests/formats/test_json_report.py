@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats import json as to_json
 from traceanalyzer.formats import render
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 

@@ -18,7 +18,7 @@ from tests.formats.samples import report_of
 from tests.reading import read_built
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.formats import html, language, spreadsheet
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report

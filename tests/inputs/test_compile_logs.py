@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import compile_log
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.inputs import compile_logs
+from traceanalyzer.inputs import opening
 from traceanalyzer.trace.compile_log import CompileLog
 
 
@@ -35,24 +35,24 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_logs_of_a_folder_are_read_in_the_order_of_their_names(folder: Path) -> None:
-    assert lines(compile_logs.read([folder])) == [[7], [8]]
+    assert lines(opening.read_compile_logs([folder])) == [[7], [8]]
 
 
 def test_files_and_folders_are_read_in_the_order_in_which_they_are_named(folder: Path) -> None:
     other = folder.parent / "anything"
     other.write_text(broken_at(9), "utf-8")
-    assert lines(compile_logs.read([other, str(folder), folder / "rank_0.log"])) == [[9], [7], [8], [7]]
-    assert compile_logs.read([]) == ()
+    assert lines(opening.read_compile_logs([other, str(folder), folder / "rank_0.log"])) == [[9], [7], [8], [7]]
+    assert opening.read_compile_logs([]) == ()
 
 
 def test_a_folder_without_a_log_says_how_to_make_one(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no log")
     with pytest.raises(UnusableInputError) as refused:
-        compile_logs.read([tmp_path])
+        opening.read_compile_logs([tmp_path])
     assert f"TORCH_TRACE={tmp_path}" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["missing.log", "notes.txt"])
 def test_what_is_no_log_is_refused(name: str, folder: Path) -> None:
     with pytest.raises(UnusableInputError, match=name):
-        compile_logs.read([folder / "rank_0.log", folder / name])
+        opening.read_compile_logs([folder / "rank_0.log", folder / name])

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
 
 MARKS: list[tuple[str, str, StepMark]] = [
     ("vllm", "execute_context_1(888)_generation_0(0)", StepMark("prefill", 1, 888, 1, 0)),

@@ -10,7 +10,8 @@ from tests.knowledge.framework_examples import FRAMES, MARKS, NAMES, NO_FRAMES, 
 from tests.patterns.counting import parsed, walk
 from tests.patterns.pumping import is_unbounded
 from traceanalyzer.knowledge.first_match import alternatives, required_word
-from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework, StepMark, is_step_mark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework, is_step_mark
 
 BY_ID = {known.id: known for known in FRAMEWORKS}
 ROLES = ("serving", "training", "inference", "parallel", "compiler", "benchmark", "runtime")

@@ -28,17 +28,17 @@ LEAST = 150
 MOST = 60_000
 """Steps at which counting ends: no linear pattern of ours takes a tenth of it on these texts."""
 
-CUT = ("traceanalyzer.knowledge.kernel_classes", "traceanalyzer.knowledge.kernel_names")
+CUT = ("traceanalyzer.knowledge.kernel_names",)
 """Modules whose patterns see the first `READ` characters of a name and nothing else."""
 KNOWN: set[tuple[str, str]] = set()
 """Patterns that do take quadratic time. Who mends one takes it out of here."""
 LATE = {
-    "traceanalyzer.capture.agent.cleaning.__init__",  # the folders of this machine, escaped
+    "traceanalyzer.capture.agent.tracefile.__init__",  # the folders of this machine, escaped
     "traceanalyzer.readers.key_averages.cells._sequence",  # numbers of bounded length, one per column
     "traceanalyzer.readers.key_averages.dashes._counting",  # a prefix, escaped
     "traceanalyzer.knowledge.first_match._compiled",  # lines of tables, kept; they see only READ characters of a name
     "traceanalyzer.knowledge.first_match.patterns",  # likewise
-    "traceanalyzer.knowledge.frameworks.framework.matching",  # the table of frameworks, when its modules are imported
+    "traceanalyzer.knowledge.frameworks.matching",  # the table of frameworks, when the module is imported
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns from their arguments."""

@@ -15,11 +15,11 @@ from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.formats.samples import report_of
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.rewrite.anonymize import anonymize
-from traceanalyzer.rewrite.secret import Secret
+from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.structure.recording import Recording
 
 SECRET = "zebra"

@@ -10,7 +10,7 @@ import msgspec
 
 from tests.builders import TraceBuilder
 from tests.cli.running import call
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 
 

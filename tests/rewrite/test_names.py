@@ -12,8 +12,8 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names
-from traceanalyzer.rewrite.secret import Secret
 
 NAMES = Names(Secret("key"))
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite.anonymize import anonymize
+from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names
-from traceanalyzer.rewrite.secret import Secret
 
 NAMES = Names(Secret("key"))
 SECRET = "acmezebra"

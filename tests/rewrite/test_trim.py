@@ -13,7 +13,7 @@ import pytest
 from tests.builders import LAYOUTS, Layout, TraceBuilder
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.reading import plain, read
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import StepChoice, analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.rewrite.trim import trim

@@ -10,7 +10,7 @@ import pytest
 
 from tests.rules.judging import findings, functions, situations
 from traceanalyzer.config import SEVERITIES
-from traceanalyzer.knowledge.loader_workers import READY_NS
+from traceanalyzer.knowledge.loaders import READY_NS
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import SUBJECTS
 from traceanalyzer.rules._fused_optimizers import FEWEST_CALLS

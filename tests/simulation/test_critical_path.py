@@ -7,7 +7,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import steps
-from traceanalyzer.simulation import critical_path, model, slack, window
+from traceanalyzer.simulation import back_pointers, critical_path, model, window
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.context import Context
 
@@ -82,7 +82,7 @@ def test_operators_are_ranked_by_what_they_are_worth() -> None:
 def test_slack_is_what_a_kernel_may_take_longer() -> None:
     found = model.require(step())
     names = [found.context.trace.names[code] for code in found.context.trace.device.name[found.graph.device.row]]
-    left = slack.of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
+    left = back_pointers.slack_of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
     assert dict(zip(names, (left // 1000).tolist(), strict=True)) == {
         "volta_sgemm_128x64_nn": 0,
         "relu_kernel": 320 - 126,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.random_traces import Plan, plans
 from tests.simulation.replaying import modelled
-from traceanalyzer.simulation import back_pointers, critical_path, slack, step_times
+from traceanalyzer.simulation import back_pointers, critical_path, step_times
 from traceanalyzer.simulation.edits import (
     BandwidthEdit,
     DropEdit,
@@ -109,7 +109,7 @@ def test_the_critical_path_fills_the_steps_once(plan: Plan) -> None:
 @given(plans)
 def test_what_is_on_the_critical_path_has_no_slack(plan: Plan) -> None:
     found = modelled(plan)
-    left = slack.of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
+    left = back_pointers.slack_of_events(found.with_residuals, found.recorded, found.bounds, found.part_of_event)
     pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
     steps = Intervals.union(found.windows[-1].step_start_ns, found.windows[-1].step_end_ns)
     runs = (pieces.why == back_pointers.Why.RUNS) & (steps.within(pieces.start_ns, pieces.end_ns) > 0)

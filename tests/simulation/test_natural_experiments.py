@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.simulation.natural_experiments import predictions
+from traceanalyzer.simulation.replay_error import predictions
 from traceanalyzer.structure.context import Context
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"

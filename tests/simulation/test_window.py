@@ -23,7 +23,7 @@ def steps(lengths: list[int]) -> Context:
 
 def test_steps_that_are_unlike_the_others_cut_the_recording_into_parts() -> None:
     context = steps([USUAL, USUAL, LONG, USUAL, USUAL, USUAL])
-    found = window.find(context)
+    found = window.find_windows(context)
     assert [part.step_start_ns.tolist() for part in found] == [[0, 100_000], [600_000, 700_000, 800_000]]
     assert found[1].start_ns == 200_000  # the long step fills the queues of the part after it
     assert model.require(context).recorded_ns == 100_000
@@ -31,6 +31,6 @@ def test_steps_that_are_unlike_the_others_cut_the_recording_into_parts() -> None
 
 def test_of_many_parts_the_longest_are_modelled() -> None:
     context = steps([USUAL, LONG, *[USUAL, USUAL, LONG] * (window.MOST_PARTS + 1)])
-    found = window.find(context)
+    found = window.find_windows(context)
     assert [len(part) for part in found] == [2] * window.MOST_PARTS
     assert found[0].step_start_ns[0] == 500_000

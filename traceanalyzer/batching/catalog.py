@@ -79,12 +79,12 @@ class Catalog:
         self.database = database
         database.executescript(_SCHEMA)
 
-    def add(self, found: FoundFile, fingerprint: str) -> int | None:
+    def add(self, file: FoundFile, fingerprint: str) -> int | None:
         """Add a file that was found. Returns its number, or None if it was added before."""
         added = self.database.execute(
             "INSERT OR IGNORE INTO files (identity, location, name, size, fingerprint, state)"
             " VALUES (?, ?, ?, ?, ?, 'found')",
-            (os.fsencode(found.identity), os.fsencode(found.location), found.name, found.size, fingerprint),
+            (os.fsencode(file.identity), os.fsencode(file.location), file.name, file.size, fingerprint),
         )
         return added.lastrowid if added.rowcount else None
 
@@ -139,14 +139,14 @@ class Catalog:
 
     def take(self, limit: int = _EVERYTHING, *, state: str = "pending") -> Pending | None:
         """Take the largest waiting file that needs at most `limit` bytes of memory, or None if there is none."""
-        found = self.database.execute(
+        row = self.database.execute(
             "SELECT id, location, name, size, fingerprint, estimate, may_be_nothing FROM files"
             " WHERE state = ? AND estimate <= ? ORDER BY estimate DESC, id LIMIT 1",
             (state, limit),
         ).fetchone()
-        if found is None:
+        if row is None:
             return None
-        number, location, name, size, fingerprint, estimate, may_be_nothing = found
+        number, location, name, size, fingerprint, estimate, may_be_nothing = row
         self._set(number, state="running")
         return Pending(number, os.fsdecode(location), name, size, fingerprint, estimate, bool(may_be_nothing))
 
@@ -167,11 +167,11 @@ class Catalog:
 
     def counts(self) -> Counts:
         """Number of files by outcome so far."""
-        found = self.database.execute(
+        row = self.database.execute(
             "SELECT sum(state = 'done'), sum(state = 'done' AND recalled), sum(state = 'failed'),"
             " sum(state = 'left out') FROM files"
         ).fetchone()
-        return Counts(*(int(value or 0) for value in found))
+        return Counts(*(int(value or 0) for value in row))
 
     def failures(self) -> Iterator[tuple[str, str]]:
         """Name and error of each failed file, in the order of names."""

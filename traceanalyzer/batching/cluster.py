@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from traceanalyzer._version import __version__
-from traceanalyzer.batching.dispatch import Dispatch
-from traceanalyzer.batching.job import Job, JobEnd, JobOutcome
+from traceanalyzer.batching.dispatch import Dispatch, Job, JobEnd, JobOutcome
 from traceanalyzer.errors import MissingDependencyError, UsageError
 
 _PATIENCE_S = 30
@@ -94,10 +93,10 @@ def _work_through(distributed: Any, client: Any, queue: Dispatch, address: str) 
         slots = _slots(client)
         while len(running) < slots.threads:
             room = slots.memory - sum(need for _, need in running.values())
-            found = queue.take(min(room, slots.largest)) or (None if running else queue.take_any())
-            if found is None:
+            job = queue.take(min(room, slots.largest)) or (None if running else queue.take_any())
+            if job is None:
                 break
-            task, need = found
+            task, need = job
             future = client.submit(_analyze, task, key=f"traceanalyzer-{task.fingerprint}", pure=False)
             running[future] = task, need
             ended.add(future)

@@ -2,22 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import Any
 from urllib.parse import quote
 
 from traceanalyzer._version import __version__
-from traceanalyzer.batching import index_texts, overview
+from traceanalyzer.batching import overview
 from traceanalyzer.batching.catalog import Catalog
-from traceanalyzer.batching.overview import Bottleneck, File, RuleRow, RunRow
+from traceanalyzer.batching.overview import RunRow
 from traceanalyzer.batching.record import Output
-from traceanalyzer.batching.spreadsheet import CSV
+from traceanalyzer.batching.summary import CSV
 from traceanalyzer.formats import markdown
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.templates import environment
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean
+
+TITLE = Text("batch-title", "All runs, sorted by wasted GPU time")
+SUMMARY = Text("batch-summary", "Summary", "heading above the totals of all files")
+
+RUNS = Text("batch-runs", "Runs")
+ANALYZED = Text("batch-analyzed", "Files analyzed")
+FAILED = Text("batch-failed", "Files that could not be analyzed")
+LEFT_OUT = Text("batch-left-out", "Files left out because they are not traces")
+GPU_TIME = Text(
+    "batch-gpu-time", "GPU time in steps", "the length of the profiled steps times the GPUs, over all files"
+)
+WASTED = Text("batch-wasted", "Wasted GPU time")
+WASTED_SHARE = Text("batch-wasted-share", "Share of GPU time that is wasted")
+HOLLOW = Text(
+    "batch-no-usual-work",
+    "Files with hardly any GPU work or without a typical step (not included in these sums)",
+    "less than 1 ms of work on the GPUs, a single kernel, start-up, or the capture of graphs",
+)
+WASTED_MEANS = Text(
+    "batch-wasted-means",
+    "Wasted is GPU time from the first to the last profiled step in which the GPU runs nothing, or only collectives. "
+    "It is unknown for traces without a GPU or without steps.",
+)
+
+FAILURES_TITLE = Text("batch-failures-title", "Files that failed")
+FAILURES_NOTE = Text("batch-failures-note", "These files have no report and are not counted anywhere else.")
+LEFT_OUT_TITLE = Text("batch-left-out-title", "Files left out")
+LEFT_OUT_NOTE = Text(
+    "batch-left-out-note", "These files contain neither a trace nor a profiler table. At most 20 of them are listed."
+)
+BOTTLENECKS_TITLE = Text("batch-bottlenecks-title", "What bounds the steps")
+BOTTLENECKS_NOTE = Text("batch-bottlenecks-note", "Most frequent first.")
+RULES_TITLE = Text("batch-rules-title", "What the files have in common")
+RULES_NOTE = Text(
+    "batch-rules-note",
+    "Advice for all files, most valuable first. Savings are wall time over all profiled steps, added up over the "
+    "files. Savings of different rules overlap, so do not add them up.",
+)
+RUNS_TITLE = Text("batch-runs-title", "Runs by wasted GPU time")
+RUNS_NOTE = Text("batch-runs-note", "Times and shares are means over the ranks; wasted time is their sum.")
+FILES_TITLE = Text("batch-files-title", "Files")
+FILES_NOTE = Text("batch-files-note", "Sorted by name.")
+MORE = Text(
+    "batch-more",
+    "{shown:count} of {total:count} rows; all files are in {file}.",
+    "file is the name of a file",
+)
+
+FILE = Text("batch-column-file", "File")
+REASON = Text("batch-column-reason", "Reason")
+RUN = Text("batch-column-run", "Run")
+RANK = Text("batch-column-rank", "Rank")
+RANKS = Text("batch-column-ranks", "Ranks", "how many ranks have a file, of how many")
+GPU = Text("batch-column-gpu", "GPU", "name of a device")
+GPUS = Text("batch-column-gpus", "GPUs", "number of devices")
+STEP = Text("batch-column-step", "Mean step", "mean duration of a step")
+BUSY = Text("batch-column-busy", "GPU busy", "share of time")
+BOUND = Text("batch-column-bound", "Bound by", "what limits the speed of a step")
+ADVICE = Text("batch-column-advice", "Top advice")
+RULE = Text("batch-column-rule", "Advice")
+FILES = Text("batch-column-files", "Files", "number of files")
+RUN_COUNT = Text("batch-column-run-count", "Runs", "number of runs")
+AT_LEAST = Text("batch-column-at-least", "Saves at least")
+AT_MOST = Text("batch-column-at-most", "Saves at most")
+REPORTS = Text("batch-column-reports", "Reports")
+
+OF_WORLD = Text("batch-of-world", "{files:count} of {world:count}", "how many ranks have a file, of how many")
+MISSING = Text(
+    "batch-missing", "{files:count} of {world:count}, missing: {missing}", "missing is a list of numbers: 2, 5-127"
+)
+
+BOUNDS = {
+    "input": Text("batch-bound-input", "input"),
+    "host": Text("batch-bound-host", "host"),
+    "gpu-compute": Text("batch-bound-gpu-compute", "GPU compute"),
+    "gpu-memory": Text("batch-bound-gpu-memory", "GPU memory"),
+    "gpu": Text("batch-bound-gpu", "GPU"),
+    "communication": Text("batch-bound-communication", "communication"),
+    "start-up": Text("batch-bound-start-up", "start-up"),
+    "capture": Text("batch-bound-capture", "capture of a graph"),
+    "none": Text("batch-bound-none", "nothing in particular"),
+}
+"""What bounds a step, by the value of `report.model.Headline.bound`."""
 
 HTML, MARKDOWN = "index.html", "index.md"
 PAGES = (HTML, MARKDOWN)
@@ -52,6 +137,13 @@ class IndexTable:
     """Sentence to show if rows were cut off; empty for none."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: Text
+    is_number: bool
+    cell: Callable[[Any, Language], IndexCell]
+
+
 def write(catalog: Catalog, folder: Folder, language: Language) -> None:
     """Write the index as an HTML and as a Markdown page."""
     for page, template in ((HTML, "batch/index.html.j2"), (MARKDOWN, "batch/index.md.j2")):
@@ -63,10 +155,10 @@ def write(catalog: Catalog, folder: Folder, language: Language) -> None:
                 mark=markdown.MARK,
                 version=__version__,
                 lang=language.html_lang,
-                title=language.text(index_texts.TITLE),
-                summary=language.text(index_texts.SUMMARY),
+                title=language.text(TITLE),
+                summary=language.text(SUMMARY),
                 facts=_facts(catalog, language),
-                means=language.text(index_texts.WASTED_MEANS),
+                means=language.text(WASTED_MEANS),
                 tables=_tables(catalog, language),
                 escape=markdown.escape,
                 code=markdown.code,
@@ -81,14 +173,14 @@ def _facts(catalog: Catalog, language: Language) -> list[tuple[str, str]]:
     sums, counts = overview.totals(catalog), catalog.counts()
     share = sums.wasted_ns / sums.gpu_ns if sums.gpu_ns and sums.wasted_ns is not None else None
     facts = (
-        (index_texts.RUNS, sums.runs, "count"),
-        (index_texts.ANALYZED, counts.done, "count"),
-        (index_texts.FAILED, counts.failed, "count"),
-        (index_texts.LEFT_OUT, counts.left_out, "count"),
-        (index_texts.GPU_TIME, sums.gpu_ns, "ns"),
-        (index_texts.WASTED, sums.wasted_ns, "ns"),
-        (index_texts.WASTED_SHARE, share, "share"),
-        *([(index_texts.HOLLOW, sums.hollow, "count")] if sums.hollow else []),
+        (RUNS, sums.runs, "count"),
+        (ANALYZED, counts.done, "count"),
+        (FAILED, counts.failed, "count"),
+        (LEFT_OUT, counts.left_out, "count"),
+        (GPU_TIME, sums.gpu_ns, "ns"),
+        (WASTED, sums.wasted_ns, "ns"),
+        (WASTED_SHARE, share, "share"),
+        *([(HOLLOW, sums.hollow, "count")] if sums.hollow else []),
     )
     return [(language.text(label), language.quantity(value, unit)) for label, value, unit in facts]
 
@@ -98,140 +190,41 @@ def _tables(catalog: Catalog, language: Language) -> list[IndexTable]:
     sums, counts = overview.totals(catalog), catalog.counts()
     tables = []
     if counts.failed:
-        tables.append(_failures(catalog, language))
+        texts = FAILURES_TITLE, FAILURES_NOTE
+        tables.append(_table("failures", texts, _FAILURES_COLUMNS, catalog.failures(), language))
     if bounds := overview.bottlenecks(catalog):
-        tables.append(_bottlenecks(bounds, language))
+        texts = BOTTLENECKS_TITLE, BOTTLENECKS_NOTE
+        tables.append(_table("bottlenecks", texts, _BOTTLENECKS_COLUMNS, bounds, language))
     if rules := overview.rules(catalog):
-        tables.append(_rules(rules, language))
+        tables.append(_table("advice", (RULES_TITLE, RULES_NOTE), _RULES_COLUMNS, rules, language))
     if sums.runs:
-        tables.append(_runs(catalog, language, sums.runs))
+        runs = overview.run_rows(catalog, SHOWN)
+        tables.append(_table("runs", (RUNS_TITLE, RUNS_NOTE), _RUNS_COLUMNS, runs, language, sums.runs))
     if sums.files > sums.runs:
-        tables.append(_files(catalog, language, sums.files))
+        files = overview.files(catalog, SHOWN)
+        tables.append(_table("files", (FILES_TITLE, FILES_NOTE), _FILES_COLUMNS, files, language, sums.files))
     if counts.left_out:
-        tables.append(_left_out(catalog, language))
+        left_out = catalog.left_out(_LEFT_OUT)
+        tables.append(_table("left-out", (LEFT_OUT_TITLE, LEFT_OUT_NOTE), _LEFT_OUT_COLUMNS, left_out, language))
     return tables
-
-
-def _failures(catalog: Catalog, language: Language) -> IndexTable:
-    rows = ((_name(name), IndexCell(clean(reason))) for name, reason in catalog.failures())
-    columns = ((index_texts.FILE, False), (index_texts.REASON, False))
-    return _table("failures", index_texts.FAILURES_TITLE, index_texts.FAILURES_NOTE, columns, rows, language)
-
-
-def _left_out(catalog: Catalog, language: Language) -> IndexTable:
-    rows = ((_name(name),) for name in catalog.left_out(_LEFT_OUT))
-    columns = ((index_texts.FILE, False),)
-    return _table("left-out", index_texts.LEFT_OUT_TITLE, index_texts.LEFT_OUT_NOTE, columns, rows, language)
-
-
-def _bottlenecks(found: list[Bottleneck], language: Language) -> IndexTable:
-    rows = (
-        (
-            IndexCell(_bound(row.bound, language)),
-            IndexCell(language.quantity(row.files, "count")),
-            IndexCell(language.quantity(row.wasted_ns, "ns")),
-        )
-        for row in found
-    )
-    columns = ((index_texts.BOUND, False), (index_texts.FILES, True), (index_texts.WASTED, True))
-    return _table("bottlenecks", index_texts.BOTTLENECKS_TITLE, index_texts.BOTTLENECKS_NOTE, columns, rows, language)
-
-
-def _rules(found: list[RuleRow], language: Language) -> IndexTable:
-    rows = (
-        (
-            IndexCell(clean(language.say(row.title))),
-            IndexCell(language.quantity(row.files, "count")),
-            IndexCell(language.quantity(row.runs, "count")),
-            IndexCell(language.quantity(row.low_ns, "ns")),
-            IndexCell(language.quantity(row.high_ns, "ns")),
-        )
-        for row in found
-    )
-    columns = (
-        (index_texts.RULE, False),
-        (index_texts.FILES, True),
-        (index_texts.RUN_COUNT, True),
-        (index_texts.AT_LEAST, True),
-        (index_texts.AT_MOST, True),
-    )
-    return _table("advice", index_texts.RULES_TITLE, index_texts.RULES_NOTE, columns, rows, language)
-
-
-def _runs(catalog: Catalog, language: Language, total: int) -> IndexTable:
-    def cells(row: RunRow) -> tuple[IndexCell, ...]:
-        first = row.first.row
-        return (
-            _name(row.name),
-            IndexCell(_ranks(row, language)),
-            IndexCell(clean(first.device_name or "")),
-            IndexCell(language.quantity(row.devices, "count")),
-            IndexCell(language.quantity(row.mean_step_ns, "ns")),
-            IndexCell(language.quantity(row.busy_share, "share")),
-            IndexCell(language.quantity(row.wasted_ns, "ns")),
-            IndexCell(_bound(first.bound, language)),
-            IndexCell(clean(language.say(first.advice[0].title)) if first.advice else ""),
-            _reports(row.outputs),
-        )
-
-    columns = (
-        (index_texts.RUN, False),
-        (index_texts.RANKS, False),
-        (index_texts.GPU, False),
-        (index_texts.GPUS, True),
-        (index_texts.STEP, True),
-        (index_texts.BUSY, True),
-        (index_texts.WASTED, True),
-        (index_texts.BOUND, False),
-        (index_texts.ADVICE, False),
-        (index_texts.REPORTS, False),
-    )
-    rows = map(cells, overview.run_rows(catalog, SHOWN))
-    return _table("runs", index_texts.RUNS_TITLE, index_texts.RUNS_NOTE, columns, rows, language, total)
-
-
-def _files(catalog: Catalog, language: Language, total: int) -> IndexTable:
-    def cells(file: File) -> tuple[IndexCell, ...]:
-        row = file.row
-        return (
-            _name(row.name),
-            _name(file.run),
-            IndexCell("" if row.rank is None else str(row.rank)),
-            IndexCell(language.quantity(row.mean_step_ns, "ns")),
-            IndexCell(language.quantity(row.busy_share, "share")),
-            IndexCell(language.quantity(row.wasted_ns, "ns")),
-            _reports(file.outputs),
-        )
-
-    columns = (
-        (index_texts.FILE, False),
-        (index_texts.RUN, False),
-        (index_texts.RANK, True),
-        (index_texts.STEP, True),
-        (index_texts.BUSY, True),
-        (index_texts.WASTED, True),
-        (index_texts.REPORTS, False),
-    )
-    rows = map(cells, overview.files(catalog, SHOWN))
-    return _table("files", index_texts.FILES_TITLE, index_texts.FILES_NOTE, columns, rows, language, total)
 
 
 def _table(
     name: str,
-    title: Text,
-    note: Text,
-    columns: Iterable[tuple[Text, bool]],
-    rows: Iterable[tuple[IndexCell, ...]],
+    texts: tuple[Text, Text],
+    columns: tuple[_Column, ...],
+    rows: Iterable[Any],
     language: Language,
     total: int = 0,
 ) -> IndexTable:
+    """A table of rows; `texts` are its title and note, `total` the number of rows where only the first are given."""
     return IndexTable(
         id=name,
-        title=language.text(title),
-        note=language.text(note),
-        columns=tuple((language.text(column), is_number) for column, is_number in columns),
-        rows=rows,
-        more=language.text(index_texts.MORE, shown=SHOWN, total=total, file=CSV) if total > SHOWN else "",
+        title=language.text(texts[0]),
+        note=language.text(texts[1]),
+        columns=tuple((language.text(column.title), column.is_number) for column in columns),
+        rows=(tuple(column.cell(row, language) for column in columns) for row in rows),
+        more=language.text(MORE, shown=SHOWN, total=total, file=CSV) if total > SHOWN else "",
     )
 
 
@@ -240,7 +233,7 @@ def _name(text: str) -> IndexCell:
 
 
 def _bound(bound: str | None, language: Language) -> str:
-    known = index_texts.BOUNDS.get(bound or "")
+    known = BOUNDS.get(bound or "")
     return language.text(known) if known else clean(bound or "")
 
 
@@ -249,9 +242,66 @@ def _ranks(row: RunRow, language: Language) -> str:
     if row.world_size is None or row.world_size < 2:
         return str(row.files)
     if not row.missing:
-        return language.text(index_texts.OF_WORLD, files=row.files, world=row.world_size)
-    return language.text(index_texts.MISSING, files=row.files, world=row.world_size, missing=row.missing)
+        return language.text(OF_WORLD, files=row.files, world=row.world_size)
+    return language.text(MISSING, files=row.files, world=row.world_size, missing=row.missing)
 
 
 def _reports(outputs: tuple[Output, ...]) -> IndexCell:
     return IndexCell("", links=tuple((output.format, quote(output.name)) for output in outputs))
+
+
+def _number(title: Text, value: str, unit: str) -> _Column:
+    """A column of quantities; `value` is the path of attributes from a row to its quantity."""
+    get = attrgetter(value)
+    return _Column(title, True, lambda row, language: IndexCell(language.quantity(get(row), unit)))
+
+
+def _words(title: Text, text: Callable[[Any, Language], str]) -> _Column:
+    return _Column(title, False, lambda row, language: IndexCell(text(row, language)))
+
+
+def _names(title: Text, value: Callable[[Any], str]) -> _Column:
+    return _Column(title, False, lambda row, _: _name(value(row)))
+
+
+def _top_advice(run: RunRow, language: Language) -> str:
+    advice = run.first.row.advice
+    return clean(language.say(advice[0].title)) if advice else ""
+
+
+_REPORTS_COLUMN = _Column(REPORTS, False, lambda row, _: _reports(row.outputs))
+_FAILURES_COLUMNS = (_names(FILE, itemgetter(0)), _words(REASON, lambda row, _: clean(row[1])))
+_LEFT_OUT_COLUMNS = (_names(FILE, str),)
+_BOTTLENECKS_COLUMNS = (
+    _words(BOUND, lambda row, language: _bound(row.bound, language)),
+    _number(FILES, "files", "count"),
+    _number(WASTED, "wasted_ns", "ns"),
+)
+_RULES_COLUMNS = (
+    _words(RULE, lambda row, language: clean(language.say(row.title))),
+    _number(FILES, "files", "count"),
+    _number(RUN_COUNT, "runs", "count"),
+    _number(AT_LEAST, "low_ns", "ns"),
+    _number(AT_MOST, "high_ns", "ns"),
+)
+_RUNS_COLUMNS = (
+    _names(RUN, attrgetter("name")),
+    _words(RANKS, _ranks),
+    _words(GPU, lambda run, _: clean(run.first.row.device_name or "")),
+    _number(GPUS, "devices", "count"),
+    _number(STEP, "mean_step_ns", "ns"),
+    _number(BUSY, "busy_share", "share"),
+    _number(WASTED, "wasted_ns", "ns"),
+    _words(BOUND, lambda run, language: _bound(run.first.row.bound, language)),
+    _words(ADVICE, _top_advice),
+    _REPORTS_COLUMN,
+)
+_FILES_COLUMNS = (
+    _names(FILE, attrgetter("row.name")),
+    _names(RUN, attrgetter("run")),
+    _Column(RANK, True, lambda file, _: IndexCell("" if file.row.rank is None else str(file.row.rank))),
+    _number(STEP, "row.mean_step_ns", "ns"),
+    _number(BUSY, "row.busy_share", "share"),
+    _number(WASTED, "row.wasted_ns", "ns"),
+    _REPORTS_COLUMN,
+)

@@ -79,7 +79,7 @@ def assign_runs(catalog: Catalog) -> None:
     folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
     for (folder,) in folders:
         query = "SELECT name, rank, world_size, base_ns FROM files WHERE folder = ?"
-        members = [RankFile(*found) for found in database.execute(query, (folder,))]
+        members = [RankFile(*row) for row in database.execute(query, (folder,))]
         for run in rank_groups.group(members):
             ranks = [(run.name, rank, name) for rank, name in run.ranks]
             database.executemany("UPDATE files SET run = ?, rank = ? WHERE name = ?", ranks)
@@ -132,7 +132,7 @@ def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
         " WHERE state = 'done' AND bound IS NOT NULL"
         " GROUP BY bound ORDER BY count(*) DESC, bound"
     )
-    return [Bottleneck(*found) for found in catalog.database.execute(query)]
+    return [Bottleneck(*row) for row in catalog.database.execute(query)]
 
 
 def rules(catalog: Catalog) -> list[RuleRow]:
@@ -146,11 +146,11 @@ def rules(catalog: Catalog) -> list[RuleRow]:
         "SELECT title FROM advice JOIN files ON files.id = advice.file WHERE rule = ?"
         " ORDER BY high IS NULL, high DESC, name LIMIT 1"
     )
-    found = catalog.database.execute(query).fetchall()
-    titles = [catalog.database.execute(title, (rule,)).fetchone()[0] for rule, *_ in found]
+    sums = catalog.database.execute(query).fetchall()
+    titles = [catalog.database.execute(title, (rule,)).fetchone()[0] for rule, *_ in sums]
     return [
         RuleRow(rule, msgspec.json.decode(text, type=Message), *counts)
-        for (rule, *counts), text in zip(found, titles, strict=True)
+        for (rule, *counts), text in zip(sums, titles, strict=True)
     ]
 
 

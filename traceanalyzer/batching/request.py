@@ -1,4 +1,4 @@
-"""The options of a batch."""
+"""The options of a batch, and the interface that receives its progress."""
 
 from __future__ import annotations
 
@@ -68,3 +68,22 @@ class Request:
     """Address of a Dask scheduler that runs the jobs instead of local processes; None for none."""
     force: bool = False
     """Whether to overwrite files that this program did not write."""
+
+
+class Progress:
+    """Receives every event of a batch, always from the same thread; this class ignores them all."""
+
+    def found(self, files: int) -> None:
+        """Called when this many files have been checked."""
+
+    def begin(self, files: int, size_bytes: int) -> None:
+        """Called when the number and size of the files to analyze is known."""
+
+    def read(self, size_bytes: int) -> None:
+        """Called when this many more bytes have been read or skipped."""
+
+    def end(self, name: str, failure: str | None) -> None:
+        """Called when a file is done, or has failed for a reason."""
+
+    def note(self, text: str) -> None:
+        """Called with a line that the user should see."""

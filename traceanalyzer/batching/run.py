@@ -12,12 +12,11 @@ import msgspec
 
 from traceanalyzer._version import __version__
 from traceanalyzer.batching import catalog as catalogs
-from traceanalyzer.batching import index, overview, rank_reports, spreadsheet, worker
+from traceanalyzer.batching import index, overview, pool, processing, summary
 from traceanalyzer.batching.catalog import Catalog, Counts
 from traceanalyzer.batching.dispatch import Dispatch
 from traceanalyzer.batching.pool import WorkerPool, budget, processes
-from traceanalyzer.batching.progress import Progress, Silent
-from traceanalyzer.batching.request import ReportOptions, Request, default_formats
+from traceanalyzer.batching.request import Progress, ReportOptions, Request, default_formats
 from traceanalyzer.batching.request import formats as known_formats
 from traceanalyzer.batching.triage import check_files
 from traceanalyzer.config import Config
@@ -31,7 +30,7 @@ from traceanalyzer.report.model import Generator
 _MARK = f"{STATE}/batch.json"
 """File that marks the pages of a folder as written by this program."""
 
-_PAGES = (*index.PAGES, *spreadsheet.PAGES)
+_PAGES = (*index.PAGES, *summary.PAGES)
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def batch(
         language=languages.of(language).code,
     )
     request = Request(tuple(map(str, given)), str(output), options, jobs, memory, cluster, force)
-    return run(request, progress or Silent())
+    return run(request, progress or Progress())
 
 
 def run(request: Request, progress: Progress) -> BatchResult:
@@ -104,13 +103,13 @@ def run(request: Request, progress: Progress) -> BatchResult:
     """
     folder = open_folder(request.output, force=request.force)
     memory = budget(request.memory)
-    found = discovery.find(request.inputs, folder.location)
-    first = next(found, None)  # check the arguments before the folder is created
+    files = discovery.find(request.inputs, folder.location)
+    first = next(files, None)  # check the arguments before the folder is created
     if first is None:
         raise _nothing(request)
     with folder.alone(), catalogs.opened() as catalog:
         _claim(folder, force=request.force)
-        check_files(_chain(first, found), catalog, folder, request.options, progress)
+        check_files(_chain(first, files), catalog, folder, request.options, progress)
         if catalog.is_empty:
             raise _nothing(request)
         progress.begin(*catalog.waiting())
@@ -118,9 +117,9 @@ def run(request: Request, progress: Progress) -> BatchResult:
         if request.cluster is not None:
             import_module("traceanalyzer.batching.cluster").run(queue, request.cluster)
         else:
-            WorkerPool(queue, processes(request.jobs, memory), memory, worker.context(request.options.formats)).run()
+            WorkerPool(queue, processes(request.jobs, memory), memory, pool.context(request.options.formats)).run()
         overview.assign_runs(catalog)
-        rank_reports.write(catalog, folder, request.options, progress)
+        processing.write_rank_reports(catalog, folder, request.options, progress)
         return BatchResult(catalog.counts(), _write_summary(catalog, folder, request))
 
 
@@ -148,7 +147,7 @@ def _claim(folder: Folder, *, force: bool) -> None:
 
 def _write_summary(catalog: Catalog, folder: Folder, request: Request) -> tuple[str, ...]:
     index.write(catalog, folder, languages.of(request.options.language))
-    pages = [*index.PAGES, spreadsheet.write_csv(catalog, folder)]
+    pages = [*index.PAGES, summary.write_csv(catalog, folder)]
     with suppress(MissingDependencyError):  # an optional extra, which docs/batch.md names
-        pages.append(spreadsheet.write_parquet(catalog, folder))
+        pages.append(summary.write_parquet(catalog, folder))
     return tuple(pages)

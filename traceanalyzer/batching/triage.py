@@ -8,10 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from traceanalyzer.batching import estimate, record
+from traceanalyzer.batching import machine, record
 from traceanalyzer.batching.catalog import Catalog
-from traceanalyzer.batching.progress import Progress
-from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.batching.request import Progress, ReportOptions
 from traceanalyzer.inputs import sniffing
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import FileKind, Peek
@@ -41,10 +40,10 @@ class _Check:
 
 
 def check_files(
-    found: Iterable[FoundFile], catalog: Catalog, folder: Folder, options: ReportOptions, progress: Progress
+    files: Iterable[FoundFile], catalog: Catalog, folder: Folder, options: ReportOptions, progress: Progress
 ) -> None:
     """Add every file to the catalog, with an estimate of the memory of those to be analyzed."""
-    new = _new(found, catalog, options)
+    new = _new(files, catalog, options)
     check = partial(_check, folder=folder)
     for count, (file, seen) in enumerate(_in_order(new, check, is_url(folder.location)), 1):
         _record(catalog, file, seen)
@@ -54,8 +53,8 @@ def check_files(
     catalog.settle_saved()
 
 
-def _new(found: Iterable[FoundFile], catalog: Catalog, options: ReportOptions) -> Iterator[_New]:
-    for file in found:
+def _new(files: Iterable[FoundFile], catalog: Catalog, options: ReportOptions) -> Iterator[_New]:
+    for file in files:
         fingerprint = options.fingerprint(file.name, file.size, file.version)
         number = catalog.add(file, fingerprint)
         if number is not None:
@@ -105,7 +104,7 @@ def _record(catalog: Catalog, file: _New, seen: _Check) -> None:
     if kind is FileKind.OTHER or (kind is FileKind.DIFFERENCE and not is_named):
         catalog.leave_out(file.number)
     elif kind is FileKind.REPORT and not is_named:
-        catalog.set_aside(file.number, estimate.peak_bytes(seen.peek))
+        catalog.set_aside(file.number, machine.peak_bytes(seen.peek))
     else:
         may_be_nothing = kind is FileKind.DOCUMENT and not is_named
-        catalog.wait(file.number, estimate.peak_bytes(seen.peek), may_be_nothing=may_be_nothing)
+        catalog.wait(file.number, machine.peak_bytes(seen.peek), may_be_nothing=may_be_nothing)

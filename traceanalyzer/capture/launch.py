@@ -19,9 +19,8 @@ import msgspec
 from traceanalyzer.capture.agent import settings as agent_settings
 from traceanalyzer.capture.agent import tracefile
 from traceanalyzer.capture.agent.importing import HOOKED, NO_TORCH
-from traceanalyzer.capture.agent.notes import SUFFIX
-from traceanalyzer.capture.agent.saving import SUFFIX as TRACE_SUFFIX
-from traceanalyzer.capture.agent.settings import Settings
+from traceanalyzer.capture.agent.settings import SUFFIX, Settings
+from traceanalyzer.capture.agent.tracefile import SUFFIX as TRACE_SUFFIX
 from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
 
 BOOTSTRAP = Path(__file__).parent / "agent" / "bootstrap"
@@ -33,7 +32,7 @@ _FROM_THE_KERNEL = 128
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What one process of the program reported; see `agent.notes`."""
+    """What one process of the program reported; see `agent.settings`."""
 
     rank: int | None = None
     trace: str | None = None
@@ -200,23 +199,23 @@ def _cut_short(note: Note) -> str:
 
 def _whole_runs(notes: list[Note], scratch: Path, settings: Settings) -> tuple[list[Path], str]:
     """Publish whole-run recordings (those of ranks, if any) if no process made enough steps."""
-    found = [note for note in notes if note.whole_run]
-    found = [note for note in found if note.rank is not None] or found
+    whole = [note for note in notes if note.whole_run]
+    whole = [note for note in whole if note.rank is not None] or whole
     traces = []
-    for note in sorted(found, key=lambda note: note.rank or 0):
+    for note in sorted(whole, key=lambda note: note.rank or 0):
         path = Path(note.whole_run or "")
         traces.append(
             tracefile.publish(path, Path(settings.folder), path.name.removesuffix(TRACE_SUFFIX), TRACE_SUFFIX)
         )
     if traces:
-        return traces, _why_whole(found, settings)
+        return traces, _why_whole(whole, settings)
     return [], _why_nothing(notes, scratch, settings)
 
 
-def _why_whole(found: list[Note], settings: Settings) -> str:
-    steps = max(note.steps or 0 for note in found)
+def _why_whole(whole: list[Note], settings: Settings) -> str:
+    steps = max(note.steps or 0 for note in whole)
     needed = settings.skipped + settings.steps
-    cut = f" (its first {settings.limit_s:g} seconds; --limit changes that)" if any(note.cut for note in found) else ""
+    cut = f" (its first {settings.limit_s:g} seconds; --limit changes that)" if any(note.cut for note in whole) else ""
     if steps:
         return (
             f"the program ended after {steps} steps, before those to record began ({needed} are needed); the trace "

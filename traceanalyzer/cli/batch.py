@@ -3,17 +3,102 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from traceanalyzer import config
-from traceanalyzer.batching import worker
-from traceanalyzer.batching.request import ReportOptions, Request, default_formats, formats
-from traceanalyzer.cli import delivery, one_line, page, parameters
-from traceanalyzer.cli.batch_progress import showing
+from traceanalyzer.batching import pool
+from traceanalyzer.batching.request import Progress, ReportOptions, Request, default_formats, formats
+from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.storage import is_url, local_path
+
+
+@contextmanager
+def showing(*, quiet: bool) -> Iterator[Progress]:
+    """Show the progress on standard error while the block runs, in a form that fits the terminal."""
+    if quiet:
+        yield Progress()
+    elif not sys.stderr.isatty():
+        yield _Lines()
+    else:
+        with _Bar() as bar:
+            yield bar
+
+
+class _Lines(Progress):
+    """Prints failures and notes only, for output that is not a terminal."""
+
+    def end(self, name: str, failure: str | None) -> None:
+        """One line for a failure."""
+        if failure is not None:
+            self.note(f"{name}: {failure}")
+
+    def note(self, text: str) -> None:
+        """Print one line for a note."""
+        click.echo(one_line(text), err=True)
+
+
+class _Bar(_Lines):
+    """A progress bar with files, bytes, rate and remaining time."""
+
+    def __init__(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - rich is slow to import
+        from rich.progress import (  # noqa: PLC0415
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            TextColumn("{task.fields[files]}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("looking", total=None, files="")
+        self._total = self._ended = 0
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def found(self, files: int) -> None:
+        """Show how many files have been examined."""
+        self._progress.update(self._task, files=f"{files} files")
+
+    def begin(self, files: int, size_bytes: int) -> None:
+        """Set how much there is to do."""
+        self._total = files
+        self._progress.reset(self._task, total=size_bytes, description="analyzing", files=f"0/{files} files")
+
+    def read(self, size_bytes: int) -> None:
+        """Move the bar by this many bytes of some file."""
+        self._progress.update(self._task, advance=size_bytes)
+
+    def end(self, name: str, failure: str | None) -> None:
+        """Count one more file, and print its failure if there is one."""
+        self._ended += 1
+        self._progress.update(self._task, files=f"{self._ended}/{self._total} files")
+        super().end(name, failure)
+
+    def note(self, text: str) -> None:
+        """One line above the bar."""
+        self._progress.console.print(one_line(text), markup=False, highlight=False)
+
 
 FAILED = 1
 _INDEX = "index.html"
@@ -107,13 +192,13 @@ def command(
         top=top or settings.top,
         skip_warmup=skip_warmup,
         config=settings,
-        language=delivery.spoken(lang, settings).code,
+        language=delivery.chosen_language(lang, settings).code,
     )
     request = Request(
         inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force
     )
     if cluster is None:
-        worker.context(options.formats)  # imports modules in another process, in parallel with this one
+        pool.context(options.formats)  # imports modules in another process, in parallel with this one
     from traceanalyzer.batching.run import run  # noqa: PLC0415 - takes half a second
 
     with showing(quiet=quiet) as progress:
@@ -124,6 +209,6 @@ def command(
         click.echo(f"{counts.done} analyzed{before}, {counts.failed} failed, {counts.left_out} left out", err=True)
         click.echo(f"Wrote {one_line(folder.rstrip('/'))}/: {', '.join(result.pages)}", err=True)
     if show:
-        page.open_file(Path(local_path(folder)) / _INDEX)
+        delivery.open_file(Path(local_path(folder)) / _INDEX)
     if counts.failed and not allow_failures:
         sys.exit(FAILED)

@@ -100,7 +100,7 @@ def _checked_settings() -> Config:
     from traceanalyzer.rules.engine import selection  # noqa: PLC0415
 
     settings = config.load()
-    delivery.spoken(None, settings)
+    delivery.chosen_language(None, settings)
     selection.choose(settings)
     return settings
 
@@ -129,12 +129,12 @@ def _report_on_each(traces: Iterable[Path], settings: Config) -> None:
 
 def _report(trace: Path, settings: Config) -> None:
     """Print the report of a trace, as `traceanalyzer report` does."""
-    from traceanalyzer.cli import delivery, standard_output  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.formats import terminal  # noqa: PLC0415
-    from traceanalyzer.inputs.loading import load  # noqa: PLC0415
+    from traceanalyzer.inputs.opening import load  # noqa: PLC0415
     from traceanalyzer.pipeline import analyze  # noqa: PLC0415
 
-    spoken = delivery.spoken(None, settings)
+    spoken = delivery.chosen_language(None, settings)
     report = analyze(load(trace), config=settings)
-    with standard_output.guarded():
+    with delivery.guarded():
         terminal.show(report, sys.stdout, top=settings.top, language=spoken)

@@ -1,10 +1,11 @@
-"""Writes reports where the user wants them: to the screen, files or folders, in one or more formats."""
+"""Writes reports and differences where the user wants them: to the screen, to files, or into the browser."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
@@ -14,12 +15,44 @@ import click
 
 from traceanalyzer import formats as renderers
 from traceanalyzer import output
-from traceanalyzer.cli import one_line, parameters, standard_output
+from traceanalyzer.cli import one_line, parameters
 from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
+from traceanalyzer.formats import difference as formats
 from traceanalyzer.formats import language
 from traceanalyzer.formats.language import Language
+from traceanalyzer.inputs import discovery
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+
+
+def put(text: str) -> None:
+    """Print a document as UTF-8 whatever the console's encoding, because the output goes to a file or a program."""
+    with guarded():
+        if sys.stdout.isatty():
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Handle a closed pipe and a full disk for code that writes to standard output.
+
+    Raises:
+        OutputError: It is closed, or cannot be written. A pipe that its reader closed is `main`'s to handle.
+    """
+    if sys.stdout is None:
+        raise OutputError("standard output: is closed; name a file with -o")
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
+
 
 if TYPE_CHECKING:
     from traceanalyzer.formats.markdown import DocumentPicture
@@ -80,10 +113,10 @@ class Delivery:
         if form == "terminal":
             from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
-            with standard_output.guarded():
+            with guarded():
                 terminal.show(report, sys.stdout, top=self.top, language=self.language)
         else:
-            standard_output.put(self._text(report, Target(SCREEN, form), texts))
+            put(self._text(report, Target(SCREEN, form), texts))
 
     def _write(self, report: Report, target: Target, texts: Texts) -> None:
         path = Path(target.path)
@@ -143,7 +176,7 @@ class Delivery:
 def deliver_texts(
     wanted: Sequence[Target], render: Callable[[str], str], show: Callable[[TextIO], None], *, force: bool, quiet: bool
 ) -> None:
-    """Write what is no report to every target.
+    """Write a text that is no report, such as a difference or a prediction, to files and the screen.
 
     Args:
         wanted: Where to.
@@ -158,10 +191,10 @@ def deliver_texts(
             if not quiet:
                 click.echo(f"Wrote {one_line(target.path)}", err=True)
         elif target.form == "terminal":
-            with standard_output.guarded():
+            with guarded():
                 show(sys.stdout)
         else:
-            standard_output.put(render(target.form))
+            put(render(target.form))
 
 
 def _make(folder: Path) -> None:
@@ -246,7 +279,7 @@ def _format_of(path: str, settled: Sequence[str], formats: Mapping[str, Sequence
     return renderers.format_of(path, formats)
 
 
-def spoken(lang: str | None, settings: Config) -> Language:
+def chosen_language(lang: str | None, settings: Config) -> Language:
     """The language of `--lang`, else that of the configuration.
 
     Raises:
@@ -266,3 +299,83 @@ def exit_if_found(report: Report, fail_on: str | None) -> None:
     counted = [finding for finding in report.findings if finding.stage != "preview"]
     if any(SEVERITIES.index(finding.severity) >= worst for finding in counted):
         sys.exit(FOUND)
+
+
+def require_formats_of_differences(wanted: Sequence[Target]) -> None:
+    """Refuse formats that only reports have.
+
+    Raises:
+        UsageError: One of them.
+    """
+    for target in wanted:
+        if target.form not in formats.FORMATS:
+            raise UsageError(f"{target.path}: a difference has no format {target.form}; use .md or .json")
+
+
+def deliver_difference(
+    difference: Difference, wanted: Sequence[Target], language: Language, top: int | None, *, force: bool, quiet: bool
+) -> None:
+    """Write a difference to files and the screen, `top` rows of each ranking; the formats have been checked."""
+    deliver_texts(
+        wanted,
+        lambda form: formats.render(difference, form, top, language),
+        lambda stream: formats.show(difference, stream, top, language),
+        force=force,
+        quiet=quiet,
+    )
+
+
+# `--open`: the HTML page in the browser.
+
+_FORM = "html"
+
+
+def with_page(wanted: Sequence[Target], source: str, *, is_chosen: bool) -> list[Target]:
+    """The targets, with a page if the user chose no files.
+
+    Args:
+        wanted: Where to write.
+        source: What the report is about: a file, a folder or `-`.
+        is_chosen: Whether the user has chosen where to write.
+
+    Raises:
+        UsageError: The user wants files, and none of them is a page.
+    """
+    if any(_is_page(target) for target in wanted):
+        return list(wanted)
+    if is_chosen or wanted[0].form not in ("terminal", _FORM):
+        raise UsageError("--open shows the HTML report, and none is written; add -o report.html")
+    return [Target(f"{_name(source)}.html", _FORM)]
+
+
+def open_page_of(written: Sequence[Target]) -> None:
+    """Open the first page of what was written."""
+    open_file(next(Path(target.path) for target in written if _is_page(target)))
+
+
+def open_file(page: Path) -> None:
+    """Open a page; without a browser, print where the page is."""
+    import webbrowser  # noqa: PLC0415 - only where a page is opened
+
+    try:
+        is_shown = webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        is_shown = False
+    if not is_shown:
+        click.echo(f"No browser was found; open {one_line(str(page))} in one", err=True)
+
+
+def _is_page(target: Target) -> bool:
+    return target.form == _FORM and target.path != SCREEN
+
+
+def _name(source: str) -> str:
+    """File name of the page about an input: the input's name without the suffixes of traces and texts."""
+    if source == SCREEN:
+        return "report"
+    name = Path(source).resolve().name
+    if name.lower().endswith(".gz"):
+        name = name[: -len(".gz")]
+    for suffix in (*discovery.TRACE_SUFFIXES, *discovery.TEXT_SUFFIXES):
+        name = name.removesuffix(suffix)
+    return name or "report"

@@ -8,7 +8,7 @@ import click
 
 from traceanalyzer import config
 from traceanalyzer import formats as renderers
-from traceanalyzer.cli import delivery, differences, parameters
+from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
@@ -84,13 +84,13 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
     targets = delivery.targets(outputs, form, formats=_FORMATS)
-    differences.check(targets)
-    spoken = delivery.spoken(lang, settings)
+    delivery.require_formats_of_differences(targets)
+    spoken = delivery.chosen_language(lang, settings)
     top = top or settings.top
     first, last = steps or (None, None)
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
-        found = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
-    differences.DifferenceDelivery(spoken, top, force=force, quiet=quiet).deliver(found, targets)
-    if found.gate is not None and (code := _CODES[found.gate.outcome]):
+        difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
+    delivery.deliver_difference(difference, targets, spoken, top, force=force, quiet=quiet)
+    if difference.gate is not None and (code := _CODES[difference.gate.outcome]):
         sys.exit(code)

@@ -35,7 +35,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check(forms: Collection[str], over: str | None, weight: str | None, steps: StepChoice) -> None:
-    """Refuse options that would not be heeded.
+    """Refuse options of flame graphs where none is written, or that do not fit its format.
 
     Raises:
         UsageError: There is such an option.
@@ -58,10 +58,10 @@ def speedscope(trace: Trace, steps: StepChoice, over: str | None, language: Lang
     """
     from traceanalyzer.formats import flame_files  # noqa: PLC0415 - only for this format
 
-    found = _graphs(trace, steps, over)
-    if not found.graphs:
+    graphs = _graphs(trace, steps, over)
+    if not graphs.graphs:
         raise _nothing(trace, "host")
-    return flame_files.speedscope(found, trace.info.name, language=language)
+    return flame_files.speedscope(graphs, trace.info.name, language=language)
 
 
 def collapsed(trace: Trace, steps: StepChoice, over: str | None, weight: str | None) -> str:

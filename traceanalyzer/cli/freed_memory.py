@@ -25,7 +25,7 @@ _OWN_MAPPING = 32 << 20
 
 
 def keep() -> None:
-    """Keep it from now on in this process and those that it forks, where the C library is glibc."""
+    """Keep freed memory in this process and those that it forks, where the C library is glibc."""
     if sys.platform != "linux" or any(name in os.environ for name in _SETTINGS):
         return
     with contextlib.suppress(AttributeError, OSError):  # another C library

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from traceanalyzer import config, formats, multirank
-from traceanalyzer.cli import delivery, one_line, page, parameters
+from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.pipeline import StepChoice
 
@@ -65,8 +65,8 @@ def command(
     settings = config.load().choosing(select, ignore)
     targets = delivery.targets(outputs, form, settings.formats)
     if show:
-        targets = page.included(targets, inputs[0], is_chosen=bool(outputs))
-    spoken = delivery.spoken(lang, settings)
+        targets = delivery.with_page(targets, inputs[0], is_chosen=bool(outputs))
+    spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     with reading_each(quiet=quiet) as progress:
         run = multirank.collect(inputs, StepChoice(first, last, skip_warmup), progress, jobs)
@@ -75,5 +75,5 @@ def command(
     for line in run.summary:
         click.echo(one_line(line), err=True)
     if show:
-        page.show(targets)
+        delivery.open_page_of(targets)
     delivery.exit_if_found(report, fail_on or settings.fail_on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import delivery, differences, page, parameters
+from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.report.difference import Difference
@@ -52,19 +52,18 @@ def command(
     settings = config.load()
     wanted = delivery.targets(outputs, form, settings.formats)
     if show:
-        wanted = page.included(wanted, report, is_chosen=bool(outputs))
+        wanted = delivery.with_page(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, wanted)
-    spoken = delivery.spoken(lang, settings)
+    spoken = delivery.chosen_language(lang, settings)
     with opening.open_source(report) as source:
         saved = saved_reports.read(source, report)
     if isinstance(saved, Difference):
-        differences.check(wanted)
+        delivery.require_formats_of_differences(wanted)
         if charts is not None:
             raise UsageError(f"{report}: is a saved difference, which has no charts; leave --assets out")
-        shown = differences.DifferenceDelivery(spoken, top or settings.top, force=force, quiet=quiet)
-        shown.deliver(saved, wanted)
+        delivery.deliver_difference(saved, wanted, spoken, top or settings.top, force=force, quiet=quiet)
         return
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(saved, wanted, {})
     if show:
-        page.show(wanted)
+        delivery.open_page_of(wanted)

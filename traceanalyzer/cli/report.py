@@ -7,14 +7,16 @@ from dataclasses import dataclass
 import click
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import delivery, flame, one_line, page, parameters, suggestions
+from traceanalyzer.cli import delivery, flame, one_line, parameters, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
+from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.config import Config
-from traceanalyzer.errors import UsageError
+from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.graph_captures import GraphCaptures
-from traceanalyzer.inputs import opening
-from traceanalyzer.inputs.compile_logs import read as read_logs
-from traceanalyzer.pipeline import Beside, StepChoice, report_on
+from traceanalyzer.inputs import capture_files, opening, rank_groups, sniffing
+from traceanalyzer.inputs.opening import read_compile_logs as read_logs
+from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
+from traceanalyzer.pipeline import SideRecordings, StepChoice, report_on
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -22,6 +24,68 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+
+
+@dataclass(frozen=True)
+class FolderInput:
+    """What to report on, and the recordings of captures beside it."""
+
+    inputs: tuple[str, ...]
+    """One file; or what leads to the ranks of one run."""
+    is_run: bool = False
+    """Whether it is the ranks of one run."""
+    captures: tuple[str, ...] = ()
+    """Recordings that may contain the capture of the graphs that the only trace launches."""
+
+
+def input_of(given: str) -> FolderInput:
+    """The only trace that an input leads to; without any trace its only text with tables or its only saved report.
+
+    The first bytes of the files decide. Recordings of the capture of graphs do not count beside other traces.
+
+    Args:
+        given: A folder, a pattern, or the URL of a folder.
+
+    Raises:
+        UnusableInputError: There is no trace in it.
+        UsageError: There are several runs in it.
+    """
+    seen = [sniffing.sniff(file) for file in opening.files([given])]
+    files, captures = capture_files.set_apart(sniffing.that_count(seen))
+    runs = _runs(files)
+    if len(runs) > 1:
+        files, others = capture_files.set_apart_by_content(files)
+        captures += others
+        runs = _runs(files)
+    if len(files) == 1:
+        return FolderInput((files[0].found.location,), captures=tuple(file.found.location for file in captures))
+    if len(runs) > 1:
+        from traceanalyzer.multirank import named  # noqa: PLC0415 - what joins ranks is for folders
+
+        raise UsageError(
+            f"{given}: contains {len(runs)} runs ({named(run.name for run in runs)}), and report takes one: "
+            f"{typed('batch', given, '-o', 'reports/')} reports on each; "
+            f"{typed('ranks')} and the files of one compares its ranks"
+        )
+    if files:
+        return FolderInput(tuple(file.found.location for file in files) if captures else (given,), is_run=True)
+    if len(seen) == 1 and seen[0].failure is not None:
+        raise UnusableInputError(f"{seen[0].found.location}: {seen[0].failure}")
+    raise opening.nothing_in([given])
+
+
+def _runs(files: list[SniffedFile]) -> tuple[rank_groups.RankGroup, ...]:
+    """The runs that the files are ranks of; only the whole of a saved report says which rank it is of."""
+    if len(files) < 2 or files[0].is_a(FileKind.REPORT):
+        return ()
+    return rank_groups.group(map(_as_file, files))
+
+
+def _as_file(file: SniffedFile) -> rank_groups.RankFile:
+    """Facts about the file that grouping needs."""
+    peek = file.peek
+    return rank_groups.RankFile(file.found.name, peek.rank if peek else None, peek.world_size if peek else None)
+
 
 _NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
@@ -137,9 +201,9 @@ def command(
     settings = config.load().choosing(select, ignore)
     targets = delivery.targets(outputs, form, settings.formats, FORMATS)
     if show:
-        targets = page.included(targets, given, is_chosen=bool(outputs))
+        targets = delivery.with_page(targets, given, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, targets)
-    spoken = delivery.spoken(lang, settings)
+    spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     forms = {target.form for target in targets}
     if TABLE in forms and (steps or skip_warmup):
@@ -166,7 +230,7 @@ def command(
     for note in made.notes:
         click.echo(one_line(note), err=True)
     if show:
-        page.show(targets)
+        delivery.open_page_of(targets)
     elif not outputs and form is None and not quiet:
         command = suggestions.with_more("-o", "report.html")
         click.echo("\n" + spoken.text(_NEXT, command=command), err=True)
@@ -211,9 +275,7 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
     if opening.is_one_file(given):
         return _of_one_file(given, (), asked, quiet=quiet)
-    from traceanalyzer.cli import folder  # noqa: PLC0415 - what joins ranks is for folders
-
-    chosen = folder.chosen(given)
+    chosen = input_of(given)
     if chosen.is_run:
         if asked.compile_logs:
             raise UsageError(
@@ -231,7 +293,7 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
 
 def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: bool) -> _Made:
     """The report on one file, beside which there may be captures of its graphs."""
-    beside = Beside(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else captures))
+    side = SideRecordings(asked.compile_logs, GraphCaptures(asked.captures, () if asked.captures else captures))
     with reading(file, quiet=quiet) as progress:
         content = opening.read(file, progress, asked.jobs)
         if isinstance(content, Difference):
@@ -239,7 +301,7 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: 
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
     # When the analyses share their work with other processes, no thread draws a bar any more.
-    return _Made(report_on(content, file, asked.steps, asked.settings, beside, asked.jobs), content)
+    return _Made(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content)
 
 
 def _traced(measured: Trace | TableDocument | Report | None, given: str, what: str) -> Trace:

@@ -59,7 +59,7 @@ def command(rule: str | None, lang: str | None) -> None:
       2    an unknown rule, or unusable settings
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
-    spoken = delivery.spoken(lang, settings)
+    spoken = delivery.chosen_language(lang, settings)
     chosen = {entry.rule.id: entry for entry in selection.choose(settings)}
     if rule is None:
         click.echo(_list(set(chosen), spoken))

@@ -153,14 +153,14 @@ def command(
     settings = config.load()
     top = top or settings.top
     targets = delivery.targets(outputs, form, formats=_FORMATS)
-    spoken = delivery.spoken(lang, settings)
+    spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     speedups = dict(speedup)
     if len(speedups) < len(speedup):
         raise UsageError("--speedup: the same selector is given twice")
     choice = StepChoice(first, last, skip_warmup)
     measured = _measured(given, choice, jobs, quiet=quiet)
-    found = whatif(
+    prediction = whatif(
         measured,
         loader=loader,
         speedup=speedups,
@@ -176,8 +176,8 @@ def command(
         click.echo(one_line(line), err=True)
     delivery.deliver_texts(
         targets,
-        lambda form: formats.render(found, form, top, spoken),
-        lambda stream: formats.show(found, stream, top, spoken),
+        lambda form: formats.render(prediction, form, top, spoken),
+        lambda stream: formats.show(prediction, stream, top, spoken),
         force=force,
         quiet=quiet,
     )

@@ -1,20 +1,11 @@
-"""Compares two measurements: what changed, by how much, and whether the change is more than noise.
-
-| module | what it is |
-|---|---|
-| `sides` | traces, saved reports, documents and folders, read |
-| `measurement` | one side as figures per step; `traces` and `printed` make them |
-| `comparability`, `shapes` | whether the sides do the same work |
-| `verdict`, `statistics`, `student` | step times: tests that hold for few steps |
-| `parts`, `rankings`, `findings`, `notes` | what made the difference, and notes for the reader |
-"""
+"""Compares two measurements: what changed, by how much, and whether the change is more than noise."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from traceanalyzer._version import __version__
-from traceanalyzer.comparison import comparability, findings, notes, parts, printed, rankings, traces, verdict
+from traceanalyzer.comparison import comparability, explanation, findings, measurement, traces, verdict
 from traceanalyzer.comparison import sides as side_inputs
 from traceanalyzer.comparison.measurement import MeasuredGpu, Measurement
 from traceanalyzer.comparison.sides import Given, Reading
@@ -76,7 +67,10 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
             "compare two traces, or print a table of the trace (report -o table.txt) and compare two tables"
         )
     if base.is_printed:
-        one, two = (printed.measure(s.reports[0], printed.choose(s.reports[0], s.run)) for s in (base, head))
+        one, two = (
+            measurement.measure_tables(s.reports[0], measurement.choose_table(s.reports[0], s.run))
+            for s in (base, head)
+        )
         return one, two
     common = frozenset(traces.ranks_of(base.reports)).intersection(traces.ranks_of(head.reports)) or None
     one, two = (traces.measure(s.name, s.reports, common, s.ignored) for s in (base, head))
@@ -88,9 +82,9 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
     conditions = comparability.check(base, head)
     times = verdict.compare(base, head)
     judged = verdict.judge(base, head, times, conditions, limit)
-    breakdown = parts.compare(base, head)
+    breakdown = explanation.compare_parts(base, head)
     changes = findings.compare(base, head, conditions)
-    ranked = rankings.compare(base, head)
+    ranked = explanation.compare_rankings(base, head)
     return Difference(
         schema_version=SCHEMA_VERSION,
         generator=Generator("traceanalyzer", __version__),
@@ -101,8 +95,8 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
         gate=None if limit is None else verdict.gate(judged, times, conditions, limit),
         step_time=times,
         parts=breakdown,
-        attribution=None if conditions.is_unrelated else parts.attribute(breakdown, judged),
-        notes=notes.collect(base, head, times, ranked),
+        attribution=None if conditions.is_unrelated else explanation.attribute(breakdown, judged),
+        notes=explanation.collect_notes(base, head, times, ranked),
         findings=changes,
         prediction=findings.predict(base, head, changes, times, judged),
         gpus=_gpus(base, head),

@@ -8,13 +8,104 @@ program.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from fractions import Fraction
 
-from traceanalyzer.comparison import shapes
-from traceanalyzer.comparison.measurement import Measurement, Table
-from traceanalyzer.report.comparability import Check, Comparability
+import msgspec
+
+from traceanalyzer.comparison.measurement import Key, Measurement, Table
+from traceanalyzer.report.difference import Check, Comparability
 from traceanalyzer.report.message import Message, Text
+
+_MOST = 0.5
+"""Own choice: where one ratio explains half of the time in other shapes, it is the reason for them."""
+
+Shape = tuple[int, ...]
+
+
+def shapes_in_common(base: Table, head: Table) -> float | None:
+    """Share of the operators' time that is in shapes of both sides, over operators that both sides have.
+
+    The smaller one of the two sides' shares; None where nothing is known.
+    """
+    common = {key.name for key in base} & {key.name for key in head}
+    shares = [_share(base, head, common), _share(head, base, common)]
+    known = [share for share in shares if share is not None]
+    return min(known) if known else None
+
+
+def scale_of(base: Table, head: Table) -> float | None:
+    """The ratio of dimensions, head to base, that explains most of the other shapes; None if none does."""
+    time = _time(base)
+    shapes = {name: list(_first_shapes(keys)) for name, keys in _by_name(head, base).items()}
+    votes: defaultdict[Fraction, float] = defaultdict(float)
+    whole = 0.0
+    for key in base:
+        if key not in head and key.name in shapes:
+            whole += time(key)
+            shape = next(_first_shapes([key]), None)
+            ratios = {ratio for other in shapes[key.name] if shape and (ratio := _ratio(shape, other))}
+            for ratio in ratios:
+                votes[ratio] += time(key)
+    if not votes:
+        return None
+    best = max(votes, key=lambda ratio: (votes[ratio], ratio))
+    changed = 1 - (shapes_in_common(base, head) or 0.0)
+    return float(best) if votes[best] > _MOST * whole and changed > _MOST else None
+
+
+def _share(table: Table, other: Table, common: Collection[str]) -> float | None:
+    time = _time(table)
+    rows = [key for key in table if key.name in common]
+    whole = math.fsum(map(time, rows))
+    missing = math.fsum(time(key) for key in rows if key not in other)
+    return 1 - missing / whole if whole else None
+
+
+def _time(table: Table) -> Callable[[Key], float]:
+    """Time of a row in ns: on the device, if the side has one."""
+    field = "device_ns" if any(cost.device_ns for cost in table.values()) else "host_ns"
+    return lambda key: getattr(table[key], field) or 0.0
+
+
+def _by_name(table: Table, other: Table) -> dict[str, list[Key]]:
+    """Rows that the other side does not have, by operator."""
+    keys_of: defaultdict[str, list[Key]] = defaultdict(list)
+    for key in table:
+        if key not in other:
+            keys_of[key.name].append(key)
+    return keys_of
+
+
+def _first_shapes(keys: Collection[Key]) -> Iterator[Shape]:
+    """For each row, the shape of its first tensor that has dimensions."""
+    for key in keys:
+        try:
+            decoded = msgspec.json.decode((key.detail or "").encode())
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        tensors = (s for s in decoded if isinstance(s, list) and s) if isinstance(decoded, list) else iter(())
+        first = next((tuple(s) for s in tensors if all(isinstance(d, int) and d > 0 for d in s)), None)
+        if first is not None:
+            yield first
+
+
+def _ratio(base: Shape, head: Shape) -> Fraction | None:
+    """The one ratio of all dimensions that differ; None if there are several, or none differs."""
+    if len(base) != len(head):
+        return None
+    ratios = {Fraction(h, b) for b, h in zip(base, head, strict=True) if h != b}
+    return ratios.pop() if len(ratios) == 1 else None
+
+
+# Checks whether the two sides do the same work, on the same machine, recorded in the same way.
+#
+# The score is the weighted mean over the conditions of how far each is met; unknown conditions do not count. Without
+# common work the score is 0. Some conditions are required: on another device, with another number of ranks, with steps
+# marked in another way, or with another amount of data, a difference of step times shows nothing about the change to
+# the program.
 
 _WEIGHTS = {
     "gpu": 3,
@@ -116,9 +207,9 @@ def check(base: Measurement, head: Measurement) -> Comparability:
 def _work(base: Measurement, head: Measurement) -> Check | None:
     """Only where the sides have nothing in common: by shapes where both have them, else by calls and kernels."""
     tables = _by_shape(base, head)
-    share, calls = shapes.shared(*tables), _shared_calls(base, head)
+    share, calls = shapes_in_common(*tables), _shared_calls(base, head)
     if share is not None:
-        is_same_work = share >= _SHAPES_IN_COMMON or shapes.scaled(*tables) is not None
+        is_same_work = share >= _SHAPES_IN_COMMON or scale_of(*tables) is not None
         is_other = not is_same_work and calls is not None and calls < _CALLS_IN_COMMON
     else:
         known = [value for value in (calls, _shared_kernels(base, head)) if value is not None]
@@ -177,7 +268,7 @@ def _step_count(base: Measurement, head: Measurement) -> Check:
 
 def _shapes(base: Measurement, head: Measurement) -> Check:
     """Share of the time in common shapes, over operators of both sides: a replaced operator is not another shape."""
-    share = shapes.shared(*_by_shape(base, head))
+    share = shapes_in_common(*_by_shape(base, head))
     same, other, unknown = _SHAPES
     if share is None:
         return Check("shapes", None, False, unknown())
@@ -187,9 +278,9 @@ def _shapes(base: Measurement, head: Measurement) -> Check:
 def _sizes(base: Measurement, head: Measurement) -> Check | None:
     """Whether one ratio explains the other shapes, which shows another amount of data, not another model."""
     tables = _by_shape(base, head)
-    if shapes.shared(*tables) is None:
+    if shapes_in_common(*tables) is None:
         return None
-    scaled = shapes.scaled(*tables)
+    scaled = scale_of(*tables)
     same, other = _SIZES
     return Check("sizes", 1.0, True, same()) if scaled is None else Check("sizes", 0.0, True, other(ratio=scaled))
 
@@ -217,10 +308,10 @@ def _shared_calls(base: Measurement, head: Measurement) -> float | None:
 
 
 def _calls_by_name(table: Table) -> dict[str, float]:
-    found: defaultdict[str, float] = defaultdict(float)
+    calls: defaultdict[str, float] = defaultdict(float)
     for key, cost in table.items():
-        found[key.name] += cost.calls or 0.0
-    return found
+        calls[key.name] += cost.calls or 0.0
+    return calls
 
 
 def _options(base: Measurement, head: Measurement) -> Check | None:

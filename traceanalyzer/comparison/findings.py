@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from traceanalyzer.comparison.measurement import Measurement
-from traceanalyzer.report.comparability import Comparability
-from traceanalyzer.report.difference import FindingChange, Interval, Prediction, StepTime, Verdict
+from traceanalyzer.report.difference import Comparability, FindingChange, Interval, Prediction, StepTime, Verdict
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Resources, Saving
 
@@ -70,10 +69,10 @@ def compare(base: Measurement, head: Measurement, conditions: Comparability) -> 
 
 
 def _by_rule(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    found: defaultdict[str, list[Finding]] = defaultdict(list)
+    by_rule: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
-        found[finding.rule].append(finding)
-    return found
+        by_rule[finding.rule].append(finding)
+    return by_rule
 
 
 def _matched(
@@ -98,7 +97,7 @@ def _place(finding: Finding) -> tuple[str, str | None] | None:
     return next(places, None)
 
 
-def _change(status: str, finding: Finding, own: Resources | None, measured: float | None) -> FindingChange:
+def _change(status: str, finding: Finding, resources: Resources | None, measured: float | None) -> FindingChange:
     saving = finding.saving
     return FindingChange(
         status=status,
@@ -106,18 +105,18 @@ def _change(status: str, finding: Finding, own: Resources | None, measured: floa
         severity=finding.severity,
         title=finding.title,
         resource=saving.resource if saving else None,
-        predicted_wall_ns=_of_recorded_step(saving, own) if saving else None,
+        predicted_wall_ns=_of_recorded_step(saving, resources) if saving else None,
         predicted_direct_ns=saving.direct_ns_per_step if saving else None,
         measured_direct_ns=measured,
     )
 
 
-def _of_recorded_step(saving: Saving, own: Resources | None) -> Interval:
+def _of_recorded_step(saving: Saving, resources: Resources | None) -> Interval:
     """The predicted saving per recorded step; with a capture, the prediction was for a step without the profiler."""
-    if saving.step_ns is None or own is None:
+    if saving.step_ns is None or resources is None:
         return saving.wall_ns_per_step
     low, high = saving.wall_share
-    return low * own.step_ns, high * own.step_ns
+    return low * resources.step_ns, high * resources.step_ns
 
 
 def _relief(finding: Finding, base: Resources | None, head: Resources | None) -> float | None:

@@ -1,14 +1,15 @@
-"""The figures of one side per step, from traces, reports or tables."""
+"""The figures of one side per step, from traces, reports or printed tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.report.comparability import Side
-from traceanalyzer.report.difference import Cost
-from traceanalyzer.report.model import Finding, Resources
-from traceanalyzer.report.source import RecordingOptions
+from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
+from traceanalyzer.errors import UsageError
+from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
 
 
 @dataclass(frozen=True)
@@ -103,3 +104,101 @@ def known_mean(values: Iterable[float | None]) -> float | None:
     """The mean of the known values; None if no value is known."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None
+
+
+# The figures of a side that is a printed table: sums over a run, without a timeline.
+
+
+def runs_of_tables(report: Report) -> tuple[PrintedRun, ...]:
+    """The runs of a document of printed tables."""
+    return report.result("runs", tuple[PrintedRun, ...]) or ()
+
+
+def choose_table(report: Report, wanted: str | None) -> PrintedRun:
+    """The run that was named, or the only one.
+
+    Raises:
+        UsageError: There is no such run, or there are several and none was named.
+    """
+    tables = runs_of_tables(report)
+    if wanted is None and len(tables) == 1:
+        return tables[0]
+    named = [run for run in tables if wanted is not None and wanted in (run.id, run.id.rpartition("-")[2])]
+    if not named:
+        problem = "contains several runs; name one of them" if wanted is None else f"has no run {wanted}; it has"
+        raise UsageError(f"{report.source.name}: {problem}: {listing(report)}")
+    return named[0]
+
+
+def listing(report: Report) -> str:
+    """The runs of a document as they are named on the command line."""
+    name = report.source.name
+    return ", ".join(f"{name}#{run.id}" + (f" ({run.title})" if run.title else "") for run in runs_of_tables(report))
+
+
+def measure_tables(report: Report, run: PrintedRun) -> Measurement:
+    """Turn one run of a document into a measurement."""
+    steps = run.steps
+    resources = next((h.resources for h in report.headlines if h.run == run.id), None)
+    return Measurement(
+        side=Side(report.source.name, "key_averages", run.id, run.title, 1, (), (), steps, run.steps_from, (), ()),
+        runs=(),
+        total_ns=run.wall_estimate_ns_per_step,
+        parts={
+            "host": _per(run.cpu_ns, steps),
+            "device": _per(run.device_ns, steps),
+            "dataloader": _per(run.dataloader_ns, steps),
+            "synchronization": _per(run.sync_ns, steps),
+        },
+        rankings={
+            "operators": _hot(run.operators, steps, _hidden(run)),
+            "operators_by_shape": _by_shape(run),
+            "kernels": _hot(run.kernels, steps, _hidden(run)),
+        },
+        memory={},
+        gpus={},
+        resources=resources,
+        findings=tuple(finding for finding in report.findings if finding.run == run.id),
+        options=None,
+        world_size=None,
+    )
+
+
+def _per(value: int | None, steps: int) -> float | None:
+    return None if value is None else value / steps
+
+
+def _hidden(run: PrintedRun) -> float:
+    """Time per step in rows that are not printed, on the device or on the host, whichever is larger."""
+    device = (run.device_hidden_share or 0.0) * (run.device_ns or 0)
+    return max(device, (run.cpu_hidden_share or 0.0) * (run.cpu_ns or 0)) / run.steps
+
+
+def _hot(rows: Sequence[Hot], steps: int, hidden: float) -> Ranked:
+    times = Counter(row.name for row in rows)
+    figures = {
+        Key(row.name): Cost(_per(row.calls, steps), _per(row.device_self_ns, steps), _per(row.host_self_ns, steps))
+        for row in rows
+        if not (row.name_truncated and times[row.name] > 1)
+    }
+    return Ranked(figures, sum(row.name_truncated and times[row.name] > 1 for row in rows), hidden)
+
+
+def _by_shape(run: PrintedRun) -> Ranked:
+    """Host times of tables grouped by shape are totals, not self times; they are left out."""
+    whole = [cost for cost in run.shape_costs if not cost.shapes_truncated]
+    sums: dict[Key, list[float]] = {}
+    for cost in whole:
+        calls, device = sums.setdefault(Key(cost.name, cost.input_shapes), [0.0, 0.0])
+        sums[Key(cost.name, cost.input_shapes)] = [calls + cost.calls, device + cost.device_ns]
+    rows = {key: Cost(calls / run.steps, device / run.steps, None) for key, (calls, device) in sums.items()}
+    return Ranked(rows, len(run.shape_costs) - len(whole), _unprinted(run, whole_ns=_sum(sums.values())))
+
+
+def _unprinted(run: PrintedRun, whole_ns: float) -> float:
+    """Device time that the rows of the table by shape do not explain."""
+    return max(0.0, (run.device_ns or 0) - whole_ns) / run.steps
+
+
+def _sum(rows: Iterable[Sequence[float]]) -> float:
+    return sum(device for _, device in rows)

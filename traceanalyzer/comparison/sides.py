@@ -6,11 +6,11 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from traceanalyzer.comparison import printed
+from traceanalyzer.comparison import measurement
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
 from traceanalyzer.inputs import opening, sniffing
-from traceanalyzer.inputs.file_names import CAPTURED_TABLES
+from traceanalyzer.inputs.discovery import CAPTURED_TABLES
 from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import StepChoice, report_on
@@ -75,13 +75,13 @@ def both_of(path: str, reading: Reading) -> tuple[Given, Given]:
         UsageError: It is not a document, or holds another number of runs.
     """
     given = open_side(path, reading)
-    found = printed.runs(given.reports[0]) if given.is_printed else ()
+    tables = measurement.runs_of_tables(given.reports[0]) if given.is_printed else ()
     if given.run is not None or not given.is_printed:
         raise UsageError(f"{path}: needs something to compare with; name two traces, reports, folders or runs")
-    if len(found) != 2:
-        problem = "contains one run" if len(found) == 1 else f"contains {len(found)} runs; name two of them"
-        raise UsageError(f"{given.name}: {problem}: {printed.listing(given.reports[0])}")
-    return tuple(Given(given.name, given.reports, run.id) for run in found)  # type: ignore[return-value]  # two
+    if len(tables) != 2:
+        problem = "contains one run" if len(tables) == 1 else f"contains {len(tables)} runs; name two of them"
+        raise UsageError(f"{given.name}: {problem}: {measurement.listing(given.reports[0])}")
+    return tuple(Given(given.name, given.reports, run.id) for run in tables)  # type: ignore[return-value]  # two
 
 
 def _split(path: str) -> tuple[str, str | None]:

@@ -22,10 +22,8 @@ from traceanalyzer.comparison.measurement import (
     known_mean,
     mean,
 )
-from traceanalyzer.report.comparability import Side
-from traceanalyzer.report.difference import Cost
-from traceanalyzer.report.model import Finding, Report, Resources
-from traceanalyzer.report.source import RecordingOptions
+from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 _MARKED = "ProfilerStep"
@@ -145,35 +143,35 @@ def _plus(a: float | None, b: float | None) -> float | None:
 
 
 def _operators(report: Report) -> Iterator[Figures]:
-    found = report.result("operators", Operators)
-    for row in found.rows if found else ():
+    table = report.result("operators", Operators)
+    for row in table.rows if table else ():
         yield Key(row.name), row.calls, row.device_self_ns, row.host_self_ns
 
 
 def _operators_by_shape(report: Report) -> Iterator[Figures]:
     """Only where shapes were recorded: without them it is the table by name again."""
-    found = report.result("operators_by_shape", OperatorsByShape)
-    for row in found.rows if found and any(row.input_shapes for row in found.rows) else ():
+    table = report.result("operators_by_shape", OperatorsByShape)
+    for row in table.rows if table and any(row.input_shapes for row in table.rows) else ():
         yield Key(row.name, row.input_shapes), row.calls, row.device_self_ns, row.host_self_ns
 
 
 def _kernels(report: Report) -> Iterator[Figures]:
-    found = report.result("kernels", Kernels)
-    for row in found.rows if found else ():
+    table = report.result("kernels", Kernels)
+    for row in table.rows if table else ():
         yield Key(row.name), row.calls, row.total_ns, None
 
 
 def _kernels_by_operator(report: Report) -> Iterator[Figures]:
-    found = report.result("kernels_by_operator", KernelsByOperator)
-    for row in found.rows if found else ():
+    table = report.result("kernels_by_operator", KernelsByOperator)
+    for row in table.rows if table else ():
         yield Key(row.name, owner=row.operator), row.calls, row.total_ns, None
 
 
 def _modules(report: Report) -> Iterator[Figures]:
     """Modules by the path that leads to each, forward and backward pass together."""
-    found = report.result("modules", modules.Modules)
+    table = report.result("modules", modules.Modules)
     paths: list[str] = []
-    for place in found.tree if found else ():
+    for place in table.tree if table else ():
         paths.append(place.name if place.parent is None else f"{paths[place.parent]} / {place.name}")
         device = place.device_self_ns + place.backward_device_self_ns
         yield Key(paths[-1]), place.calls, device, place.host_self_ns + place.backward_host_self_ns
@@ -190,38 +188,38 @@ _RANKINGS: dict[str, Callable[[Report], Iterable[Figures]]] = {
 
 def _memory(reports: Sequence[Report]) -> dict[str, MeasuredMemory]:
     """The highest peak of each device over all traces."""
-    found: defaultdict[str, list[memory.DeviceMemory]] = defaultdict(list)
+    by_device: defaultdict[str, list[memory.DeviceMemory]] = defaultdict(list)
     for report in reports:
         result = report.result("memory", memory.MemoryUse)
         for device in result.devices if result else ():
-            found[device.device].append(device)
+            by_device[device.device].append(device)
     return {
         name: MeasuredMemory(
             max((d.peak_allocated_bytes for d in devices if d.peak_allocated_bytes is not None), default=None),
             max((d.peak_reserved_bytes for d in devices if d.peak_reserved_bytes is not None), default=None),
         )
-        for name, devices in found.items()
+        for name, devices in by_device.items()
     }
 
 
 def _gpus(reports: Sequence[Report]) -> dict[int, MeasuredGpu]:
     """Means over all traces."""
-    found: defaultdict[int, list[gpu.DeviceUse]] = defaultdict(list)
+    by_device: defaultdict[int, list[gpu.DeviceUse]] = defaultdict(list)
     for report in reports:
         result = report.result("gpu", gpu.GpuMetrics)
         for device in result.devices if result else ():
-            found[device.device].append(device)
+            by_device[device.device].append(device)
     return {
         number: MeasuredGpu(*(known_mean(getattr(d, f) for d in devices) for f in MeasuredGpu.__dataclass_fields__))
-        for number, devices in sorted(found.items())
+        for number, devices in sorted(by_device.items())
     }
 
 
 def _resources(reports: Sequence[Report]) -> Resources | None:
-    found = [headline.resources for report in reports for headline in report.headlines]
-    if not found:
+    resources = [headline.resources for report in reports for headline in report.headlines]
+    if not resources:
         return None
-    means: dict[str, Any] = {f: known_mean(getattr(r, f) for r in found) for f in Resources.__struct_fields__}
+    means: dict[str, Any] = {f: known_mean(getattr(r, f) for r in resources) for f in Resources.__struct_fields__}
     return Resources(**means)
 
 
@@ -244,8 +242,8 @@ def _worth(finding: Finding) -> float:
 
 def _options(reports: Sequence[Report]) -> RecordingOptions | None:
     """What all traces agree on; unknown where they do not."""
-    found = [report.trace.options for report in reports if report.trace is not None]
-    if not found:
+    all_options = [report.trace.options for report in reports if report.trace is not None]
+    if not all_options:
         return None
-    agreed = {f: {getattr(options, f) for options in found} for f in RecordingOptions.__struct_fields__}
+    agreed = {f: {getattr(options, f) for options in all_options} for f in RecordingOptions.__struct_fields__}
     return msgspec.convert({f: v.pop() if len(v) == 1 else None for f, v in agreed.items()}, RecordingOptions)

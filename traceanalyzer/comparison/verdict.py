@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.measurement import Measurement, mean
 from traceanalyzer.comparison.statistics import Tested
-from traceanalyzer.report.comparability import Comparability
-from traceanalyzer.report.difference import Gate, Sample, Shift, StepTime, Verdict
+from traceanalyzer.report.difference import Comparability, Gate, Sample, Shift, StepTime, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
@@ -254,11 +253,11 @@ def gate(verdict: Verdict, times: StepTime | None, comparability: Comparability,
 
 def _worst(verdict: Verdict, times: StepTime | None) -> float:
     """The largest significant slowdown; 0.0 if there is none."""
-    found = [verdict.change_share or 0.0]
+    shares = [verdict.change_share or 0.0]
     if times is not None:
         tested = ((times.median, _TYPICAL_LEVEL), (times.mean, _MEAN_LEVEL))
-        found += [shift.change_share or 0.0 for shift, level in tested if _is_change(shift, level)]
-    return max(found)
+        shares += [shift.change_share or 0.0 for shift, level in tested if _is_change(shift, level)]
+    return max(shares)
 
 
 def _is_excluded(times: StepTime | None, comparability: Comparability, limit: float) -> bool:

@@ -10,7 +10,6 @@ from typing import NamedTuple, TextIO
 
 from traceanalyzer.formats.answers import Answer, check
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.report.comparability import Side
 from traceanalyzer.report.difference import (
     PART_LABELS,
     Change,
@@ -20,6 +19,7 @@ from traceanalyzer.report.difference import (
     GpuUse,
     MemoryPeak,
     Shift,
+    Side,
     StepTime,
 )
 from traceanalyzer.report.message import Message, Text

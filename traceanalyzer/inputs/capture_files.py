@@ -47,8 +47,8 @@ def _apart(files: Sequence[SniffedFile], captures: list[SniffedFile]) -> tuple[l
 
 
 def _is_named(name: str) -> bool:
-    *folders, own = name.lower().split("/")
-    return _FOLDER in folders or _NAME.search(own) is not None
+    *folders, file = name.lower().split("/")
+    return _FOLDER in folders or _NAME.search(file) is not None
 
 
 def _confirmed(file: SniffedFile) -> bool:

@@ -1,9 +1,10 @@
-"""Finds the input files in folders of any depth, files, patterns and URLs, in the order of their names."""
+"""Finds the input files in folders of any depth, files, patterns and URLs; which names may be inputs."""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -12,8 +13,67 @@ from pathlib import PurePosixPath
 import msgspec
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.inputs import file_names
 from traceanalyzer.inputs.storage import is_url, local_path
+
+TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
+TEXT_SUFFIXES = (".txt", ".md", ".log")
+CAPTURED_TABLES = ".key_averages.txt"
+"""Suffix of the tables that a capture writes beside each trace."""
+_COMPRESSED = ".gz"
+
+_TRACE_NAME = re.compile(r"(?<![a-z])trace(?![a-z])|(?<![a-z])rank[-_]?\d|kineto|\.json\.tmp$")
+_LONGEST_PART = 150
+"""Most bytes of one part of a path; with a hash and two suffixes it stays below 255, the limit of file systems."""
+
+_DIGEST = 12
+_RESERVED = frozenset('<>:"\\|?*')
+"""Names and characters that Windows does not allow, but object stores do."""
+
+
+def plain_name(name: str) -> str:
+    """The name in lower case without a compression suffix."""
+    return name.lower().removesuffix(_COMPRESSED)
+
+
+def may_be_input(name: str) -> bool:
+    """Whether a file of this name in a folder may be a trace or a document."""
+    return not name.startswith(".") and plain_name(name).endswith(TRACE_SUFFIXES + TEXT_SUFFIXES)
+
+
+def looks_like_trace(name: str) -> bool:
+    """Whether the name is that of a trace, so that a file without trace content counts as damaged."""
+    return _TRACE_NAME.search(plain_name(name)) is not None
+
+
+def safe(path: str) -> str:
+    """Turn a path into a relative one, with "/" between its parts, that is valid on all file systems and in HTML.
+
+    Plain names are kept. In other names unsafe characters are replaced, and a hash is added to keep names distinct.
+    """
+    return "/".join(_safe_part(part) for part in path.split("/"))
+
+
+def _safe_part(part: str) -> str:
+    is_plain = part.isprintable() and not _RESERVED & set(part) and not part.startswith(".") and part == part.strip(" ")
+    data = os.fsencode(part)
+    if is_plain and len(data) <= _LONGEST_PART:
+        return part
+    import hashlib  # noqa: PLC0415 - only for names that are not plain
+
+    kept = "".join(c if c.isprintable() and c not in _RESERVED else "_" for c in part).strip(". ")
+    short = kept.encode()[: _LONGEST_PART - _DIGEST - 1].decode("utf-8", "ignore")
+    return f"{short}-{hashlib.sha256(data).hexdigest()[:_DIGEST]}"
+
+
+def report_name(name: str, suffix: str) -> str:
+    """Path of the report of a file, relative to the folder of the reports.
+
+    It depends only on the file's own name, so that adding files changes no name.
+    """
+    return f"{name}.report{suffix}"
+
+
+# Finds the input files in folders of any depth, files, patterns and URLs, in the order of their names.
 
 _MAGIC = frozenset("*?[")
 
@@ -94,7 +154,7 @@ def _find_local(path: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
         for match in matches:
             if os.path.isdir(match):  # noqa: PTH112
                 yield from _walk(match, base, visited)
-            elif file_names.may_be_input(os.path.basename(match)):  # noqa: PTH119
+            elif may_be_input(os.path.basename(match)):  # noqa: PTH119
                 yield _local(match, base, is_named=False)
     else:
         raise UnusableInputError(f"{path}: no such file or folder")
@@ -118,7 +178,7 @@ def _walk(folder: str, base: str, visited: set[str]) -> Iterator[FoundFile]:
             continue
         if _is_folder(entry):
             yield from _walk(entry.path, base, visited)
-        elif file_names.may_be_input(entry.name) and _may_end(entry):
+        elif may_be_input(entry.name) and _may_end(entry):
             yield _local(entry.path, base, is_named=False)
 
 
@@ -148,7 +208,7 @@ def _local(path: str, base: str, *, is_named: bool) -> FoundFile:
 
 def _relative(path: str, base: str) -> str:
     relative = os.path.relpath(path, base) if base else path.lstrip(os.sep)
-    return file_names.safe(relative.replace(os.sep, "/"))
+    return safe(relative.replace(os.sep, "/"))
 
 
 def _url_base(urls: list[str]) -> str:
@@ -171,10 +231,8 @@ def _find_remote(url: str, base: str, prefix: str, exclude: str | None) -> Itera
             is_hidden = any(part.startswith(".") for part in inside.parts)
             is_report = exclude is not None and file.url.startswith(exclude.rstrip("/") + "/")
             is_named = file.url == url
-            if is_named or (file_names.may_be_input(inside.name) and not is_hidden and not is_report):
-                yield FoundFile(
-                    file.url, file_names.safe(prefix + str(inside)), file.size, file.version, is_named, file.url
-                )
+            if is_named or (may_be_input(inside.name) and not is_hidden and not is_report):
+                yield FoundFile(file.url, safe(prefix + str(inside)), file.size, file.version, is_named, file.url)
     except OSError as error:
         raise UnusableInputError(f"{url}: cannot be listed: {error.strerror or error}") from None
     if not is_any:

@@ -1,4 +1,4 @@
-"""Opens any input, and detects its format by its content.
+"""Opens any input: detects its format by its content, reads compile logs, and loads traces and reports for programs.
 
 An input is a file, a folder, a pattern, a URL or a saved report; every command opens its inputs here.
 """
@@ -18,10 +18,12 @@ from traceanalyzer.inputs import discovery, saved_reports
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import NOTHING
 from traceanalyzer.inputs.storage import is_url, local_path, open_input
+from traceanalyzer.readers import compile_log
 from traceanalyzer.readers import source as local
 from traceanalyzer.readers.source import STDIN, Source
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
@@ -128,3 +130,83 @@ def nothing_in(inputs: Iterable[str]) -> UnusableInputError:
 
 def _is_remote_file(url: str) -> bool:
     return bool(import_module("traceanalyzer.inputs.remote").is_file(url))
+
+
+# Reads traces, printed tables and saved reports for programs: what `traceanalyzer.load` and `load_report` are.
+#
+# What analyzes is not imported here: reading a trace of 100 MB would take a third more.
+
+_SAVED = (
+    "is a saved report or difference, which contains no events; give the trace that it was made of "
+    "(in Python, traceanalyzer.load_report reads reports)"
+)
+_NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
+
+
+def load(path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1) -> Trace | TableDocument:
+    """Read a trace, or a text with tables of `key_averages()`; the content decides.
+
+    Args:
+        path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
+        progress: Called with the number of bytes after each read.
+        jobs: Most processes that decode a large trace, this one included. On Linux they are forked from this process;
+            elsewhere this one does all.
+
+    Raises:
+        UnusableInputError: Missing, empty, or neither of the two.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    with open_source(path, progress or (lambda _: None)) as source:
+        if saved_reports.begins(source):
+            raise UnusableInputError(f"{source.name}: {_SAVED}")
+        return readers.read(source, jobs)
+
+
+def load_report(path: str | Path) -> Report:
+    """Read a report that was saved as JSON (`report -o x.json`).
+
+    Args:
+        path: The file, the URL of one, or "-" for standard input.
+
+    Raises:
+        UnusableInputError: Missing, empty, not a report, or one that another version of the schema describes.
+        MissingDependencyError: A URL whose library is not installed.
+    """
+    with open_source(path) as source:
+        if not saved_reports.begins(source):
+            raise UnusableInputError(f"{source.name}: {_NOT_SAVED}")
+        return saved_reports.read_report(source)
+
+
+# Finds and reads structured compile logs: files, or the folders that `TORCH_TRACE` names.
+
+_SUFFIXES = (".log", ".log.gz")
+
+
+def read_compile_logs(locations: Iterable[str | Path]) -> tuple[CompileLog, ...]:
+    """Read structured compile logs of torch.
+
+    Args:
+        locations: Files, or folders, of which `*.log` and `*.log.gz` are read in the order of their names.
+
+    Raises:
+        UnusableInputError: A file is missing or not a compile log, or a folder contains none.
+    """
+    return tuple(_read_compile_log(file) for location in locations for file in _compile_log_files(location))
+
+
+def _compile_log_files(location: str | Path) -> Iterator[str]:
+    if not Path(location).is_dir():
+        yield str(location)
+        return
+    paths = sorted(entry.path for entry in os.scandir(location) if entry.name.endswith(_SUFFIXES) and entry.is_file())
+    if not paths:
+        raise UnusableInputError(
+            f"{location}: contains no compile log (*.log); run with TORCH_TRACE={location} to write"
+        )
+    yield from paths
+
+
+def _read_compile_log(file: str) -> CompileLog:
+    with open_source(file) as source:
+        return compile_log.read(source)

@@ -107,16 +107,16 @@ def _place(member: RankFile) -> _Place:
 
 
 def _rank_in(text: str) -> int | None:
-    if found := _RANK.findall(text):
-        return int(found[-1])
+    if numbers := _RANK.findall(text):
+        return int(numbers[-1])
     axis = _TENSOR_PARALLEL.search(text)
     return int(axis[1]) if axis and not _OTHER_PARALLEL.search(text) else None
 
 
 def _world_in(text: str) -> int | None:
     """World size in a name; `_of_8` counts only beside a rank."""
-    found = _WORLD.search(text) if _rank_in(text) is not None else None
-    return int(found[1]) if found else None
+    match = _WORLD.search(text) if _rank_in(text) is not None else None
+    return int(match[1]) if match else None
 
 
 def _stem(file: str, handler: re.Match[str] | None, *, is_named: bool) -> str:

@@ -134,9 +134,11 @@ def _kind(data: bytes, name: str) -> _Kind:
 
 def _decode(data: bytes, name: str, kind: type[_Saved], version: int) -> _Saved:
     what = kind.__name__.lower()
-    found = _kind(data, name).schema_version
-    if found != version:
-        raise UnusableInputError(f"{name}: is a {what} of schema {found}, and this program reads {version}; {_REMEDY}")
+    saved_version = _kind(data, name).schema_version
+    if saved_version != version:
+        raise UnusableInputError(
+            f"{name}: is a {what} of schema {saved_version}, and this program reads {version}; {_REMEDY}"
+        )
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

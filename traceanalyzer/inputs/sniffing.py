@@ -13,8 +13,7 @@ import msgspec
 from traceanalyzer import output
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
-from traceanalyzer.inputs.discovery import FoundFile
-from traceanalyzer.inputs.file_names import TEXT_SUFFIXES, looks_like_trace, plain_name
+from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
 
 HEAD = 1 << 18
@@ -79,19 +78,19 @@ class SniffedFile(msgspec.Struct, frozen=True):
         return self.peek is not None and self.peek.kind is kind
 
 
-def sniff(found: FoundFile) -> SniffedFile:
+def sniff(file: FoundFile) -> SniffedFile:
     """Read the first bytes of a file. Errors are returned in `failure`; none is raised."""
-    if found.failure is not None:
-        return SniffedFile(found, failure=found.failure)
-    if not found.size:
-        return SniffedFile(found, failure="is empty (0 bytes)")
+    if file.failure is not None:
+        return SniffedFile(file, failure=file.failure)
+    if not file.size:
+        return SniffedFile(file, failure="is empty (0 bytes)")
     try:
-        with open_input(found.location, HEAD) as opened:  # relative name: parent folders say nothing
-            return SniffedFile(found, peek(opened, found.name, found.size, is_named=found.is_named))
+        with open_input(file.location, HEAD) as opened:  # relative name: parent folders say nothing
+            return SniffedFile(file, peek(opened, file.name, file.size, is_named=file.is_named))
     except OSError as error:
-        return SniffedFile(found, failure=f"cannot be read: {error.strerror or error}")
+        return SniffedFile(file, failure=f"cannot be read: {error.strerror or error}")
     except TraceAnalyzerError as error:
-        return SniffedFile(found, failure=str(error))
+        return SniffedFile(file, failure=str(error))
 
 
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
@@ -123,7 +122,7 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
     is_compressed = raw.startswith(_GZIP)
     head, used = _inflate(raw) if is_compressed else (raw, len(raw))
     plain = _plain_size(file, head, used, size) if is_compressed else size
-    found = Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / len(head) if head else 0.0, *_ranks(head))
+    trace = Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / len(head) if head else 0.0, *_ranks(head))
     other = Peek(FileKind.OTHER, plain)
     if saved_reports.is_head_of_saved(head):
         return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
@@ -133,10 +132,10 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
         has_table = is_named or _finds_table(head, None if is_compressed else file)
         return Peek(FileKind.DOCUMENT, plain) if has_table else other
     if is_named or looks_like_trace(name):
-        return found
+        return trace
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):
         return other
-    return other if _is_other_json(head, is_whole=plain <= len(head)) else found
+    return other if _is_other_json(head, is_whole=plain <= len(head)) else trace
 
 
 def _is_report(head: bytes) -> bool:

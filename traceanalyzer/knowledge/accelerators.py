@@ -61,8 +61,8 @@ def task_kind(vendor: Vendor, name: str, task: str) -> TaskKind:
     """
     if vendor is Vendor.HPU and task:
         return next((kind for kind, engine in _ENGINES if engine.search(task.upper())), TaskKind.WORK)
-    found = kind_by_name(task or name)
-    return kind_by_name(name) if found is TaskKind.WORK and name.startswith("hcom_") else found
+    known = kind_by_name(task or name)
+    return kind_by_name(name) if known is TaskKind.WORK and name.startswith("hcom_") else known
 
 
 def kind_by_name(name: str) -> TaskKind:

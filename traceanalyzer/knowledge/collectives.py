@@ -49,10 +49,10 @@ def operation(name: str) -> str | None:
 
     `_allgather_base`, `nccl:all_gather`, `c10d::allgather_`, `ncclDevKernel_AllGather_RING_LL` are `all_gather`.
     """
-    if (own := next((meaning for pattern, meaning in _OWN if pattern.search(name)), None)) is not None:
-        return own
+    if (meaning_of_library := next((meaning for pattern, meaning in _OWN if pattern.search(name)), None)) is not None:
+        return meaning_of_library
     letters = re.sub("[^a-z]", "", name.lower())
-    return next((found for found in _OPERATIONS if found.replace("_", "") in letters), None)
+    return next((known for known in _OPERATIONS if known.replace("_", "") in letters), None)
 
 
 def bus_factor(name: str | None, ranks: int | None) -> float | None:

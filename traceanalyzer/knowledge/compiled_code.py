@@ -28,8 +28,8 @@ def is_region(name: str) -> bool:
 
 def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None in older versions of torch, which do not name it."""
-    found = _REGION.match(name)
-    return found[1] if found else None
+    match = _REGION.match(name)
+    return match[1] if match else None
 
 
 def is_compilation(name: str) -> bool:
@@ -54,8 +54,8 @@ def named_compilation(name: str) -> str | None:
     """The compilation that a mark inside the compilation event names, such as `0/1`."""
     if "compile_id=" not in name:
         return None
-    found = _NAMED.match(name)
-    return found[1] if found else None
+    match = _NAMED.match(name)
+    return match[1] if match else None
 
 
 def is_named_compilation(name: str) -> bool:

@@ -66,13 +66,13 @@ def _compiled(alternative: str) -> re.Pattern[str]:
 
 def alternatives(pattern: str) -> list[str]:
     """Split a pattern at the bars that are outside groups."""
-    found = [""]
+    texts = [""]
     for part, depth in _parts(pattern):
         if part == "|" and depth == 0:
-            found.append("")
+            texts.append("")
         else:
-            found[-1] += part
-    return found
+            texts[-1] += part
+    return texts
 
 
 def required_word(alternative: str) -> str:

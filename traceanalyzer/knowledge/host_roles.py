@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.frameworks.framework import matching
+from traceanalyzer.knowledge.frameworks import matching
 from traceanalyzer.knowledge.python_frames import parse
 
 _MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")

@@ -101,7 +101,7 @@ def uses_tensor_cores(name: str) -> bool | None:
     if is_communication(name):
         return False
     text = name[:READ]
-    found = _TABLE.find(text)
-    if found is not None or _MAY_MULTIPLY.search(text) or text.startswith("triton_tem_"):
-        return found
+    answer = _TABLE.find(text)
+    if answer is not None or _MAY_MULTIPLY.search(text) or text.startswith("triton_tem_"):
+        return answer
     return _BESIDE.find(text)

@@ -62,7 +62,7 @@ def is_optimizer(name: str) -> bool:
 
 def passes(name: str) -> tuple[str, ...]:
     """The passes of a training, of `PASSES`, that a mark names: `## forward ##`, `fwd+bwd`."""
-    return tuple(own for own, pattern in zip(PASSES, _PASSES, strict=True) if pattern.search(name))
+    return tuple(known for known, pattern in zip(PASSES, _PASSES, strict=True) if pattern.search(name))
 
 
 def is_wrapper(name: str) -> bool:

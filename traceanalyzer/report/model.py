@@ -2,20 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.source import ReportSource, TraceSummary
+
+
+class ReportSource(msgspec.Struct, frozen=True):
+    """The file that was read."""
+
+    name: str
+    """Name of the file without its folder."""
+    format: str
+    """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `kineto-ranks` for all traces of a
+    run."""
+    size_bytes: int | None
+    """Size of the file as stored, compressed or not, in bytes; null for a stream."""
+
+
+class ReportDevice(msgspec.Struct, frozen=True):
+    """An accelerator, as far as the file describes it."""
+
+    id: int
+    """Number of the device as in the trace."""
+    name: str | None
+    """Name of the device; null if the file does not contain it."""
+    vendor: str | None
+    """`NVIDIA`, `AMD` or `Intel`, by the name and properties of the device; null if unknown."""
+    memory_bytes: int | None
+    """Memory of the device in bytes; null if the file does not contain it."""
+    compute_capability: str | None
+    """Compute capability as `major.minor`; null if the file does not contain it."""
+    sm_count: int | None
+    """Number of multiprocessors; null if the file does not contain it."""
+
+
+class RecordingOptions(msgspec.Struct, frozen=True):
+    """Options of the profiler; null is unknown."""
+
+    record_shapes: bool | None
+    """Whether input shapes were recorded."""
+    with_stack: bool | None
+    """Whether Python stacks were recorded."""
+    profile_memory: bool | None
+    """Whether allocations of memory were recorded."""
+    with_modules: bool | None
+    """Whether recording the hierarchy of modules was requested."""
+    with_flops: bool | None
+    """Whether estimates of floating-point operations were recorded."""
+
+
+class TraceSummary(msgspec.Struct, frozen=True):
+    """A trace in a few facts: its size, devices, rank and options."""
+
+    events: int
+    """Number of events that were read: slices with a duration, records of memory, and ends of flows."""
+    span_ns: int
+    """Time from the start of the first to the end of the last event, in ns."""
+    base_ns: int | None
+    """Absolute time of the first event in ns since 1970; null where the file gives no origin."""
+    devices: tuple[ReportDevice, ...]
+    """The accelerators that the file describes."""
+    rank: int | None
+    """Rank of the process among those that train together; null if the file does not contain it."""
+    world_size: int | None
+    """Number of ranks that train together; null if the file does not contain it."""
+    options: RecordingOptions
+    """Options of the profiler."""
+    steps_from: str | None
+    """How steps were found: `ProfilerStep`, `whole-trace`, `device-events` or `host-annotations`; null where there are
+    none."""
+    torch_version: str | None = None
+    """Version of torch as a capture recorded it; `<1.12` if only the categories of events show it; null if unknown."""
+
 
 SCHEMA_VERSION = 1
 
 R = TypeVar("R")
 _FILE = "file"
 """Attribute with the name of the file from which a report was read; it is not part of the report."""
+
+
+def _whole_to_float(struct: msgspec.Struct, *names: str) -> None:
+    """Turn whole numbers in float fields into floats, as reading a saved report gives them."""
+    for name in names:
+        value = getattr(struct, name)
+        if type(value) is int:
+            force_setattr(struct, name, float(value))
 
 
 class Generator(msgspec.Struct, frozen=True):
@@ -67,6 +145,9 @@ class CodePlace(msgspec.Struct, frozen=True):
     """What people call the place, where its name is an id of this program, such as a cause of idle time, and not a name
     in the trace; else null."""
 
+    def __post_init__(self) -> None:
+        _whole_to_float(self, "value")
+
 
 class Evidence(msgspec.Struct, frozen=True):
     """A value that crossed a threshold, and where."""
@@ -81,6 +162,9 @@ class Evidence(msgspec.Struct, frozen=True):
     """Unit of the observed value and of the threshold, such as `ns` or `share`."""
     where: tuple[CodePlace, ...]
     """Places where it was seen, at most five, the most important first."""
+
+    def __post_init__(self) -> None:
+        _whole_to_float(self, "observed", "threshold")
 
 
 class Operand(msgspec.Struct, frozen=True):
@@ -280,8 +364,8 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         """
         if key not in self._typed:
             self._typed[key] = self._converted(key, kind)
-        found: R | None = self._typed[key]
-        return found
+        result: R | None = self._typed[key]
+        return result
 
     @cached_property
     def _typed(self) -> dict[str, Any]:
@@ -299,3 +383,32 @@ class Report(msgspec.Struct, frozen=True, dict=True):
                 f"{self.__dict__.get(_FILE, self.source.name)}: was changed after it was written: analyses.{key}: "
                 f"{error}; create it again from the trace"
             ) from None
+
+
+# Calculations that are shown: operands are rounded alike, so that a reader gets the shown result.
+
+_DIGITS = 5
+"""Significant digits of the largest operand (own choice: 174.76 ms is precise enough)."""
+
+
+def shown_difference(minuend: tuple[Message, float], subtrahends: Iterable[tuple[Message, float]]) -> Arithmetic:
+    """Compute `minuend - max(subtrahends)`, rounded as it will be shown.
+
+    Args:
+        minuend: Its name and ns.
+        subtrahends: Theirs.
+    """
+    subtrahends = tuple(subtrahends)
+    quantum = _quantum(minuend[1])
+
+    def rounded(ns: float) -> int:
+        return round(ns / quantum) * quantum
+
+    operands = tuple(Operand(name, rounded(ns)) for name, ns in subtrahends)
+    largest = max((operand.ns for operand in operands), default=0)
+    return Arithmetic(Operand(minuend[0], rounded(minuend[1])), operands, rounded(minuend[1]) - largest)
+
+
+def _quantum(ns: float) -> int:
+    """The power of ten that leaves a number of digits."""
+    return int(10 ** max(0, len(str(int(abs(ns)))) - _DIGITS))

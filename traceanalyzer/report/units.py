@@ -60,9 +60,9 @@ def part(value: Sequence[float]) -> str:
 
 def part_amounts(value: Sequence[float]) -> tuple[str, str, str, str]:
     """The numbers of a part and its whole in one unit, which is one of `SYMBOLS`, and the share in percent."""
-    own, whole = value
+    share, whole = value
     factor, symbol = next((unit for unit in _TIME if abs(whole) >= _FEW * unit[0]), _TIME[-1])
-    return f"{round(own / factor):,}", f"{round(whole / factor):,}", symbol, percent(own / whole if whole else 0.0)
+    return f"{round(share / factor):,}", f"{round(whole / factor):,}", symbol, percent(share / whole if whole else 0.0)
 
 
 def estimate(value: Sequence[float | None]) -> str:

@@ -17,10 +17,9 @@ from msgspec import UNSET, Raw, UnsetType
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NOT_JSON
-from traceanalyzer.rewrite.arguments import Arguments
-from traceanalyzer.rewrite.metadata import Metadata
+from traceanalyzer.rewrite.arguments import Arguments, Metadata
+from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names
-from traceanalyzer.rewrite.secret import Secret
 from traceanalyzer.rewrite.stream import Copied, copy
 
 _FLAGS = frozenset(["e", "g", "p", "t"])

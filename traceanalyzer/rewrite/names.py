@@ -14,10 +14,8 @@ from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
 from traceanalyzer.knowledge.frameworks import is_step_mark
 from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
 from traceanalyzer.rewrite import public_names as known
-from traceanalyzer.rewrite.frames import FrameNames
-from traceanalyzer.rewrite.kernels import KernelNames
+from traceanalyzer.rewrite.hashed import FrameNames, KernelNames, Secret
 from traceanalyzer.rewrite.public_names import public
-from traceanalyzer.rewrite.secret import Secret
 
 _EVALUATION = "autograd::engine::evaluate_function: "
 _CPP_NODE = "torch::autograd::CppNode<"

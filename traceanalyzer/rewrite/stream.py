@@ -115,12 +115,12 @@ def _packed(file: IO[bytes], target: Path) -> Iterator[Write]:
 def _copied(windows: EventWindows, name: str, write: Write, how: str, events: Events, metadata: Header) -> Copied:
     read = written = 0
     begun = False
-    for found in windows:
+    for window in windows:
         if not begun:
             _begin(write, how, metadata(header.metadata(windows.before, b"")[0]))
             begun = True
-        read += len(found)
-        for event in events(found):
+        read += len(window)
+        for event in events(window):
             write(b",\n" if written else b"\n")
             write(event)
             written += 1

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Raw
 
 from traceanalyzer.errors import UsageError
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.knowledge import marks
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.categories import TableGroup, classify

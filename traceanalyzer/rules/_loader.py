@@ -5,7 +5,7 @@ from __future__ import annotations
 from traceanalyzer.analyzers.loader import DataLoader, Loader, in_workers
 from traceanalyzer.analyzers.loader.in_workers import Room
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
-from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
+from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules import _settings

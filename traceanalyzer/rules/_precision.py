@@ -16,8 +16,7 @@ import msgspec
 from traceanalyzer.analyzers.kernels.by_shape import KernelsByShape
 from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_models import Family, family
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace

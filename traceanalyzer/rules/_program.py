@@ -9,7 +9,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.loader import DataLoader
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
-from traceanalyzer.knowledge.loader_makers import LoaderMaker, named
+from traceanalyzer.knowledge.loaders import LoaderMaker, maker_named
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.recording import Recording
 
@@ -86,7 +86,7 @@ def has_loader(facts: Facts) -> bool:
 def loader_maker(facts: Facts) -> LoaderMaker | None:
     """The library that makes the loader which is waited for longest; None for the program's own, or unknown."""
     found = facts.find("dataloader", DataLoader)
-    return named(found.loaders[0].made_by) if found and found.loaders else None
+    return maker_named(found.loaders[0].made_by) if found and found.loaders else None
 
 
 def has_torch(facts: Facts, version: tuple[int, int]) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels.by_shape import KernelByShape, KernelsByShape
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._precision import capability
 from traceanalyzer.rules._processor import Processor

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels import Kernel, Kernels
-from traceanalyzer.knowledge.generated_kernels import is_generated
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
-from traceanalyzer.knowledge.loader_workers import SLOWDOWN
+from traceanalyzer.knowledge.loaders import SLOWDOWN
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _host_work, _owners, _recording
 from traceanalyzer.rules.engine.change import TimeSaved

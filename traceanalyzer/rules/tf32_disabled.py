@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.model import Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import fp32_products, precision

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.kernels.attribution import Attribution
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import RecordingOptions, Report
 from traceanalyzer.report.names import shorten, word
 from traceanalyzer.report.section import Section, Topic
-from traceanalyzer.report.source import RecordingOptions
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
 

@@ -10,21 +10,12 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.simulation import (
-    back_pointers,
-    model,
-    path_operators,
-    path_owners,
-    path_stretches,
-    path_waits,
-    step_times,
-    window,
-)
+from traceanalyzer.simulation import back_pointers, model, path_parts, step_times, window
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.simulation.path_operators import CriticalOperator, KernelWithSlack
+from traceanalyzer.simulation.path_parts import CriticalOperator, KernelWithSlack
 from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -141,17 +132,20 @@ class CriticalPath(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> CriticalPath:
     """The critical path of the typical step as recorded."""
-    found = model.require(context)
-    pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
-    starts, ends = step_times.starts(found.bounds, found.recorded), step_times.ends(found.bounds, found.recorded)
-    parts, resource = _recorded(found, pieces)
+    causal = model.require(context)
+    pieces = back_pointers.critical(causal.with_residuals, causal.recorded, causal.bounds)
+    starts, ends = (
+        step_times.starts(causal.bounds, causal.recorded),
+        step_times.ends(causal.bounds, causal.recorded),
+    )
+    parts, resource = _recorded(causal, pieces)
     steps, within = len(starts), Intervals.union(starts, ends)
     times = within.within(parts.start_ns, parts.end_ns)
     total, sums = int((ends - starts).sum()), sum_by(resource, times, len(RESOURCES))
     sums[UNRECORDED] += total - sums.sum()
     step = total / steps
-    is_free, duration = path_operators.with_slack(found), found.graph.device.dur_ns
-    shown_ns, stretches = _of_one_step(found, parts, resource)
+    is_free, duration = path_parts.with_slack(causal), causal.graph.device.dur_ns
+    shown_ns, stretches = _of_one_step(causal, parts, resource)
     return CriticalPath(
         steps=steps,
         step_ns=step,
@@ -159,49 +153,49 @@ def analyze(context: Context) -> CriticalPath:
             CriticalPart(name, ns / steps, ns / total if total else 0.0)
             for name, ns in zip(RESOURCES, sums.tolist(), strict=True)
         ),
-        kernel_classes=_classes(found, parts, times, resource),
-        operators=path_operators.operators(found, pieces, within, is_free),
+        kernel_classes=_classes(causal, parts, times, resource),
+        operators=path_parts.operators(causal, pieces, within, is_free),
         stretches=stretches,
         device_slack_ns_per_step=float(duration[is_free].sum()) / steps if len(duration) else None,
-        owners=_owners(found, _of_the_program(parts, resource), within),
-        kernels_with_slack=path_operators.kernels_with_slack(found, is_free),
-        device_ns_per_step=float(duration[path_operators.judged(found)].sum()) / steps if len(duration) else None,
+        owners=_owners(causal, _of_the_program(parts, resource), within),
+        kernels_with_slack=path_parts.kernels_with_slack(causal, is_free),
+        device_ns_per_step=float(duration[path_parts.judged(causal)].sum()) / steps if len(duration) else None,
         stretches_start_ns=shown_ns,
     )
 
 
-def bottleneck(found: Model, edits: Edits) -> str:
+def bottleneck(causal: Model, edits: Edits) -> str:
     """The resource with most time on the path with some edits: `loader`, `host`, `gpu` or `communication`."""
-    times = chains(found, edits)
+    times = chains(causal, edits)
     return max(times, key=lambda name: times[name])
 
 
-def chains(found: Model, edits: Edits) -> dict[str, int]:
+def chains(causal: Model, edits: Edits) -> dict[str, int]:
     """Time of the path in ns over all steps, with some edits, by `gpu`, `host`, `loader` and `communication`."""
-    graph, times, bounds = found.changed(edits)
+    graph, times, bounds = causal.changed(edits)
     pieces = back_pointers.critical(graph, times, bounds)
     within = Intervals.union(step_times.starts(bounds, times), step_times.ends(bounds, times))
     length = within.within(pieces.start_ns, pieces.end_ns)
-    sums = sum_by(_resources(found, graph, pieces), length, len(RESOURCES)).tolist()
+    sums = sum_by(_resources(causal, graph, pieces), length, len(RESOURCES)).tolist()
     found_ns = dict.fromkeys(("gpu", "host", "loader", "communication"), 0)
     for name, ns in zip(RESOURCES, sums, strict=True):
         found_ns[_CHAINS.get(name, "gpu")] += ns
     return found_ns
 
 
-def _recorded(found: Model, pieces: Pieces) -> tuple[Pieces, I64]:
+def _recorded(causal: Model, pieces: Pieces) -> tuple[Pieces, I64]:
     """The recorded path, cut where the host begins or ends to work, and the resource of each piece."""
-    parts, wait = path_waits.told(found, pieces)
-    resource = _resources(found, found.with_residuals, parts)
+    parts, wait = path_parts.label_waits(causal, pieces)
+    resource = _resources(causal, causal.with_residuals, parts)
     of_wait = np.array([HOST, ASLEEP, COMMUNICATION, UNRECORDED])
     is_host = resource == HOST
     resource[is_host] = of_wait[wait[is_host]]
     return parts, resource
 
 
-def _resources(found: Model, graph: Graph, pieces: Pieces) -> I64:
+def _resources(causal: Model, graph: Graph, pieces: Pieces) -> I64:
     """The resource of each piece of the path of a graph."""
-    trace = found.context.trace
+    trace = causal.context.trace
     of_reason = np.array([_OF_REASON.get(why, COMPUTE) for why in Why])
     resource = of_reason[pieces.why]
     host = resource == HOST
@@ -213,34 +207,34 @@ def _resources(found: Model, graph: Graph, pieces: Pieces) -> I64:
     return resource
 
 
-def _classes(found: Model, pieces: Pieces, times: I64, resource: I64) -> tuple[CriticalKernelClass, ...]:
-    trace = found.context.trace
+def _classes(causal: Model, pieces: Pieces, times: I64, resource: I64) -> tuple[CriticalKernelClass, ...]:
+    trace = causal.context.trace
     runs = np.flatnonzero(resource == COMPUTE)
-    names, group = np.unique(trace.device.name[found.graph.device.row[pieces.event[runs]]], return_inverse=True)
+    names, group = np.unique(trace.device.name[causal.graph.device.row[pieces.event[runs]]], return_inverse=True)
     sums: dict[str | None, int] = {}
     for code, ns in zip(names.tolist(), sum_by(group, times[runs], len(names)).tolist(), strict=True):
         known = kernel_class(trace.names[code])
         key = known.value if known else None
         sums[key] = sums.get(key, 0) + ns
-    steps = len(found.bounds.part)
+    steps = len(causal.bounds.part)
     rows = sorted(((key, ns) for key, ns in sums.items() if ns), key=lambda row: (-row[1], row[0] or ""))
     return tuple(CriticalKernelClass(key, ns / steps) for key, ns in rows)
 
 
-def _of_one_step(found: Model, pieces: Pieces, resource: I64) -> tuple[int, tuple[CriticalStretch, ...]]:
+def _of_one_step(causal: Model, pieces: Pieces, resource: I64) -> tuple[int, tuple[CriticalStretch, ...]]:
     """Start in ns of the step in the timeline, and its stretches; from a separate model if it is not modelled."""
-    steps = program_steps(found.context)
+    steps = program_steps(causal.context)
     row = steps.middle
-    starts = np.concatenate([part.step_start_ns for part in found.windows])
+    starts = np.concatenate([part.step_start_ns for part in causal.windows])
     if not (starts == steps.start_ns[row]).any():
-        found = model.over(found.context, (window.of_steps(steps, np.array([row])),))
-        starts = found.windows[0].step_start_ns
-        pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)
-        pieces, resource = _recorded(found, pieces)
+        causal = model.over(causal.context, (window.of_steps(steps, np.array([row])),))
+        starts = causal.windows[0].step_start_ns
+        pieces = back_pointers.critical(causal.with_residuals, causal.recorded, causal.bounds)
+        pieces, resource = _recorded(causal, pieces)
     number = int(np.flatnonzero(starts == steps.start_ns[row])[0])
-    start, end = (int(edge(found.bounds, found.recorded)[number]) for edge in (step_times.starts, step_times.ends))
-    begins, label = path_stretches.merged(pieces, resource, (start, end), UNRECORDED)
-    mostly = path_owners.mostly(found, pieces, path_owners.of_host(found, pieces), begins, end)
+    start, end = (int(edge(causal.bounds, causal.recorded)[number]) for edge in (step_times.starts, step_times.ends))
+    begins, label = path_parts.merge_stretches(pieces, resource, (start, end), UNRECORDED)
+    mostly = path_parts.main_labels(causal, pieces, path_parts.owned_time(causal, pieces), begins, end)
     length = np.append(begins[1:], end) - begins
     columns = zip(label.tolist(), (begins - start).tolist(), length.tolist(), mostly, strict=True)
     return start, tuple(CriticalStretch(RESOURCES[kind], *others) for kind, *others in columns)
@@ -252,15 +246,15 @@ def _of_the_program(parts: Pieces, resource: I64) -> Pieces:
     return Pieces(parts.start_ns[kept], parts.end_ns[kept], parts.why[kept], parts.point[kept], parts.event[kept])
 
 
-def _owners(found: Model, pieces: Pieces, within: Intervals) -> tuple[CriticalOwner, ...]:
+def _owners(causal: Model, pieces: Pieces, within: Intervals) -> tuple[CriticalOwner, ...]:
     """Host time of the path by owner, largest first."""
-    owned = path_owners.of_host(found, pieces)
+    owned = path_parts.owned_time(causal, pieces)
     numbers, group = ranked(owned.owner)
-    sums = sum_by(group, within.within(owned.start_ns, owned.end_ns), len(numbers)) / len(found.bounds.part)
+    sums = sum_by(group, within.within(owned.start_ns, owned.end_ns), len(numbers)) / len(causal.bounds.part)
     rows = []
     for number, ns in zip(numbers.tolist(), sums.tolist(), strict=True):
-        own = path_owners.owner(found, number)
-        known = (own.name, own.kind, own.role, own.file, own.line) if own else (None,) * 5
+        owner = path_parts.owner(causal, number)
+        known = (owner.name, owner.kind, owner.role, owner.file, owner.line) if owner else (None,) * 5
         rows.append(CriticalOwner(ns, *known))
     rows.sort(key=lambda row: (-row.ns_per_step, row.name or "", row.kind or "", row.role or ""))
     return tuple(row for row in rows[:_OWNERS] if row.ns_per_step > 0)

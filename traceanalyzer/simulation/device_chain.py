@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.simulation import streams, waits
-from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, shifted
 from traceanalyzer.simulation.host_points import PlacedPoints
-from traceanalyzer.simulation.releases import Releases
 from traceanalyzer.simulation.streams import StreamEvents
+from traceanalyzer.simulation.waits import Releases
+from traceanalyzer.simulation.window import Calls
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct
@@ -21,19 +21,19 @@ _LONGER_NS = 10_000
 
 
 def build(
-    context: Context, found: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
+    context: Context, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
 ) -> tuple[DeviceChain, tuple[int, int]]:
     """The device events with their causes.
 
     Args:
         context: The trace.
-        found: Calls and device events of the window, and the causes that end the calls.
+        tables: Calls and device events of the window, and the causes that end the calls.
         placed: The points of the host.
 
     Returns:
         The table, and the numbers of starts that are inputs: after work from before the recording, and unlaunched.
     """
-    calls, events, released = found
+    calls, events, released = tables
     points, start_of = placed.points, placed.call_start
     judged_ns = int(points.time_ns[placed.step_start[0]])
     gap = streams.gaps(context, calls, events)
@@ -41,7 +41,7 @@ def build(
     launch, latency = _launches(context, calls, events, released, candidates[0], start_of)
     called = np.where(launch == NOTHING, np.iinfo(np.int64).min, np.append(points.time_ns, 0)[launch] + latency)
     follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
-    source, delay = waits.find(calls, events, candidates, np.maximum(called, follows))
+    source, delay = waits.find_waits(calls, events, candidates, np.maximum(called, follows))
     unrecorded = _behind_unrecorded_work(context, calls, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
@@ -108,15 +108,15 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     call = np.append(events.call, NOTHING)[near]
     thread = np.append(calls.thread, NOTHING)[call]
     bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
-    found = np.full(len(rows), RECORDED)
+    point_before = np.full(len(rows), RECORDED)
     for number in distinct(thread[thread != NOTHING]).tolist():
-        own = np.flatnonzero(points.thread == number)
+        on_thread = np.flatnonzero(points.thread == number)
         asked = np.flatnonzero(thread == number)
-        last = np.searchsorted(points.time_ns[own], events.start_ns[rows[asked]], side="right") - 1
-        point = np.where(last >= 0, own[np.maximum(last, 0)], RECORDED)
+        last = np.searchsorted(points.time_ns[on_thread], events.start_ns[rows[asked]], side="right") - 1
+        point = np.where(last >= 0, on_thread[np.maximum(last, 0)], RECORDED)
         limit = bound[asked]
-        found[asked] = np.where(limit >= 0, np.minimum(point, np.where(limit >= 0, limit, point)), point)
-    return found
+        point_before[asked] = np.where(limit >= 0, np.minimum(point, np.where(limit >= 0, limit, point)), point)
+    return point_before
 
 
 def _behind_unrecorded_work(context: Context, calls: Calls, events: StreamEvents) -> Bool:
@@ -125,11 +125,11 @@ def _behind_unrecorded_work(context: Context, calls: Calls, events: StreamEvents
     What was launched after that work had ended is held up by something else.
     """
     launched = np.append(calls.start_ns, np.iinfo(np.int64).min)[events.call]
-    found = np.zeros(len(events), np.bool_)
+    behind = np.zeros(len(events), np.bool_)
     for number, times in unrecorded_work(context).items():
         rows = np.flatnonzero(events.device == number)
         for end in times.end.tolist():
             after = rows[events.start_ns[rows] >= end]
             first = after[np.unique(events.stream[after], return_index=True)[1]]
-            found[first[launched[first] < end]] = True
-    return found
+            behind[first[launched[first] < end]] = True
+    return behind

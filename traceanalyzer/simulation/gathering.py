@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from traceanalyzer.simulation import stand_ins
 from traceanalyzer.simulation.edits import (
     BandwidthEdit,
     DropEdit,
@@ -22,11 +21,49 @@ from traceanalyzer.simulation.edits import (
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
+
+# Replaces autograd's thread by the thread that waits for it, where the model does not follow autograd's thread.
+#
+# The model follows threads that launch device work. Without a device that is only the thread of the steps, which waits
+# while autograd works on a separate thread, so that time on autograd's thread counts as time of the step.
+
+
+def stand_in_times(context: Context, followed: I64, thread: I64, start_ns: I64, end_ns: I64) -> tuple[I64, I64, I64]:
+    """Intervals of threads for a `HostEdit`, with those of autograd's thread moved to the thread that waits for it.
+
+    Args:
+        context: The trace.
+        followed: Threads that the model follows.
+        thread: Thread of each interval.
+        start_ns: Start of each interval.
+        end_ns: End of each interval.
+    """
+    engine = _engine(context, followed, thread)
+    if engine is None:
+        return thread, start_ns, end_ns
+    critical, is_engine = context.once(owner_index).critical, thread == engine
+    moved = Intervals.union(start_ns[is_engine], end_ns[is_engine]) & critical.handed
+    is_other = ~is_engine
+    return (
+        np.concatenate((thread[is_other], np.full(len(moved), critical.main))),
+        np.concatenate((start_ns[is_other], moved.start)),
+        np.concatenate((end_ns[is_other], moved.end)),
+    )
+
+
+def _engine(context: Context, followed: I64, thread: I64) -> int | None:
+    """Autograd's thread if it is among the threads and the model follows only the thread that waits for it, or None."""
+    critical = context.once(owner_index).critical
+    if critical.engine is None or not (thread == critical.engine).any():
+        return None
+    return critical.engine if (followed == critical.main).any() and not (followed == critical.engine).any() else None
+
 
 SHARE_DIGITS = 9
 """Digits of a share of time; with so few, products in floating point do not depend on the order of edits."""
@@ -109,7 +146,7 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
         case OverlapEdit(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
         case HostEdit(thread, start, end, factor):
-            gathered.host_times.append((*stand_ins.of_times(context, host.thread, thread, start, end), factor))
+            gathered.host_times.append((*stand_in_times(context, host.thread, thread, start, end), factor))
         case RelaunchEdit(rows, cost):
             _relaunch(context, marks_ns, graph, rows, cost, gathered)
         case DropEdit(rows):
@@ -122,8 +159,8 @@ def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
     """Mask of the judged device events among some rows of the device table."""
     marked = np.zeros(len(context.trace.device), np.bool_)
     marked[rows] = True
-    found: Bool = marked[device.row] & device.is_judged
-    return found
+    is_meant: Bool = marked[device.row] & device.is_judged
+    return is_meant
 
 
 def _is_in(values: I64, wanted: I64, size: int) -> Bool:
@@ -136,32 +173,32 @@ def _is_in(values: I64, wanted: I64, size: int) -> Bool:
 
 def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
     """Mask of the judged points that are ends of calls, given by rows of the launch table."""
-    found: Bool = host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
-    return found
+    is_meant: Bool = host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
+    return is_meant
 
 
 def _shrunk(host: HostPoints, gathered: Gathered) -> None:
     """Multiply host time by the factors of all intervals that contain it."""
-    for _, own in members(host.chain) if gathered.host_times else ():
-        edges, factor = _pieces(gathered.host_times, int(host.thread[own[0]]))
+    for _, points in members(host.chain) if gathered.host_times else ():
+        edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]))
         if not len(edges):
             continue
         left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
-        time, judged = host.time_ns[own], host.is_judged[own]
-        begin = np.append(time[0] - host.cost_ns[own[0]], time[:-1])
+        time, judged = host.time_ns[points], host.is_judged[points]
+        begin = np.append(time[0] - host.cost_ns[points[0]], time[:-1])
         remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
-        gathered.host_factor[own] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
-        handed = np.flatnonzero(judged & (host.held_by_point[own] != NOTHING))
+        gathered.host_factor[points] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
+        handed = np.flatnonzero(judged & (host.held_by_point[points] != NOTHING))
         if len(handed):
-            since = host.time_ns[host.held_by_point[own[handed]]]
+            since = host.time_ns[host.held_by_point[points[handed]]]
             remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
-            gathered.delay_factor[own[handed]] = _shares(remains, time[handed] - since)
+            gathered.delay_factor[points[handed]] = _shares(remains, time[handed] - since)
 
 
 def _shares(remains: F64, length: I64) -> F64:
     """The remaining share of some times; 1 for those of length 0."""
-    found: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
-    return found
+    shares: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
+    return shares
 
 
 def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
@@ -203,14 +240,14 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     gathered.unblocked |= _ends(context, graph.host, calls)
     nodes = links.node[calls]
     size = len(context.host.tree)
-    own = np.flatnonzero((every > 0) & (links.node != NO_PARENT))
-    whole = np.bincount(links.node[own], minlength=size)
+    dropped = np.flatnonzero((every > 0) & (links.node != NO_PARENT))
+    whole = np.bincount(links.node[dropped], minlength=size)
     left = np.bincount(nodes[nodes != NO_PARENT], minlength=size)
     empty = np.flatnonzero((left > 0) & (left == whole))
     tree = context.host.tree
     around, within = tree.start_ns[empty], tree.end_ns[empty]
     threads = tree.thread[empty].astype(np.int64)
-    gathered.host_times.append((*stand_ins.of_times(context, graph.host.thread, threads, around, within), 0.0))
+    gathered.host_times.append((*stand_in_times(context, graph.host.thread, threads, around, within), 0.0))
 
 
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:

@@ -132,7 +132,10 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> Any:
         values = [getattr(table, name) for table in tables]
         if name in moved:
-            values = [np.where(own >= 0, own + by, own) for own, by in zip(values, moved[name], strict=False)]
+            values = [
+                np.where(positions >= 0, positions + by, positions)
+                for positions, by in zip(values, moved[name], strict=False)
+            ]
         return np.concatenate(values)
 
     hosts, devices = [graph.host for graph in graphs], [graph.device for graph in graphs]

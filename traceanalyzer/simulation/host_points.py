@@ -5,17 +5,84 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.simulation import handovers
-from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
-from traceanalyzer.simulation.releases import Releases
-from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.simulation.waits import Releases
+from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+# Which points of a host thread continue after a call of another thread?
+#
+# The autograd engine runs backward passes on separate threads, while the calling thread waits; queues and locks do the
+# same. If a thread records nothing for a while, and a call of another thread of its process ends meanwhile, the thread
+# is taken to continue after that call.
+
+LEAST_NS = 20_000
+"""Own choice: shorter times without records count as host work, not as waiting for another thread."""
+
+
+def find_handovers(context: Context, thread: I64, time_ns: I64, is_end: Bool) -> tuple[I64, I64]:
+    """For each point, the point of another thread after which it continues, and the host time that remains before it.
+
+    Args:
+        context: The trace.
+        thread: Thread of each point; points are ordered by thread, then by time.
+        time_ns: Time of each point.
+        is_end: Mask of the points that are ends of calls. Only these release other threads, and they wait for none.
+
+    Returns:
+        Positions of points, or `NOTHING`; and for points that wait, the time in ns since their previous point in which
+        their thread ran operators, so that it cannot have waited.
+    """
+    source, worked = np.full(len(time_ns), NOTHING), np.zeros(len(time_ns), np.int64)
+    if len(distinct(thread)) < 2:
+        return source, worked
+    first = thread != shifted(thread, NOTHING)
+    since = np.where(first, np.iinfo(np.int64).min // 2, shifted(time_ns, 0))
+    asks = np.flatnonzero(~is_end & (time_ns - since > LEAST_NS))
+    last = _last_of_others(context, thread, time_ns, is_end, asks)
+    at = np.append(time_ns, np.iinfo(np.int64).min)[last]
+    inside = (last != NOTHING) & (at > since[asks])
+    asks, last, at = asks[inside], last[inside], at[inside]
+    busy = np.zeros(len(asks), np.bool_)
+    covered = np.zeros(len(asks), np.int64)
+    rows = np.flatnonzero(operator_rows(context))
+    host = context.trace.host
+    for number, asking in members(thread[asks]):
+        ran = rows[host.thread[rows] == number]
+        operators = Intervals.union(host.start_ns[ran], host.end_ns[ran])
+        busy[asking] = operators.within(at[asking] - 1, at[asking]) > 0
+        covered[asking] = operators.within(np.maximum(since[asks[asking]], 0), time_ns[asks[asking]])
+    source[asks[~busy]], worked[asks[~busy]] = last[~busy], covered[~busy]
+    return source, worked
+
+
+def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, asks: I64) -> I64:
+    """For each selected point, the last earlier end of a call of another thread of its process."""
+    process = np.unique([each.pid for each in context.trace.threads], return_inverse=True)[1][thread]
+    ends = np.flatnonzero(is_end)
+    ends = ends[np.lexsort((time_ns[ends], process[ends]))]
+    if not len(ends):
+        return np.full(len(asks), NOTHING)
+    span = int(time_ns.max() - time_ns.min()) + 2
+    key = process[ends] * span + time_ns[ends] - time_ns.min()
+    change = (thread[ends] != shifted(thread[ends], NOTHING)) | (process[ends] != shifted(process[ends], NOTHING))
+    run_start = np.maximum.accumulate(np.where(change, np.arange(len(ends)), 0))
+    last = np.searchsorted(key, process[asks] * span + time_ns[asks] - time_ns.min(), side="left") - 1
+    is_same = (last >= 0) & (thread[ends[np.maximum(last, 0)]] == thread[asks])
+    last = np.where(is_same, run_start[np.maximum(last, 0)] - 1, last)
+    valid = (last >= 0) & (process[ends[np.maximum(last, 0)]] == process[asks])
+    return np.where(valid, ends[np.maximum(last, 0)], NOTHING)
+
+
+# Points of host threads with their causes: starts and ends of calls, step marks, waits for the loader.
 
 _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
 """Sort order of points of a thread with equal times."""
@@ -86,7 +153,7 @@ def _points(
     thread, time, number, is_end = where
     calls, released = whose
     first = thread != shifted(thread, NOTHING)
-    source, worked = handovers.find(context, thread, time, is_end)
+    source, worked = find_handovers(context, thread, time, is_end)
     handed = source != NOTHING
     cost = np.where(first, time, time - shifted(time, 0))
     cost[is_end] = released.own_ns[number[is_end]]
@@ -125,9 +192,9 @@ def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
     """Move times that are inside a call to its start."""
     moved = time.copy()
     for number in distinct(thread).tolist():
-        own, asked = np.flatnonzero(calls.thread == number), np.flatnonzero(thread == number)
-        if len(own):
-            before = own[np.maximum(np.searchsorted(calls.start_ns[own], time[asked], side="right") - 1, 0)]
+        here, asked = np.flatnonzero(calls.thread == number), np.flatnonzero(thread == number)
+        if len(here):
+            before = here[np.maximum(np.searchsorted(calls.start_ns[here], time[asked], side="right") - 1, 0)]
             inside = (calls.start_ns[before] < time[asked]) & (time[asked] < calls.end_ns[before])
             moved[asked[inside]] = calls.start_ns[before[inside]]
     return moved

@@ -88,8 +88,8 @@ def running_maximum(values: I64, group: I64) -> I64:
         return values
     low, high = int(values[values > NEVER // 2].min(initial=0)), int(values.max())
     room = max(high - low, 0) + 2
-    found = np.maximum.accumulate(np.maximum(values, low - 1) - low + group * room) + low - group * room
-    return np.where(found < low, NEVER, found)
+    maximum = np.maximum.accumulate(np.maximum(values, low - 1) - low + group * room) + low - group * room
+    return np.where(maximum < low, NEVER, maximum)
 
 
 def contract(graph: Graph) -> Contracted:
@@ -146,12 +146,12 @@ def _connect_blocks(
 
 
 def _connect_runs(
-    device: DeviceChain, runs: I64, hosts: tuple[I64, I64, I64], own: tuple[I64, I64, I64], cause: I64, weight: I64
+    device: DeviceChain, runs: I64, hosts: tuple[I64, I64, I64], of_block: tuple[I64, I64, I64], cause: I64, weight: I64
 ) -> None:
     if not len(runs):
         return
     offset, block_at, of_launch = hosts
-    run, length, at = own
+    run, length, at = of_block
     last = np.append(runs[1:], len(device)) - 1
     before = np.where(runs > 0, length[runs - 1], 0)
     chain = ~device.is_first[runs]
@@ -175,8 +175,8 @@ def _starts_run(host: HostPoints, device: DeviceChain, of_launch: I64) -> Bool:
     sources = _marked(len(device), host.held_by[host.held_by != NOTHING])
     sources |= _marked(len(device), device.waits_for[device.waits_for != NOTHING])
     after = np.append(False, sources)[: len(device)]
-    found: Bool = device.is_first | (of_launch != shifted(of_launch, NOTHING)) | after | (device.waits_for != NOTHING)
-    return found
+    starts: Bool = device.is_first | (of_launch != shifted(of_launch, NOTHING)) | after | (device.waits_for != NOTHING)
+    return starts
 
 
 def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
@@ -192,11 +192,11 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
 def _last_known(values: I64, is_first: Bool) -> I64:
     """Replace each `NOTHING` by the last other value before it in its group."""
     known = (values != NOTHING) | is_first
-    found: I64 = values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
-    return found
+    last: I64 = values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
+    return last
 
 
 def _marked(size: int, rows: I64) -> Bool:
-    found = np.zeros(size, np.bool_)
-    found[rows] = True
-    return found
+    mask = np.zeros(size, np.bool_)
+    mask[rows] = True
+    return mask

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.simulation import applying, building, residuals, step_times, window
+from traceanalyzer.simulation import applying, building, step_times, window
 from traceanalyzer.simulation import graph as graphs
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
@@ -78,8 +78,8 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def durations_ns(self, times: Times) -> I64:
         """Duration in ns of each judged step in a replay that changes nothing."""
-        found: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
-        return found
+        durations: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
+        return durations
 
     def start_errors_ns(self) -> I64:
         """Absolute errors in ns of the modelled starts of device events within their step."""
@@ -95,7 +95,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return self._elapsed_ns(times, unchanged)
 
     def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
-        """The same, and how long each judged step takes. Shape of these: (steps,)."""
+        """What `elapsed_ns` gives, and how long each judged step takes in ns. Shape of the latter: (steps,)."""
         times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
         return self._elapsed_ns(times, unchanged), step_times.lengths(self.bounds, times)
 
@@ -176,14 +176,14 @@ def require(context: Context) -> Model:
     Raises:
         ValueError: All steps have length 0.
     """
-    found = of(context)
-    if found is None:
+    causal_model = of(context)
+    if causal_model is None:
         raise ValueError("no step is longer than 0")
-    return found
+    return causal_model
 
 
 def _of(context: Context) -> Model | None:
-    windows = context.once(window.find)
+    windows = context.once(window.find_windows)
     return over(context, windows) if windows else None
 
 
@@ -195,6 +195,6 @@ def over(context: Context, windows: Sequence[ModelledWindow]) -> Model:
     events = np.cumsum([0, *(len(each.graph.device) for each in built)]).tolist()
     parts = [step_times.of(context, each, one) for each, one in zip(windows, built, strict=True)]
     bounds = step_times.joined(list(zip(parts, points, events, strict=False)))
-    kept = residuals.keep(graph)
+    kept = building.keep_residuals(graph)
     part = np.repeat(np.arange(len(built)), np.diff(events))
     return Model(context, tuple(windows), graph, kept, bounds, part, replay(graph), replay(kept))

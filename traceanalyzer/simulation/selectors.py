@@ -9,22 +9,111 @@ from __future__ import annotations
 import difflib
 import fnmatch
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from traceanalyzer.errors import UsageError
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.simulation.graph import shifted
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
+
+
+def _nothing() -> I64:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The parts of a trace that were selected."""
+
+    kind: str
+    """`loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner` or `synchronization`."""
+    name: str
+    """The name without its kind, as requested."""
+    device: I64 = field(default_factory=_nothing)
+    """Rows of the device table."""
+    calls: I64 = field(default_factory=_nothing)
+    """Rows of the launch table."""
+    thread: I64 = field(default_factory=_nothing)
+    """Threads of the intervals of host time; intervals of one thread do not overlap."""
+    start_ns: I64 = field(default_factory=_nothing)
+    end_ns: I64 = field(default_factory=_nothing)
+
+
+def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
+    """The work of some nodes of the host tree and all nodes inside them; None without nodes.
+
+    Args:
+        context: The trace.
+        name: What people call the nodes.
+        nodes: Their positions in the tree, ascending.
+    """
+    tree = context.host.tree
+    if not len(nodes):
+        return None
+    outer = nodes[nodes >= shifted(np.maximum.accumulate(tree.after[nodes]), 0)]
+    calls = context.once(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
+    return Selected(
+        "operator",
+        name,
+        device=context.once(_events_by_call).at(calls),
+        calls=calls,
+        thread=tree.thread[outer].astype(np.int64),
+        start_ns=tree.start_ns[outer],
+        end_ns=tree.end_ns[outer],
+    )
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Rows of a table, by an integer that each has."""
+
+    row: I64
+    number: I64
+    """Of each row, ascending."""
+
+    @classmethod
+    def by(cls, numbers: I64) -> _Ordered:
+        """Order the rows of a table."""
+        order = stable_order(numbers)
+        return cls(order, numbers[order])
+
+    def at(self, numbers: I64) -> I64:
+        """The rows with one of some numbers, ascending."""
+        return self.of(numbers, numbers + 1)
+
+    def of(self, first: I64, after: I64) -> I64:
+        """The rows whose numbers lie in one of some ranges that do not overlap, ascending."""
+        opens, closes = np.searchsorted(self.number, first), np.searchsorted(self.number, after)
+        sizes = closes - opens
+        inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes - opens, sizes)
+        return np.sort(self.row[inside])
+
+
+def _calls_by_node(context: Context) -> _Ordered:
+    """Rows of the launch table by the node of the host tree in which each is."""
+    return _Ordered.by(context.links.node)
+
+
+def _events_by_call(context: Context) -> _Ordered:
+    """Rows of the device table by their launch."""
+    return _Ordered.by(context.links.launch)
+
+
+# Resolves selectors in a trace: resources, operators, kernels and their classes, owners of host time, waits.
+#
+# A selector is `loader`, `gpu`, `host` or `communication`, or a name with the wildcards `*` and `?`. Operators,
+# kernels, classes of kernels and owners are searched for it in this order; a prefix such as `kernel:NAME` chooses one
+# of them.
 
 RESOURCES = ("loader", "gpu", "host", "communication")
 _SUGGESTED = 3
@@ -41,9 +130,9 @@ def select(context: Context, text: str) -> Selected:
     if kind is None and text in RESOURCES:
         return _resource(context, text)
     for known in (kind,) if kind else tuple(_FINDERS):
-        found = _FINDERS[known](context, name)
-        if found is not None:
-            return found
+        selected = _FINDERS[known](context, name)
+        if selected is not None:
+            return selected
     raise UsageError(_nothing_found(text, name, names(context, kind)))
 
 
@@ -56,13 +145,13 @@ def split(text: str) -> tuple[str | None, str]:
 def names(context: Context, kind: str | None = None) -> list[str]:
     """All names that selectors of one kind, or of all kinds, can have."""
     trace, host = context.trace, context.host
-    found: dict[str, Callable[[], list[str]]] = {
+    names_of: dict[str, Callable[[], list[str]]] = {
         "operator": lambda: _texts(trace.names, host.name[_operators(context)]),
         "kernel": lambda: _texts(trace.names, trace.device.name),
         "class": lambda: [each.value for each in KernelClass],
         "owner": lambda: sorted({owner.name for owner in context.once(owner_index).owners}),
     }
-    listed = [name for key, make in found.items() if kind in (None, key) for name in make()]
+    listed = [name for key, make in names_of.items() if kind in (None, key) for name in make()]
     return listed if kind else [*RESOURCES, *listed]
 
 
@@ -115,10 +204,10 @@ def _without_loader(context: Context) -> dict[str, I64]:
     loads = np.flatnonzero(context.kind == NodeKind.DATALOADER)
     threads, starts, ends = [], [], []
     for thread in distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist():
-        own = loads[host.thread[loads] == thread]
-        reach = np.maximum.accumulate(host.end_ns[own])
+        rows = loads[host.thread[loads] == thread]
+        reach = np.maximum.accumulate(host.end_ns[rows])
         start = np.append(0, reach)
-        end = np.append(host.start_ns[own], _LATER)
+        end = np.append(host.start_ns[rows], _LATER)
         kept = end > start
         threads.append(np.full(int(kept.sum()), thread))
         starts.append(start[kept])
@@ -138,8 +227,8 @@ _LATER = 1 << 60
 def _operators(context: Context) -> Bool:
     """Mask of the host nodes that are operators or optimizer steps."""
     kind = context.host.kind
-    found: Bool = (kind == NodeKind.OPERATOR) | (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.PYTHON)
-    return found
+    is_operator: Bool = (kind == NodeKind.OPERATOR) | (kind == NodeKind.OPTIMIZER) | (kind == NodeKind.PYTHON)
+    return is_operator
 
 
 def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
@@ -167,10 +256,10 @@ def _class(context: Context, name: str) -> Selected | None:
     def is_member(kernel: str) -> bool:
         return kernel_class(kernel).value in known
 
-    own = context.trace.names.where(is_member)[device.name] & (device.category == Category.KERNEL) & ~communicates
+    is_class = context.trace.names.where(is_member)[device.name] & (device.category == Category.KERNEL) & ~communicates
     if KernelClass.COMMUNICATION.value in known:
-        own |= communicates
-    return Selected("class", name, device=np.flatnonzero(own)) if own.any() else None
+        is_class |= communicates
+    return Selected("class", name, device=np.flatnonzero(is_class)) if is_class.any() else None
 
 
 def _owner(context: Context, name: str) -> Selected | None:

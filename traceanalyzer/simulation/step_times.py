@@ -77,8 +77,8 @@ def _at(times: I64, wanted: I64) -> I64:
     """The first position of each time in a column; `NOTHING` for times that do not occur."""
     order = np.argsort(times, kind="stable")
     place = np.searchsorted(times[order], wanted)
-    found = np.append(order, NOTHING)[place]
-    return np.where(np.append(times, NEVER)[found] == wanted, found, NOTHING)
+    points = np.append(order, NOTHING)[place]
+    return np.where(np.append(times, NEVER)[points] == wanted, points, NOTHING)
 
 
 def starts(bounds: StepBounds, times: Times) -> I64:
@@ -126,8 +126,8 @@ def lengths(bounds: StepBounds, times: Times) -> I64:
     """
     first = np.diff(bounds.part, prepend=-1) != 0
     start, end = starts(bounds, times), ends(bounds, times)
-    found: I64 = end - np.where(first, start, np.maximum(start, np.append(0, end)[:-1]))
-    return found
+    lengths_ns: I64 = end - np.where(first, start, np.maximum(start, np.append(0, end)[:-1]))
+    return lengths_ns
 
 
 def moved(bounds: StepBounds, place: I64) -> StepBounds:
@@ -150,7 +150,7 @@ def joined(parts: Sequence[tuple[StepBounds, int, int]]) -> StepBounds:
 
     def column(name: str, offset: int) -> I64:
         values = [(getattr(part[0], name), part[offset] if offset else 0) for part in parts]
-        return np.concatenate([np.where(own >= 0, own + by, own) for own, by in values])
+        return np.concatenate([np.where(positions >= 0, positions + by, positions) for positions, by in values])
 
     return StepBounds(
         part=np.repeat(np.arange(len(parts)), [len(part[0].part) for part in parts]),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.simulation.calls import Calls
 from traceanalyzer.simulation.graph import NOTHING, shifted
-from traceanalyzer.simulation.window import ModelledWindow
+from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
 from traceanalyzer.structure.graph_launches import graph_calls
@@ -67,17 +66,17 @@ def find(context: Context, window: ModelledWindow, calls: Calls) -> StreamEvents
     _, stream = group(device.device[rows], device.stream[rows])
     order = np.lexsort((device.end_ns[rows], device.start_ns[rows], stream))
     rows, stream = rows[order], stream[order].astype(np.int64)
-    own, linked = call[rows], launch[rows]
-    same = (own == shifted(own, NOTHING)) & (stream == shifted(stream, NOTHING))
+    call_of_event, linked = call[rows], launch[rows]
+    same = (call_of_event == shifted(call_of_event, NOTHING)) & (stream == shifted(stream, NOTHING))
     return StreamEvents(
         row=rows,
         stream=stream,
         device=device.device[rows].astype(np.int64),
         start_ns=device.start_ns[rows],
         end_ns=device.end_ns[rows],
-        call=own,
+        call=call_of_event,
         in_graph=entries(graph_calls(context), linked, False),
-        is_head=(own != NOTHING) & ~same,
+        is_head=(call_of_event != NOTHING) & ~same,
     )
 
 
@@ -135,7 +134,7 @@ def typical(values: I64, counts: Bool, kinds: tuple[Array, ...]) -> I64:
         counts: Mask of the values that count.
         kinds: Kinds of each value, finest first.
     """
-    found = np.zeros(len(values), np.int64)
+    medians = np.zeros(len(values), np.int64)
     open_ = np.ones(len(values), np.bool_)
     rows = np.flatnonzero(counts)
     for kind in (*kinds, np.zeros(len(values), np.int64)):
@@ -143,15 +142,15 @@ def typical(values: I64, counts: Bool, kinds: tuple[Array, ...]) -> I64:
             break
         low = kind.min()
         size = int(kind.max() - low) + 1
-        own = kind[rows] - low
-        count = np.bincount(own, minlength=size)
-        order = np.lexsort((values[rows], own))
+        kind_here = kind[rows] - low
+        count = np.bincount(kind_here, minlength=size)
+        order = np.lexsort((values[rows], kind_here))
         first = np.cumsum(count) - count
         least = values[rows[order]][np.minimum(first + count // LOW_SHARE, len(order) - 1)]
-        near = values[rows] <= NEAR * np.abs(least[own]) + NEAR_NS
-        total = np.bincount(own[near], values[rows[near]], minlength=size)
-        usual = (total / np.maximum(np.bincount(own[near], minlength=size), 1)).round().astype(np.int64)
+        near = values[rows] <= NEAR * np.abs(least[kind_here]) + NEAR_NS
+        total = np.bincount(kind_here[near], values[rows[near]], minlength=size)
+        usual = (total / np.maximum(np.bincount(kind_here[near], minlength=size), 1)).round().astype(np.int64)
         known = open_ & (count[kind - low] >= (FEWEST if kind is not kinds[-1] else 1))
-        found[known] = usual[kind[known] - low]
+        medians[known] = usual[kind[known] - low]
         open_ &= ~known
-    return found
+    return medians

@@ -45,7 +45,7 @@ def of_savings(before_ns: I64, after_ns: I64) -> float:
 
 
 def of_other_steps(before_ns: I64, after_ns: I64) -> float:
-    """The same where the change is compared with other steps, which vary by themselves."""
+    """How much a saving varies in ns where a change is compared with other steps, which vary by themselves."""
     return hypot(_standard_error(before_ns), _standard_error(after_ns))
 
 

@@ -1,4 +1,4 @@
-"""How long would the typical step take with some changes, and which changes would help most?
+"""How long would the typical step take with some changes, for one trace or for the ranks of a run?
 
 Each change is converted to edits of the causal model, and all edits are replayed together. If the model does not
 reproduce the recording it abstains: then the answer is an interval from zero to all time that the changes could remove.
@@ -7,7 +7,7 @@ reproduce the recording it abstains: then the answer is an interval from zero to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,14 +17,17 @@ import numpy as np
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import operators
 from traceanalyzer.analyzers.kernels import classes
+from traceanalyzer.analyzers.ranks import joint_run
+from traceanalyzer.analyzers.ranks.joint_run import JointRun
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.errors import UsageError
-from traceanalyzer.report.model import Generator
-from traceanalyzer.report.source import ReportSource
-from traceanalyzer.simulation import critical_path, edits, loading, model, replay_error, selectors, variation
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Generator, ReportSource
+from traceanalyzer.simulation import critical_path, edits, measured_edits, model, replay_error, selectors, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
-from traceanalyzer.simulation.selected import Selected
+from traceanalyzer.simulation.selectors import Selected
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import sum_by
@@ -124,14 +127,14 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     Raises:
         UsageError: The trace has no steps, a selector matches nothing in it, or a factor is negative.
     """
-    found = model.of(context)
-    if found is None:
+    causal = model.of(context)
+    if causal is None:
         raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
-    ends = [_ends(found, change, own) for change, _, own in resolved]
-    least, every, most = ([edit for own in ends for edit in own[end]] for end in range(3))
-    saving = _saving(found, every, [least, most] if any(change.kind == "loader" for change in changes) else ())
-    step = _step(found)
+    ends = [_ends(causal, change, edits) for change, _, edits in resolved]
+    least, every, most = ([edit for edits in ends for edit in edits[end]] for end in range(3))
+    saving = _saving(causal, every, [least, most] if any(change.kind == "loader" for change in changes) else ())
+    step = _step(causal)
     low, point, high = saving
     info = context.trace.info
     return WhatIf(
@@ -143,28 +146,32 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
         saving_ns=saving,
         edits=tuple(_applied(change, selected) for change, selected, _ in resolved),
         replay=replay_error.analyze(context),
-        next_bottleneck=None if found.abstains else critical_path.bottleneck(found, every),
-        helps=() if changes else _helps(context, found),
+        next_bottleneck=None if causal.abstains else critical_path.bottleneck(causal, every),
+        helps=() if changes else _helps(context, causal),
     )
 
 
-def _step(found: Model) -> float:
-    return found.what_if(()).step_ns
+def _step(causal: Model) -> float:
+    return causal.what_if(()).step_ns
 
 
-def _ends(found: Model, change: ChangeAsked, own: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:
+def _ends(causal: Model, change: ChangeAsked, edits: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:
     """The edits of a change where it helps least, as is most likely, and where it helps most."""
-    return loading.at_most(found, round(change.factor or 0)) if change.kind == "loader" else (own, own, own)
+    return (
+        measured_edits.loader_waits_at_most(causal, round(change.factor or 0))
+        if change.kind == "loader"
+        else (edits, edits, edits)
+    )
 
 
-def _saving(found: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = ()) -> PredictedNs:
+def _saving(causal: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = ()) -> PredictedNs:
     """Low, point and high, also of changes at the ends of their uncertainty; no point where the model abstains."""
-    outcome = found.what_if(every, others)
+    outcome = causal.what_if(every, others)
     low, point, high = outcome.saving_ns
-    if not found.abstains:
+    if not causal.abstains:
         low, high = variation.combined((low, high), point, variation.USUAL * point)
         return low, point, min(high, outcome.step_ns)
-    return (min(low, 0.0), None, max(high, 0.0) + found.error_share * outcome.step_ns if every else 0.0)
+    return (min(low, 0.0), None, max(high, 0.0) + causal.error_share * outcome.step_ns if every else 0.0)
 
 
 def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:
@@ -239,7 +246,7 @@ def _faster(selected: Selected, share: float) -> list[Edit]:
     return [edits.ScaleEdit(selected.device, share)]
 
 
-def _helps(context: Context, found: Model) -> tuple[WhatHelps, ...]:
+def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
     """Parts that would help, by their point estimate without any time."""
     rows = []
     for kind, selector in _candidates(context):
@@ -247,14 +254,14 @@ def _helps(context: Context, found: Model) -> tuple[WhatHelps, ...]:
             selected = selectors.select(context, selector)
         except UsageError:
             continue
-        free, half = (_saving(found, _faster(selected, share)) for share in (0.0, 0.5))
+        free, half = (_saving(causal, _faster(selected, share)) for share in (0.0, 0.5))
         rows.append(WhatHelps(kind, selector, free, half))
     for option, change in _CHANGES.items():
         try:
-            _, own = _resolved(context, change)
+            _, edits = _resolved(context, change)
         except UsageError:
             continue
-        rows.append(WhatHelps("change", option, _saving(found, own), None))
+        rows.append(WhatHelps("change", option, _saving(causal, edits), None))
     rows.sort(key=lambda row: (-(row.free_ns[2] if row.free_ns[1] is None else row.free_ns[1]), row.selector))
     return tuple(rows)
 
@@ -279,7 +286,105 @@ def _candidates(context: Context) -> Iterator[tuple[str, str]]:
     index = context.once(owner_index)
     segments = index.timeline
     known = segments.owner >= 0
-    own = sum_by(segments.owner[known], (segments.end_ns - segments.start_ns)[known], len(index.owners))
-    numbers = np.argsort(-own, kind="stable")[:_TOP]
-    for name in dict.fromkeys(index.owners[number].name for number in numbers.tolist() if own[number]):
+    time_of_owner = sum_by(segments.owner[known], (segments.end_ns - segments.start_ns)[known], len(index.owners))
+    numbers = np.argsort(-time_of_owner, kind="stable")[:_TOP]
+    for name in dict.fromkeys(index.owners[number].name for number in numbers.tolist() if time_of_owner[number]):
         yield "owner", f"owner:{name}"
+
+
+# What would a step of a run take if some of its ranks were like the others?
+#
+# All ranks are replayed together. What a rank does by itself, and its transfers, take at most the median of what all
+# ranks take at this place of the step: the point estimate, and the number that a report of ranks shows for a late rank.
+# At the other end of the interval they take exactly the median, so that the rank loses what it was faster at. Both ends
+# are wider by the error of the replay, and by how much steps differ.
+
+
+def ask_ranks(
+    facts: Mapping[int, RankFacts], source: ReportSource, world_size: int | None = None, asked: Sequence[int] = ()
+) -> WhatIf:
+    """How much shorter a step is if some ranks are like the others; without any, what each would do alone.
+
+    Args:
+        facts: By rank.
+        source: The files of the run.
+        world_size: Number of ranks of the run, if it is known.
+        asked: Numbers of the ranks that are to be like the others.
+
+    Raises:
+        UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
+    """
+    run = joint_run.prepare(facts, world_size)
+    if isinstance(run, Message):
+        raise UsageError(f"{source.name}: the ranks cannot be replayed together: {run.text}")
+    wanted = sorted(set(asked))
+    for rank in wanted:
+        if rank not in run.ranks:
+            raise UsageError(f"--rank {rank}: no trace of this rank; there are those of {_listed(run.ranks)}")
+    step = run.recorded_ns / run.steps
+    saving = _saving_of_ranks(run, wanted) if wanted else (0.0, 0.0, 0.0)
+    low, point, high = saving
+    return WhatIf(
+        schema_version=SCHEMA_VERSION,
+        generator=Generator("traceanalyzer", __version__),
+        source=source,
+        step_ns=step,
+        predicted_ns=(step - high, step - point, step - low),
+        saving_ns=saving,
+        edits=tuple(AppliedChange("rank", str(rank), None, "rank", None, None) for rank in wanted),
+        replay=_replay(run),
+        next_bottleneck=None,
+        helps=() if wanted else _ranks_that_help(run),
+    )
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Numbers of ranks, ascending; the middle of a long row is left out."""
+    if ranks == tuple(range(ranks[0], ranks[-1] + 1)) and len(ranks) > 2:
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
+def _saving_of_ranks(run: JointRun, ranks: Sequence[int]) -> tuple[float, float, float]:
+    """Low, point and high in ns per step if all of some ranks are like the others."""
+    most, least = (float(run.times[0] - run.at_median(ranks, exactly=exactly)[1]) for exactly in (False, True))
+    return _interval(run, most, least)
+
+
+def _interval(run: JointRun, most: float, least: float) -> tuple[float, float, float]:
+    """Low, point and high in ns per step, from time that all steps together save.
+
+    Args:
+        run: The run.
+        most: What is saved where no operation takes longer than the median.
+        least: What is saved where each takes the median.
+    """
+    off = abs(float(run.times[0]) - run.recorded_ns)
+    low, high = variation.combined((min(most, least) - off, most + off), most, variation.USUAL * most)
+    return low / run.steps, most / run.steps, min(high, run.recorded_ns) / run.steps
+
+
+def _replay(run: JointRun) -> Replay:
+    """How well the replay of all ranks reproduces their steps."""
+    return Replay(
+        recorded_ns=run.recorded_ns / run.steps,
+        modelled_ns=float(run.times[0]) / run.steps,
+        error_share=run.error_share,
+        device_start_error_p50_share=None,
+        device_start_error_p95_share=None,
+        abstained=False,
+        dropped_edges=0,
+        steps=run.steps,
+    )
+
+
+def _ranks_that_help(run: JointRun) -> tuple[WhatHelps, ...]:
+    """What each rank alone would do, the most first."""
+    most = float(run.times[0]) - run.of_rank(run.times)
+    least = float(run.times[0]) - run.of_rank(run.at_median(run.ranks, exactly=True))
+    rows = []
+    for rank, most_ns, least_ns in zip(run.ranks, most.tolist(), least.tolist(), strict=True):
+        saving: PredictedNs = _interval(run, most_ns, least_ns)
+        rows.append((rank, WhatHelps("rank", f"--rank {rank}", saving, None)))
+    rows.sort(key=lambda row: (-(row[1].free_ns[1] or 0.0), row[0]))
+    return tuple(row for _, row in rows)

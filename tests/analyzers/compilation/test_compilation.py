@@ -11,7 +11,7 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.situations import graph_breaks
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.inputs import compile_logs
+from traceanalyzer.inputs import opening
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 
@@ -26,7 +26,7 @@ def analyzed(folder: Path, builder: TraceBuilder, log: str = "") -> CompiledCode
 
 def _logs(folder: Path, text: str) -> tuple[CompileLog, ...]:
     (folder / "torch.log").write_text(text, "utf-8")
-    return compile_logs.read([folder / "torch.log"])
+    return opening.read_compile_logs([folder / "torch.log"])
 
 
 def test_regions_within_regions_are_breaks(tmp_path: Path) -> None:

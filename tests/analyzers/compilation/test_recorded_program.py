@@ -12,7 +12,7 @@ import pytest
 
 import traceanalyzer as ta
 from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.inputs import compile_logs
+from traceanalyzer.inputs import opening
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
 
@@ -35,7 +35,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
     )
     trace = ta.load(folder / "trace.json")
     assert isinstance(trace, Trace)
-    return ta.analyze(trace, compile_logs=compile_logs.read([folder / "logs"]))
+    return ta.analyze(trace, compile_logs=opening.read_compile_logs([folder / "logs"]))
 
 
 def compiled(report: Report) -> CompiledCode:
@@ -85,10 +85,10 @@ def test_logs_that_others_recorded_are_read_without_loss(
     corpus: Path, name: str, entries: int, compilations: int, guards: int
 ) -> None:
     """Entries and starts of compilations as counted by the lines of the files."""
-    (log,) = compile_logs.read([corpus / "field" / "compile" / name])
+    (log,) = opening.read_compile_logs([corpus / "field" / "compile" / name])
     assert (log.entries, len(log.compilations), len(log.guards), log.losses) == (entries, compilations, guards, ())
 
 
 def test_a_failed_compilation_is_told(corpus: Path) -> None:
-    (log,) = compile_logs.read([corpus / "field" / "compile" / "tlparse_comp_failure.log"])
+    (log,) = opening.read_compile_logs([corpus / "field" / "compile" / "tlparse_comp_failure.log"])
     assert [c.failure for c in log.compilations] == ["backend='broken_backend' raised: RuntimeError: broken backend"]

@@ -14,7 +14,7 @@ from traceanalyzer.analyzers import communication
 from traceanalyzer.analyzers.kernels import classes as kernel_classes
 from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.formats.language import ENGLISH
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section

@@ -9,8 +9,7 @@ import msgspec
 
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report
-from traceanalyzer.report.source import ReportSource
+from traceanalyzer.report.model import SCHEMA_VERSION, Generator, Report, ReportSource
 
 
 def report_with(key: str, result: msgspec.Struct | None) -> Report:

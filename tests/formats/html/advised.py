@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import (
     CodePlace,
@@ -16,6 +15,7 @@ from traceanalyzer.report.model import (
     Report,
     Resources,
     Saving,
+    shown_difference,
 )
 
 STEP_NS = 174_760_000.0
@@ -34,7 +34,7 @@ def saving(low: float, high: float, resource: str = "loader", *, arithmetic: boo
         (low, high),
         (low / STEP_NS, high / STEP_NS),
         say("at most the waiting in which nothing else runs"),
-        difference((Text("x-step", "profiled time")(), STEP_NS), others) if arithmetic else None,
+        shown_difference((Text("x-step", "profiled time")(), STEP_NS), others) if arithmetic else None,
         resource,
     )
 

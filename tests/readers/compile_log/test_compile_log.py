@@ -10,14 +10,14 @@ import pytest
 
 from tests.builders import compile_log as build
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.inputs import compile_logs
+from traceanalyzer.inputs import opening
 from traceanalyzer.trace.compile_log import CompileLog, LoggedGuard, SourceLine
 
 
 def read(folder: Path, text: str) -> CompileLog:
     file = folder / "dedicated_log_torch_trace_1.log"
     file.write_text(text, "utf-8")
-    return compile_logs.read([file])[0]
+    return opening.read_compile_logs([file])[0]
 
 
 FILES = build.interned({0: "/work/train.py", 1: "/lib/site-packages/torch/nn/modules/module.py"})
@@ -140,9 +140,9 @@ def test_a_folder_is_read_whole_and_gzip_as_well(tmp_path: Path) -> None:
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(build.broke("1/0", "b.py", 1, "b").encode()))
     (tmp_path / "a.log").write_text(build.broke("0/0", "a.py", 1, "a"), "utf-8")
     (tmp_path / "readme.md").write_text("not a log", "utf-8")
-    assert [log.breaks[0].reason for log in compile_logs.read([tmp_path])] == ["a", "b"]
+    assert [log.breaks[0].reason for log in opening.read_compile_logs([tmp_path])] == ["a", "b"]
 
 
 def test_a_folder_without_logs(tmp_path: Path) -> None:
     with pytest.raises(UnusableInputError, match="contains no compile log"):
-        compile_logs.read([tmp_path])
+        opening.read_compile_logs([tmp_path])

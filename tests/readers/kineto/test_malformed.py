@@ -11,7 +11,7 @@ from tests.builders.generated import in_every_layout, oversized
 from tests.builders.malformed import MALFORMED, Malformed
 from tests.reading import lost_events, rows_read
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.trace.model import Trace
 

@@ -12,7 +12,7 @@ from tests.builders import DIALECTS, ERA_2022, H100, LAYOUTS, MODERN, OLD, Diale
 from tests.builders.fixture_set import FOLDER
 from tests.builders.situations import SITUATIONS, Situation
 from tests.reading import Row, content, losses, read_built, table_rows
-from traceanalyzer.inputs.loading import load
+from traceanalyzer.inputs.opening import load
 from traceanalyzer.trace.model import NO_COLLECTIVE, Device, ProfilerOptions, Thread
 
 EPOCH_US = "1712195495519689.047"

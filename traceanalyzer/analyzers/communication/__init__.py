@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge import links
+from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -140,7 +140,7 @@ def analyze(context: Context) -> Communication:
 
 
 def _link(context: Context) -> GpuLink | None:
-    found = links.between(context.trace.info.devices)
+    found = gpus.link_between(context.trace.info.devices)
     return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 

@@ -7,8 +7,7 @@ import math
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.generated_kernels import generated
-from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_classes import generated, kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context

@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.marks import is_graph_launch
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need

@@ -1,6 +1,6 @@
 """What kind of work does the GPU do: matrix products, convolutions, copies, ...?
 
-Kernels are classified by their names (`knowledge.kernel_patterns`), except those that the trace describes as
+Kernels are classified by their names (`knowledge.kernel_classes`), except those that the trace describes as
 collectives. A name that no pattern matches is `other`; the time of such kernels is reported, so that the shares can be
 judged.
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.generated_kernels import is_generated
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass as Class
+from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
+from traceanalyzer.knowledge.kernel_classes import is_generated, kernel_class
 from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.needs import KERNELS

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import host_roles
-from traceanalyzer.knowledge.loader_makers import maker
+from traceanalyzer.knowledge.loaders import maker_of
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import busy_times, loader_waits
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -150,7 +150,7 @@ def _maker(context: Context, wait: int) -> str | None:
         return None
     around = int(lines.tree.innermost(waits.thread[[wait]], waits.start_ns[[wait]])[0])
     while around != NO_PARENT:
-        found = maker(context.trace.names[int(lines.name[around])])
+        found = maker_of(context.trace.names[int(lines.name[around])])
         if found is not None:
             return found.title
         around = int(lines.tree.parent[around])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from traceanalyzer.analyzers.loader import Loader
-from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
+from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.structure.step_breakdown import Average
 from traceanalyzer.trace.capture_facts import CaptureFacts, Host
 

@@ -10,9 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.generated_kernels import is_generated
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need

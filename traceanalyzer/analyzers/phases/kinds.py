@@ -11,7 +11,8 @@ import numpy as np
 from msgspec.structs import fields
 
 from traceanalyzer.analyzers.phases.costs import costs
-from traceanalyzer.knowledge.frameworks import FRAMEWORKS, StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import Forest, forest
 from traceanalyzer.structure.sums import members

@@ -10,8 +10,7 @@ from traceanalyzer.analyzers.kernels import classes
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.ranks import rank_facts
 from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
-from traceanalyzer.report.model import Report
-from traceanalyzer.report.source import ReportSource, TraceSummary
+from traceanalyzer.report.model import Report, ReportSource, TraceSummary
 from traceanalyzer.structure import recording, step_breakdown
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording import Recording

@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.kernels.classes import KernelClasses, KernelClassTi
 from traceanalyzer.analyzers.ranks import typical
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
-from traceanalyzer.report.source import RecordingOptions, ReportDevice, ReportSource, TraceSummary
+from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 from traceanalyzer.structure.step_breakdown import StepBreakdown
 
 FORMAT = "kineto-ranks"

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context

@@ -13,9 +13,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.serving.typical import first_work, typical
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import kernel_class
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.structure import operator_times
 from traceanalyzer.structure.context import Context

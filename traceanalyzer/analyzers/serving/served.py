@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.serving.typical import typical
-from traceanalyzer.knowledge.frameworks import FRAMEWORKS, StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64

@@ -69,8 +69,8 @@ def rank(torch: Any) -> int | None:
     """Rank of this process in distributed training; None in a single process."""
     of_group = distributed(torch)
     if of_group is not None:
-        found: int = of_group["rank"]
-        return found
+        group_rank: int = of_group["rank"]
+        return group_rank
     text = os.environ.get("RANK", "")
     return int(text) if text.isdecimal() else None
 
@@ -102,14 +102,14 @@ def _cpus() -> int | None:
 
 
 def _devices(torch: Any) -> list[dict[str, Any]]:
-    found = []
+    devices = []
     for kind in ("cuda", "xpu"):
         if not is_in_use(torch, kind):
             continue
         module = getattr(torch, kind)
         for index in range(module.device_count()):
             properties = module.get_device_properties(index)
-            found.append(
+            devices.append(
                 {
                     "kind": kind,
                     "index": index,
@@ -118,7 +118,7 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
                     "is_current": index == module.current_device(),
                 }
             )
-    return found
+    return devices
 
 
 def _parameters(parameters: list[Any]) -> dict[str, Any]:
@@ -148,17 +148,17 @@ def _optimizer(optimizer: Any) -> dict[str, Any]:
 def _modules(torch: Any) -> Iterator[Any]:
     """All live `nn.Module` objects, found by type: `isinstance` could call code of the program."""
     kind = torch.nn.Module
-    return (found for found in gc.get_objects() if issubclass(type(found), kind) and "_parameters" in vars(found))
+    return (entry for entry in gc.get_objects() if issubclass(type(entry), kind) and "_parameters" in vars(entry))
 
 
 def _parallel(modules: list[Any]) -> list[dict[str, Any]]:
-    found: dict[str, int | None] = {}
+    kinds: dict[str, int | None] = {}
     for module in modules:
         names = {base.__name__ for base in type(module).__mro__}
         for name in sorted(names & _PARALLEL):
             ids = getattr(module, "device_ids", None)
-            found[name] = len(ids) if isinstance(ids, list) else None
-    return [{"name": name, "devices": devices} for name, devices in sorted(found.items())]
+            kinds[name] = len(ids) if isinstance(ids, list) else None
+    return [{"name": name, "devices": devices} for name, devices in sorted(kinds.items())]
 
 
 def _is_compiled(modules: list[Any]) -> bool:

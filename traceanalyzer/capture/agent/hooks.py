@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from . import facts
-from .fetching import FetchClock
 from .recorder import Recorder
+from .seen import FetchClock
 from .tools import Tools
 
 

@@ -14,11 +14,11 @@ from .settings import Settings
 
 def arm() -> None:
     """Watch for the import of torch, if this process belongs to a capture."""
-    found = settings.decode(os.environ.get(settings.VARIABLE))
-    if found is None or "torch" in sys.modules:
+    given = settings.decode(os.environ.get(settings.VARIABLE))
+    if given is None or "torch" in sys.modules:
         return
-    _mark(found.scratch, HOOKED)
-    sys.meta_path.insert(0, _TorchFinder(found))
+    _mark(given.scratch, HOOKED)
+    sys.meta_path.insert(0, _TorchFinder(given))
 
 
 HOOKED = "hooked"
@@ -35,8 +35,8 @@ def _mark(folder: str, name: str) -> None:
 class _TorchFinder:
     """An import finder that finds no module itself, but calls back when the program has imported torch."""
 
-    def __init__(self, found: Settings) -> None:
-        self._settings = found
+    def __init__(self, given: Settings) -> None:
+        self._settings = given
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """The spec that the other finders return, with a loader that calls back after loading."""
@@ -68,9 +68,9 @@ class _TorchFinder:
         loader.exec_module = exec_module  # type: ignore[method-assign,union-attr]
 
     def _arrived(self) -> None:
-        from . import notes, program  # noqa: PLC0415 - nothing of ours is imported in a process without torch
+        from . import program  # noqa: PLC0415 - nothing of ours is imported in a process without torch
 
         try:
             program.attach(self._settings)
         except Exception as error:  # an error of the capture must not stop the program
-            notes.Notes(self._settings.scratch).tell(error=f"{type(error).__name__}: {error}")
+            settings.Notes(self._settings.scratch).tell(error=f"{type(error).__name__}: {error}")

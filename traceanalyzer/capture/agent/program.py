@@ -10,9 +10,8 @@ from typing import Any
 from . import facts
 from .endings import Endings
 from .hooks import Hooks
-from .notes import Notes
 from .recorder import Recorder
-from .settings import Settings
+from .settings import Notes, Settings
 from .tools import Tools
 from .whole_run import WholeRun
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import clock, facts, steps
+from . import facts, steps
 from .endings import deferred_signals
 from .recording import ProfilerRun
-from .saving import save
 from .seen import Seen
 from .tools import Tools
+from .tracefile import save
 from .whole_run import WholeRun
 
 COMPLETE, GAVE_WAY = "complete", "gave-way"
@@ -46,7 +46,7 @@ class Recorder:
         self._tools, self._torch, self._settings, self._tell = tools, tools.torch, tools.settings, tell
         self._whole_run, self._first_step, self._let_go = whole_run, first_step, let_go
         self._activities = activities
-        self._clock = clock.StepClock()
+        self._clock = steps.StepClock()
         self._phase = _BEFORE
         self._source: str | None = None
         self._thread: int | None = None
@@ -93,7 +93,7 @@ class Recorder:
         if self._recording is not None and self._recording.is_on:
             self._recording.stop()
         self._source, self._phase, self._count = self.finder.source, _BEFORE, 0
-        self._recording, self._clock = None, clock.StepClock()
+        self._recording, self._clock = None, steps.StepClock()
         self.seen.start_counting()
         self._first_step()
 
@@ -110,7 +110,7 @@ class Recorder:
         is_time = is_free and self._count >= self._settings.skipped - warmup
         if self._count == 1 or is_time:
             facts.synchronize(self._torch)
-        self._lap(clock.BEFORE if self._count > 1 else None)
+        self._lap(steps.BEFORE if self._count > 1 else None)
         if self._count == 1:
             self._rank = facts.rank(self._torch)
         if is_time:
@@ -130,7 +130,7 @@ class Recorder:
 
     def _on(self) -> None:
         assert self._recording is not None  # noqa: S101 - what the phase means
-        self._lap(clock.PROFILED if self._recording.is_recording else None)
+        self._lap(steps.PROFILED if self._recording.is_recording else None)
         with deferred_signals():
             if self._recording.step():
                 self._save(COMPLETE)
@@ -142,13 +142,13 @@ class Recorder:
         is_last = self._count > self._settings.control
         if self._count == 1 or is_last:
             facts.synchronize(self._torch)
-        self._lap(clock.AFTER if self._count > 1 else None)
+        self._lap(steps.AFTER if self._count > 1 else None)
         if is_last:
             self._end()
 
     def _lap(self, phase: str | None) -> None:
         self._clock.lap(phase)
-        self.seen.step_ended(counts=phase is not None, is_recorded=phase == clock.PROFILED)
+        self.seen.step_ended(counts=phase is not None, is_recorded=phase == steps.PROFILED)
 
     def _end(self) -> None:
         self._tell_timings()
@@ -224,7 +224,7 @@ class Recorder:
 
     def finish(self, ended: str) -> None:
         """Save what would be lost when the program ends."""
-        if self._phase == _AFTER and self._clock.durations_ns[clock.AFTER]:
+        if self._phase == _AFTER and self._clock.durations_ns[steps.AFTER]:
             self._tell_timings()
         self._phase = _OVER
         try:

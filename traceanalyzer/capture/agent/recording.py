@@ -2,11 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import quiet
 from .tools import Tools
+
+_KINETO = "KINETO_LOG_LEVEL"
+_SILENT = "99"
+"""A log level above all those of kineto."""
+_ERROR = 2
+"""The lowest c10 log level that torch still writes; `LOG(WARNING)` is 1."""
+
+
+@contextlib.contextmanager
+def kineto() -> Iterator[None]:
+    """Make kineto log nothing while the block runs, unless the user has chosen a level.
+
+    Kineto reads the level when a recording is prepared; after the block the program's environment is restored.
+    """
+    if _KINETO in os.environ:
+        yield
+        return
+    os.environ[_KINETO] = _SILENT
+    try:
+        yield
+    finally:
+        os.environ.pop(_KINETO, None)
+
+
+class AllocatorWarnings:
+    """Silences the CPU allocator's warnings about older memory, which come with `profile_memory`."""
+
+    def __init__(self, torch: Any) -> None:
+        self._level = _level(torch)
+        self._before: int | None = None
+
+    def silence(self) -> None:
+        """Let torch's C++ code log only errors, until `restore`."""
+        if self._level is not None and self._before is None and self._level.value < _ERROR:
+            self._before, self._level.value = self._level.value, _ERROR
+
+    def restore(self) -> None:
+        """Restore the previous log level of torch's C++ code."""
+        if self._level is not None and self._before is not None:
+            self._level.value, self._before = self._before, None
+
+
+def _level(torch: Any) -> ctypes.c_int | None:
+    """The variable that `TORCH_CPP_LOG_LEVEL` sets, or None if this build of torch does not export it."""
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+        return ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
+    except (OSError, ValueError):
+        return None
 
 
 class ProfilerRun:
@@ -33,7 +85,7 @@ class ProfilerRun:
         self._tools = tools
         self._warmup, self._active = warmup, active
         settings = tools.settings
-        self._allocator = quiet.AllocatorWarnings(tools.torch) if settings.profile_memory else None
+        self._allocator = AllocatorWarnings(tools.torch) if settings.profile_memory else None
         self._done_steps = 0
         with tools.rivals.ours():
             self.profile = tools.torch.profiler.profile(
@@ -57,7 +109,7 @@ class ProfilerRun:
 
     def start(self) -> None:
         """Begin to warm up, or to record if there is no warm-up."""
-        with self._tools.rivals.ours(), quiet.kineto():
+        with self._tools.rivals.ours(), kineto():
             if self._allocator is not None:
                 self._allocator.silence()
             self.profile.start()
@@ -70,7 +122,7 @@ class ProfilerRun:
         if self.steps == self._active:
             self.stop()
             return True
-        with self._tools.rivals.ours(), quiet.kineto():
+        with self._tools.rivals.ours(), kineto():
             self.profile.step()
         return False
 
@@ -79,7 +131,7 @@ class ProfilerRun:
         self.is_on = False
         try:
             self._tools.ranges.close(self._tools.torch)
-            with self._tools.rivals.ours(), quiet.kineto():
+            with self._tools.rivals.ours(), kineto():
                 self.profile.stop()
         finally:
             if self._allocator is not None:

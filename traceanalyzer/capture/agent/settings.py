@@ -1,11 +1,15 @@
-"""Settings of a capture, and how they reach the processes of the program."""
+"""Settings of a capture, how they reach the processes of the program, and what these report back."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 VARIABLE = "TRACEANALYZER_CAPTURE"
 """The environment variable that contains the settings as JSON."""
@@ -57,3 +61,32 @@ def decode(text: str | None) -> Settings | None:
         return Settings(**values) if isinstance(values, Mapping) else None
     except (ValueError, TypeError):
         return None
+
+
+# Reports on this process to the parent process, in a small file that is rewritten after every change.
+
+SUFFIX = ".note"
+
+
+class Notes:
+    """The file in which this process reports to the parent.
+
+    Its keys: `rank`, `trace` (path), `superseded` (path of a trace that this one replaces), `facts` (newer than those
+    in the trace), `steps`, `wanted`, `ended`, `whole_run` (path of a recording of everything), `profiles_itself`,
+    `error`.
+    """
+
+    def __init__(self, scratch: str) -> None:
+        self._folder = Path(scratch)
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._values: dict[str, Any] = {}
+
+    def tell(self, **values: Any) -> None:
+        """Add or change keys; the file is replaced atomically."""
+        self._values |= values
+        temporary = self._folder / f".{self._name}"
+        try:
+            temporary.write_text(json.dumps(self._values), encoding="utf-8")
+            temporary.replace(self._folder / (self._name + SUFFIX))
+        except OSError:
+            pass  # the parent has ended and removed its folder

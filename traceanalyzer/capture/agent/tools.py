@@ -1,13 +1,103 @@
-"""The objects that every recording in a process needs."""
+"""What every recording in a process needs: torch, settings, the open ranges, and the program's own profiler."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .ranges import Ranges
-from .rivals import Rivals
 from .settings import Settings
+
+# Closes the named ranges that are open when a recording stops.
+#
+# A range that begins in one recording of a process and ends in the next writes into memory that torch has freed in
+# between (torch 2.13 crashes). Closing a range twice is harmless.
+
+
+class Ranges(threading.local):
+    """The ranges of `record_function` that are open in this thread, the outermost first."""
+
+    def __init__(self) -> None:
+        self._open: list[Any] = []
+
+    def entered(self, opened: Any) -> None:
+        """Record that a range has begun."""
+        self._open.append(opened)
+
+    def left(self, closed: Any) -> None:
+        """Record that a range has ended."""
+        if self._open and self._open[-1] is closed:
+            self._open.pop()
+        elif closed in self._open:  # the ranges do not nest
+            self._open.remove(closed)
+
+    def close(self, torch: Any) -> None:
+        """End all open ranges in the profiler; the program still sees them as open."""
+        for opened in reversed(self._open):
+            record = getattr(opened, "record", None)
+            if record is not None:
+                torch.ops.profiler._record_function_exit._RecordFunction(record)
+        self._open.clear()
+
+
+# Gives way to the program's own profiler, because only one can run in a process.
+
+_STARTS = ("_prepare_profiler", "_enable_profiler")
+_STOP = "_disable_profiler"
+
+
+class Rivals:
+    """Watches the functions that every torch profiler calls to start and stop.
+
+    The library (`profile`) does not watch, because there the user starts all profilers.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        """Whether the program's own profiler is prepared or running."""
+        self.was_on = False
+        """Whether the program's own profiler has ever been on."""
+        self._ours = 0
+        self._give_way: Callable[[], None] = lambda: None
+
+    def watch(self, module: Any, give_way: Callable[[], None]) -> None:
+        """Start to watch these functions.
+
+        Args:
+            module: `torch.autograd.profiler`.
+            give_way: Called before the program's profiler starts.
+        """
+        self._give_way = give_way
+        for name in (*_STARTS, _STOP):
+            if hasattr(module, name):
+                setattr(module, name, self._wrapped(getattr(module, name), starts=name in _STARTS))
+
+    def _wrapped(self, call: Callable[..., Any], *, starts: bool) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if self._ours:
+                return call(*args, **kwargs)
+            if starts and not self.is_on:
+                self.is_on = self.was_on = True
+                self._give_way()
+            self.is_on = False  # set to True again if the profiler starts now
+            result = call(*args, **kwargs)
+            self.is_on = starts
+            return result
+
+        return watched
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Mark the profiler calls in this block as our own."""
+        self._ours += 1
+        try:
+            yield
+        finally:
+            self._ours -= 1
 
 
 @dataclass(frozen=True)

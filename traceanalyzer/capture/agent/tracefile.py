@@ -1,4 +1,4 @@
-"""Writes the files of a capture: atomically, never over an existing file, with the facts at their head."""
+"""Writes the files of a capture: cleaned, atomically, never over an existing file, with the facts at their head."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import secrets
+import shutil
+import site
+import sys
+import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from .recording import ProfilerRun
 
 KEY = "traceanalyzer"
 """The key of the facts in the JSON object of a trace."""
@@ -112,3 +119,107 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# Removes machine names, user names and folders outside the project from a trace.
+
+_KEYS = re.compile(rb'"(?:host_name|PT_PROFILER_JOB_\w+)"\s*:\s*"(?:[^"\\]|\\.)*"\s*,?')
+_TRACE_NAME = re.compile(rb',\s*"traceName"\s*:\s*"(?:[^"\\]|\\.)*"')
+_FRAME = re.compile(rb'(?<=")(?:/|[A-Za-z]:[/\\])[^";]*[/\\](?=[^"/\\;]+\(\d+\): )')
+"""The folder of a stack frame, which may hold blanks: `/any where/file.py(12): function`."""
+_FOLDER = re.compile(
+    rb"(?<![\w.)\]>:/~])/(?:[^/\s\"'();,\\]+/)+(?=[^/\s\"'();,\\])"
+    rb"|(?<![A-Za-z0-9])[A-Za-z]:[/\\]+(?:[^/\\\s\"'();,]+[/\\]+)+"
+)
+"""The folder of any other absolute path."""
+
+
+class Cleaner:
+    """Cleans the lines of a trace: paths become relative to the project or to the package that contains them."""
+
+    def __init__(self, project: str, packages: Iterable[str], home: str) -> None:
+        inside = [folder for folder in {*packages, project} if _is_a_folder_worth_naming(folder, home)]
+        longest_first = sorted(inside, key=lambda folder: (-len(folder), folder))
+        known = b"|".join(re.escape(os.fsencode(folder.rstrip("/"))) for folder in longest_first)
+        self._known = re.compile(rb"(?<![\w.~/-])(?:" + known + rb")/") if known else None
+        self._home = re.compile(re.escape(os.fsencode(home)) + rb"(?![\w/-])") if len(home) > 1 else None
+
+    def clean(self, line: bytes) -> bytes:
+        """Clean one or several lines."""
+        if b'_name"' in line or b"PT_PROFILER" in line:
+            line = _KEYS.sub(b"", line)
+        if b"/" not in line and b"\\" not in line:
+            return _TRACE_NAME.sub(b"", line) if b"traceName" in line else line
+        line = _TRACE_NAME.sub(b"", line)
+        if self._known is not None:
+            line = self._known.sub(b"", line)
+        if self._home is not None:
+            line = self._home.sub(b"~", line)
+        return _FOLDER.sub(b"", _FRAME.sub(b"", line))
+
+
+def _is_a_folder_worth_naming(folder: str, home: str) -> bool:
+    """Whether a folder is absolute and does not contain the home folder: paths relative to `/` would name the user."""
+    above = folder.rstrip("/") + "/"
+    return os.path.isabs(folder) and len(folder) > 1 and not home.startswith(above)  # noqa: PTH117 - plain text
+
+
+def of_this_process(project: str) -> Cleaner:
+    """Create a cleaner for this process, which knows the package folders of its Python."""
+    paths = sysconfig.get_paths()
+    packages = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    packages += [entry for entry in sys.path if entry]
+    if site.ENABLE_USER_SITE:
+        packages.append(site.getusersitepackages())
+    own_folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
+    return Cleaner(project, [*packages, own_folder], os.path.expanduser("~"))  # noqa: PTH111 - text, not a path to open
+
+
+# Turns a recording into files: exports, cleans and compresses it, and names complete files.
+
+SUFFIX = ".json.gz"
+TABLES_SUFFIX = ".key_averages.txt"
+
+
+def save(
+    recording: ProfilerRun,
+    folder: Path,
+    rank: int,
+    facts: Mapping[str, Any],
+    project: str,
+    *,
+    scratch: Path | None = None,
+    with_tables: bool = True,
+) -> Path | None:
+    """Save what was recorded as a trace with its tables.
+
+    Args:
+        recording: A recording that has stopped.
+        folder: Folder for the trace; created if it does not exist.
+        rank: Rank of this process, for the file name.
+        facts: Facts about the program that the trace lacks.
+        project: Folder of the project; paths become relative to it.
+        scratch: Folder for incomplete files; by default a hidden folder inside `folder`.
+        with_tables: Whether to write the tables of `key_averages()` too, beside the trace and under its name.
+
+    Returns:
+        The trace; None if nothing was recorded, in which case no file is written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    exported = (scratch or folder) / f".{secrets.token_hex(8)}"
+    exported.mkdir()
+    try:
+        clean = of_this_process(project).clean
+        raw, packed = exported / "raw.json", exported / "packed"
+        recording.export(raw)
+        if not write_trace(raw, packed, facts, clean):
+            return None
+        raw.unlink()
+        trace = publish(packed, folder, stem(rank), SUFFIX)
+        if with_tables:
+            tables = exported / "tables"
+            tables.write_bytes(clean(recording.tables().encode()))
+            publish(tables, folder, trace.name.removesuffix(SUFFIX), TABLES_SUFFIX)
+        return trace
+    finally:
+        shutil.rmtree(exported, ignore_errors=True)

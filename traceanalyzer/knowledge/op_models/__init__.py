@@ -6,7 +6,7 @@ Bytes are the least that must move if nothing stays in a cache: every operand an
 
 from __future__ import annotations
 
-from traceanalyzer.knowledge.op_models import attention, convolution, elementwise, gemm, normalization, reduction
+from traceanalyzer.knowledge.op_models import attention, convolution, elementwise, gemm
 from traceanalyzer.knowledge.op_models.call import Call, Family, Work, parse
 
 __all__ = ["MODELS", "Call", "Family", "Work", "family", "parse", "work"]
@@ -15,9 +15,9 @@ _BY_FAMILY = {
     Family.GEMM: gemm.MODELS,
     Family.CONVOLUTION: convolution.MODELS,
     Family.ATTENTION: attention.MODELS,
-    Family.NORMALIZATION: normalization.MODELS,
-    Family.ELEMENTWISE: elementwise.MODELS,
-    Family.REDUCTION: reduction.MODELS,
+    Family.NORMALIZATION: elementwise.NORMALIZATIONS,
+    Family.ELEMENTWISE: elementwise.ELEMENTWISE,
+    Family.REDUCTION: elementwise.REDUCTIONS,
 }
 MODELS = {name: model for models in _BY_FAMILY.values() for name, model in models.items()}
 """For each operator, without `aten::`, the function that computes the work of a call."""

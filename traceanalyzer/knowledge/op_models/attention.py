@@ -75,10 +75,10 @@ def _products(places: _Places, call: Call) -> tuple[int, int, tuple[Tensor, Tens
 
 def _forward(places: _Places, call: Call) -> Work | None:
     """Work of two products: scores, and the weighted sum of values."""
-    found = _products(places, call)
-    if found is None:
+    products = _products(places, call)
+    if products is None:
         return None
-    scores, sums, (query, key, value) = found
+    scores, sums, (query, key, value) = products
     bias = call.tensor(places.bias) if places.bias is not None else None
     result = query.numel // query.shape[3] * value.shape[3] if query.shape[3] else 0
     moved = total(read_bytes((query, key, value, bias)), size(result, query.dtype))
@@ -87,11 +87,11 @@ def _forward(places: _Places, call: Call) -> Work | None:
 
 def _backward(places: _Places, call: Call) -> Work | None:
     """Work of five products: scores again, and gradients of values, weights, queries and keys."""
-    found = _products(places, call)
+    products = _products(places, call)
     grad = call.tensor(0)
-    if found is None or grad is None:
+    if products is None or grad is None:
         return None
-    scores, sums, (query, key, value) = found
+    scores, sums, (query, key, value) = products
     out = next((t for t in call.arguments[places.query + 3 :] if t is not None and t.shape == grad.shape), None)
     gradients = [size(tensor.numel, tensor.dtype) for tensor in (query, key, value)]
     moved = total(read_bytes((grad, query, key, value, out)), *gradients)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from traceanalyzer.report.arithmetic import difference
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Arithmetic, Resources, Saving
+from traceanalyzer.report.model import Arithmetic, Resources, Saving, shown_difference
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.simulation import variation
 
@@ -187,4 +186,4 @@ class Budget(msgspec.Struct, frozen=True):
         step: Message = _PROFILED() if self.is_estimate else _STEP()
         known = [(name, ns) for name, ns in left.certain.items() if ns or name == "host"]
         names = {**RESOURCES, "host": RESOURCES["loader"]} if self.is_host_doubtful else RESOURCES
-        return difference((step, self.step), [(names[name](), ns) for name, ns in known])
+        return shown_difference((step, self.step), [(names[name](), ns) for name, ns in known])

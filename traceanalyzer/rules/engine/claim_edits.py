@@ -14,9 +14,9 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.simulation import edits, selectors
 from traceanalyzer.simulation.edits import Edit
-from traceanalyzer.simulation.loading import LoaderTime
+from traceanalyzer.simulation.measured_edits import LoaderTime
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.simulation.selected import Selected, of_nodes
+from traceanalyzer.simulation.selectors import Selected, of_nodes
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.late_launches import starvation

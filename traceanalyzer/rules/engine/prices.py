@@ -4,7 +4,7 @@ A change is replayed with the least, the middle and the most of the time that it
 estimate. (For waits that may all be necessary it is the middle of two replays, see `_ways`.) The interval also covers
 two uncertainties of the recording, each replayed at both ends: parts that the model does not explain (residuals), kept
 and dropped; and the cost of recording on the host, from nothing to the cost measured elsewhere
-(`simulation.recording_cost`). With a capture, the duration of a step without the profiler is known. Then the cost of
+(`simulation.measured_edits`). With a capture, the duration of a step without the profiler is known. Then the cost of
 recording is chosen so that the replayed step has this duration, and a saving is its share of the replayed step times
 the step without the profiler; but recording does not slow down waiting for the loader, so this part of a saving is at
 most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`), but
@@ -26,7 +26,7 @@ from traceanalyzer.report.model import Combined, Relief, Saving
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
 from traceanalyzer.rules.engine.change import Fix, Interval, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
-from traceanalyzer.simulation import critical_path, recording_cost, variation
+from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.trace.table import I64
@@ -247,7 +247,7 @@ class Prices:
     def _without_recording(self, cost: float) -> tuple[Edit, ...]:
         """The edit that takes the cost of recording off the host's time; nothing if it cost nothing."""
         if cost and cost not in self._recording:
-            self._recording[cost] = recording_cost.without(self.model.context, self.model.windows, cost)
+            self._recording[cost] = measured_edits.without_recording(self.model.context, self.model.windows, cost)
         return (self._recording[cost],) if cost else ()
 
     def _measured_cost(self) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from traceanalyzer.knowledge.first_match import alternatives, required_word
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
-from traceanalyzer.knowledge.frameworks.ddp import DDP
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.gradient_buckets import gradient_buckets
 from traceanalyzer.trace.model import Trace
@@ -74,7 +73,7 @@ def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
     if not any(known.is_named and known.id in found.by_id for known in FRAMEWORKS):
         buckets = gradient_buckets(context)
         if buckets:
-            found.add(DDP.id, buckets.name, _Kind.COLLECTIVE, buckets.events, 0)
+            found.add("ddp", buckets.name, _Kind.COLLECTIVE, buckets.events, 0)
     return tuple(found.by_id[known.id].result for known in FRAMEWORKS if known.id in found.by_id)
 
 

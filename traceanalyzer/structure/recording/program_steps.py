@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.steps import Steps

@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.frameworks import StepMark, step_mark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import step_mark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import graph_calls
-from traceanalyzer.knowledge.frameworks import StepMark, step_mark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import step_mark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, U8

@@ -23,8 +23,7 @@ from traceanalyzer.analyzers.launches.graph_join.alignment import (
 )
 from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, Nodes, Vocabulary
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries

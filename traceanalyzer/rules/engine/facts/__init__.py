@@ -20,8 +20,7 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Resources
-from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.rules.engine.facts.rows import KernelFact, OperatorFact, from_table, from_trace
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure.recording import Recording

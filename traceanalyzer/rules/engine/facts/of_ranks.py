@@ -7,8 +7,7 @@ from typing import Any
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Resources
-from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.facts.of_trace import is_partial
 from traceanalyzer.rules.engine.selection import Chosen

@@ -8,8 +8,7 @@ from typing import Any
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import Resources
-from traceanalyzer.report.source import TraceSummary
+from traceanalyzer.report.model import Resources, TraceSummary
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure.recording import Recording, TypicalStep

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
-from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.knowledge.operator_classes import operator_class
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
 from traceanalyzer.rules.engine.facts import Facts, KernelFact, Missing, OperatorFact
 
 _COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})

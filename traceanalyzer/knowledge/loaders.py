@@ -1,0 +1,89 @@
+"""Loaders of data: libraries that create them for the program, and what their worker processes cost it."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+
+class LoaderMaker(msgspec.Struct, frozen=True):
+    """A library whose loop creates and reads its own loader."""
+
+    title: str
+    """The name of the library for users."""
+    frames: re.Pattern[str]
+    """Searched in the Python frames around the waits for batches."""
+    workers: str | None
+    """Code that sets its number of worker processes; None if there is no setting, or workers do not help."""
+
+
+LOADER_MAKERS = (
+    # PipelineIterator over a DataLoader; pipelines that split an input into several items refuse more than one worker.
+    LoaderMaker("transformers.pipeline", re.compile(r"(?:^|[/\\])transformers[/\\]pipelines[/\\]"), None),
+    LoaderMaker(
+        "transformers.Trainer",
+        re.compile(r"(?:^|[/\\])transformers[/\\](?:trainer|trainer_seq2seq)\.py"),
+        "TrainingArguments(output_dir, dataloader_num_workers=4, dataloader_persistent_workers=True)",
+    ),
+    LoaderMaker("detectron2", re.compile(r"(?:^|[/\\])detectron2[/\\]engine[/\\]"), "cfg.DATALOADER.NUM_WORKERS = 4"),
+)
+"""Sources: transformers/pipelines/base.py and trainer.py, detectron2/data/build.py."""
+
+
+def maker_of(frame: str) -> LoaderMaker | None:
+    """The library that a frame, `path(line): function`, belongs to; None if it creates no loaders."""
+    return next((known for known in LOADER_MAKERS if known.frames.search(frame)), None)
+
+
+def maker_named(title: str | None) -> LoaderMaker | None:
+    """The library with this title, or None."""
+    return next((known for known in LOADER_MAKERS if known.title == title), None)
+
+
+# Estimates how much worker processes of a loader slow down the rest of the program.
+#
+# Workers use cores, caches and memory bandwidth, so the rest of a step gets longer while they load. `slowdown` computes
+# the effect from two recordings of one program, without and with workers; docs/whatif.md has the errors when each pair
+# is predicted from the other (`scripts/whatif_errors.py`).
+
+SLOWDOWN = (0.0, 0.31)
+"""Lower and upper bound of the time that the rest of a step loses per time that workers load. From two pairs of
+recordings of ResNet-50 on a V100 with 0 and 4 workers: typical steps (0.00 and 0.09), means of all (0.09 and 0.31)."""
+
+FETCH_NS = 1_500_000
+"""Time in ns to fetch a batch that a worker has ready: 0.1 to 1.5 ms in those recordings, 1.2 to 2.0 ms in the lab on
+two cores. Sending it costs the worker about as much."""
+
+READY_NS = 2 * FETCH_NS
+"""Longest wait in ns for which a worker's batch counts as ready (own choice: twice the usual fetching time)."""
+
+
+class LoadedSteps(msgspec.Struct, frozen=True):
+    """Mean times of steps that wait for a loader, in ns per step."""
+
+    step_ns: float
+    exposed_ns: float
+    """Exposed waiting for batches, without overlap."""
+    full_ns: float
+    """All waiting for batches; without workers, the time to load a batch."""
+
+    @property
+    def rest_ns(self) -> float:
+        """Time of the step without exposed waiting."""
+        return self.step_ns - self.exposed_ns
+
+
+def slowdown(alone: LoadedSteps, beside: LoadedSteps) -> float:
+    """Increase of the rest of a step with workers, per time that they load; at least 0.
+
+    Args:
+        alone: Steps without workers.
+        beside: Steps with workers.
+    """
+    return max(0.0, beside.rest_ns - alone.rest_ns) / alone.full_ns if alone.full_ns else 0.0
+
+
+def with_workers(alone: LoadedSteps, share: float, workers: int) -> float:
+    """Predicted step time in ns: the longer of the slowed-down rest and the time that the workers need for a batch."""
+    return max(alone.rest_ns + share * alone.full_ns, alone.full_ns / workers)
