@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What the build compiles, once more after a change; the time of it is that of this file.
 COMPILED := $(VENV)/.compiled
 
-.PHONY: help demo test test-torch lint types contracts docs check check-full advice benchmark mutate format clean
+.PHONY: help demo test test-torch lint types contracts docs check check-full advice benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,10 @@ benchmark: $(READY) $(COMPILED) ## Time and memory against json.load (a gigabyte
 mutate: $(READY) $(COMPILED) ## Damage 3000 inputs at random and run the tool on them (an hour; failures in build/mutation)
 	$(BIN)/python -m tests.mutation --cases 3000 --seed 0 --jobs 2
 
+SECONDS ?= 60
+fuzz-scan: $(READY) ## Try the part in C with random events and sanitizers (SECONDS=60, SEED=7 for the same cases again)
+	$(BIN)/python scripts/fuzz_scan.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) || [ $$? = 3 ] # 3: no compiler
+
 format: $(READY) $(COMPILED) ## Format the code, rewrite generated documentation, catalogs and goldens
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -83,7 +87,7 @@ $(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) $(PAGES) trace
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -f traceanalyzer/readers/kineto/_scan.*.so traceanalyzer/locales/*/LC_MESSAGES/*.json traceanalyzer/rules/pages.json
+	rm -f traceanalyzer/readers/kineto/_scan*.so traceanalyzer/locales/*/LC_MESSAGES/*.json traceanalyzer/rules/pages.json
 	find . -name __pycache__ -prune -exec rm -r {} +
 
 $(READY): pyproject.toml

@@ -54,7 +54,8 @@ class CompilingHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-
         self.folder = tempfile.TemporaryDirectory()
         compiled_to = Path(self.folder.name)
         if compile_all(compiled_to):
-            build_data |= {"pure_python": False, "infer_tag": True}
+            platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
+            build_data |= {"pure_python": False, "tag": f"cp311-abi3-{platform}"}
         for file in filter(Path.is_file, compiled_to.rglob("*")):
             build_data["force_include"][str(file)] = file.relative_to(compiled_to).as_posix()
 
@@ -73,16 +74,17 @@ def compile_all(folder: Path) -> bool:
 
 
 def compile_scan(folder: Path) -> bool:
-    """Compile the scan for this Python; where that fails, say so, and leave none."""
+    """Compile the scan for this Python and all later ones; where that fails, say so, and leave none."""
     source = ROOT / (SCAN.replace(".", "/") + ".c")
-    built = folder / (SCAN.replace(".", "/") + str(sysconfig.get_config_var("EXT_SUFFIX")))
     checksum = f"{zlib.crc32(source.read_bytes())}UL"
     with tempfile.TemporaryDirectory() as scratch:
-        extension = Extension(SCAN, [str(source)], define_macros=[("CHECKSUM", checksum)])
+        extension = Extension(SCAN, [str(source)], define_macros=[("CHECKSUM", checksum)], py_limited_api=True)
         command = Distribution({"ext_modules": [extension]}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder), scratch
         try:
-            built.unlink(missing_ok=True)
+            for built in (folder / source.relative_to(ROOT)).parent.glob("_scan*"):
+                if built.suffix in (".so", ".pyd"):  # also those for one version of Python, which would come first
+                    built.unlink()
             command.ensure_finalized()
             command.run()
         except (BaseError, CCompilerError, OSError) as error:

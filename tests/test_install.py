@@ -23,7 +23,7 @@ TRAINING = ROOT / "fixtures" / "synthetic" / "gpu_training.json.gz"
 pytestmark = pytest.mark.install
 
 
-COMPILED = ("*/_scan.*.so", "*/_scan.*.pyd", "*/traceanalyzer.json", "*/rules/pages.json")
+COMPILED = ("*/_scan*.so", "*/_scan*.pyd", "*/traceanalyzer.json", "*/rules/pages.json")
 """What the build compiles: the scan, catalogs, and pages of rules."""
 
 
@@ -66,13 +66,14 @@ def test_the_wheel_holds_the_package_and_its_templates(wheel: Path) -> None:
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
 
 
-def test_the_wheel_contains_the_scan_for_this_python(wheel: Path) -> None:
+def test_the_wheel_contains_the_scan_for_all_pythons_of_a_platform(wheel: Path) -> None:
     if scanning.scan is None:
         pytest.skip("the scan was not compiled: python hatch_build.py, with a C compiler")
     with zipfile.ZipFile(wheel) as archive:
         scans = [name for name in archive.namelist() if "_scan." in name and not name.endswith(".pyi")]
-    assert scans == [f"traceanalyzer/readers/kineto/_scan{sysconfig.get_config_var('EXT_SUFFIX')}"]
-    assert "-none-any" not in wheel.name
+    assert scans == [f"traceanalyzer/readers/kineto/_scan{'.pyd' if os.name == 'nt' else '.abi3.so'}"]
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"torch_traceanalyzer-{__version__}-cp311-abi3-{platform}.whl"
 
 
 def files_in(folder: Path) -> set[str]:

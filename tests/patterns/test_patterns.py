@@ -35,7 +35,7 @@ KNOWN: set[tuple[str, str]] = set()
 LATE = {
     "traceanalyzer.capture.agent.tracefile.__init__",  # the folders of this machine, escaped
     "traceanalyzer.readers.key_averages.cells._sequence",  # numbers of bounded length, one per column
-    "traceanalyzer.readers.key_averages.dashes._counting",  # a prefix, escaped
+    "traceanalyzer.readers.key_averages.lines._counting",  # a prefix, escaped
     "traceanalyzer.knowledge.first_match._compiled",  # lines of tables, kept; they see only READ characters of a name
     "traceanalyzer.knowledge.first_match.patterns",  # likewise
     "traceanalyzer.knowledge.frameworks.matching",  # the table of frameworks, when the module is imported

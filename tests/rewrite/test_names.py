@@ -11,7 +11,7 @@ from tests.knowledge.framework_examples import NAMES as NAMES_OF_FRAMEWORKS
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.readers.kineto.categories import TableGroup
+from traceanalyzer.readers.kineto.fields import TableGroup
 from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
+from traceanalyzer.readers.kineto.fields import CATEGORIES, TableGroup
 from traceanalyzer.rewrite.anonymize import anonymize
 from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from traceanalyzer.readers.kineto import accelerators
-from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NOT_JSON
+from traceanalyzer.readers.kineto.fields import BY_CONTENT, TableGroup, classify
 from traceanalyzer.rewrite.arguments import Arguments, Metadata
 from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names
@@ -125,7 +125,7 @@ class _Anonymous:
 def _is_of_accelerator(event: _Event) -> bool:
     """Whether the reader treats it as an event of a device that is not a GPU."""
     category = event.cat.lower() if isinstance(event.cat, str) else ""
-    if event.ph != "X" or category not in accelerators.BY_CONTENT:
+    if event.ph != "X" or category not in BY_CONTENT:
         return False
     task, engine = (_argument(event, key) for key in ("Task Type", "HW event name"))
     return accelerators.vendor(category, event.pid, task, engine) is not None

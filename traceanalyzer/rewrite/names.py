@@ -12,7 +12,7 @@ from functools import cached_property
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.accelerators import TaskKind, kind_by_name
 from traceanalyzer.knowledge.frameworks import is_step_mark
-from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup
+from traceanalyzer.readers.kineto.fields import CATEGORIES, TableGroup
 from traceanalyzer.rewrite import public_names as known
 from traceanalyzer.rewrite.hashed import FrameNames, KernelNames, Secret
 from traceanalyzer.rewrite.public_names import public

@@ -19,10 +19,10 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.opening import load
 from traceanalyzer.knowledge import marks
 from traceanalyzer.readers.kineto import accelerators
-from traceanalyzer.readers.kineto.categories import TableGroup, classify
 from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
+from traceanalyzer.readers.kineto.fields import TableGroup, classify
 from traceanalyzer.readers.kineto.header import integer
-from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
+from traceanalyzer.readers.kineto.values import INVALID, nanoseconds
 from traceanalyzer.rewrite.stream import Copied, copy, require_file
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind

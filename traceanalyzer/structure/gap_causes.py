@@ -20,8 +20,7 @@ from traceanalyzer.structure.gaps import NOTHING, Gaps
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct, is_among
-from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.labelled import LabelledTime
+from traceanalyzer.trace.intervals import Intervals, LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT

@@ -14,8 +14,7 @@ from traceanalyzer.knowledge import kernel_names, marks
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.labelled import LabelledTime
+from traceanalyzer.trace.intervals import Intervals, LabelledTime
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category

@@ -24,9 +24,19 @@ UNKNOWN = -1
 """Value of integer columns for unknown entries (except times, sizes and addresses)."""
 
 
-def column(dtype: str, unit: str, meaning: str) -> Any:
-    """Declare a column of a table: its numpy dtype, its unit ("" for none) and its meaning."""
-    return field(metadata={"dtype": np.dtype(dtype), "unit": unit, "meaning": meaning})
+def column(dtype: str, unit: str, meaning: str, key: str = "", pool: str = "", missing: int = UNKNOWN) -> Any:
+    """Declare a column of a table.
+
+    Args:
+        dtype: Its numpy type.
+        unit: "" for none.
+        meaning: What the values say, and which of them stand for "not recorded".
+        key: The argument of events that fills it, as the trace format names it; "" if another part of the event does.
+        pool: The field of `Trace` that its codes index; "" if its values are not codes.
+        missing: The value of events that do not have the argument; floats have NaN.
+    """
+    details = {"unit": unit, "meaning": meaning, "key": key, "pool": pool, "missing": missing}
+    return field(metadata={"dtype": np.dtype(dtype), **details})
 
 
 def entries(column: Array, rows: Any, missing: Any) -> Array:
@@ -47,12 +57,15 @@ def entries(column: Array, rows: Any, missing: Any) -> Array:
 
 @dataclass(frozen=True)
 class TraceColumn:
-    """Type, unit and meaning of one column of a table."""
+    """What `column` declares of one column of a table."""
 
     name: str
     dtype: np.dtype[Any]
     unit: str
     meaning: str
+    key: str
+    pool: str
+    missing: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +80,8 @@ class Table:
 
     @classmethod
     def columns(cls) -> tuple[TraceColumn, ...]:
-        """Names, types, units and meanings of the columns, in order."""
-        return tuple(
-            TraceColumn(f.name, f.metadata["dtype"], f.metadata["unit"], f.metadata["meaning"]) for f in fields(cls)
-        )
+        """What is declared of the columns, in order."""
+        return tuple(TraceColumn(f.name, **f.metadata) for f in fields(cls))
 
     @classmethod
     def empty(cls) -> Self:

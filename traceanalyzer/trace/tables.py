@@ -1,7 +1,8 @@
 """The tables of a trace. Rows are ordered by start time; rows of equal start keep the order of the file.
 
 Times are integer nanoseconds since the first event (`TraceInfo.origin_ns`). Names, shapes and types are
-codes into the trace's pools, threads are rows of `Threads`, and -1 means that the file does not say.
+codes into the trace's pools, threads are rows of `Threads`, and -1 means that the file does not say. A column with a
+`key` is filled with this argument of the events; one line here is all that it takes to read another one.
 """
 
 from __future__ import annotations
@@ -46,18 +47,30 @@ class HostEvents(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start, since the first event of the trace")
     dur_ns: I64 = column("i8", "ns", "duration")
-    name: I32 = column("i4", "", "code of the name")
+    name: I32 = column("i4", "", "code of the name", pool="names")
     category: U8 = column("u1", "", "OPERATOR, ANNOTATION or PYTHON")
-    thread: I32 = column("i4", "", "row of the thread")
-    external_id: I64 = column("i8", "", "id that launches refer to; -1 where absent")
-    shapes: I32 = column("i4", "", "code of the input shapes; 0 is none recorded")
-    types: I32 = column("i4", "", "code of the input types; 0 is none recorded")
-    strides: I32 = column("i4", "", "code of the input strides; 0 is none recorded")
-    concrete: I32 = column("i4", "", "code of the values of inputs that are no tensors; 0 is none recorded")
-    collective: I32 = column("i4", "", "row of the collective that the operator describes; 0 is none")
-    source: I32 = column("i4", "", "row of the source of the generated kernel that the operator launches; 0 is none")
-    sequence: I64 = column("i8", "", "autograd sequence number; -1 where absent")
-    forward_thread: I64 = column("i8", "", "thread of the forward pass, on backward operators; 0 or -1 else")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
+    external_id: I64 = column("i8", "", "id that launches refer to; -1 where absent", "External id")
+    shapes: I32 = column("i4", "", "code of the input shapes; 0 is none recorded", "Input Dims", "shapes")
+    types: I32 = column("i4", "", "code of the input types; 0 is none recorded", "Input type", "types")
+    strides: I32 = column("i4", "", "code of the input strides; 0 is none recorded", "Input Strides", "strides")
+    concrete: I32 = column(
+        "i4", "", "code of the values of inputs that are no tensors; 0 is none recorded", "Concrete Inputs", "concrete"
+    )
+    collective: I32 = column(
+        "i4", "", "row of the collective that the operator describes; 0 is none", "Collective name", "collectives"
+    )
+    source: I32 = column(
+        "i4",
+        "",
+        "row of the source of the generated kernel that the operator launches; 0 is none",
+        "kernel_backend",
+        "sources",
+    )
+    sequence: I64 = column("i8", "", "autograd sequence number; -1 where absent", "Sequence number")
+    forward_thread: I64 = column(
+        "i8", "", "thread of the forward pass, on backward operators; 0 or -1 else", "Fwd thread id"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +79,15 @@ class Launches(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start of the call")
     dur_ns: I64 = column("i8", "ns", "duration of the call")
-    name: I32 = column("i4", "", "code of the name")
-    thread: I32 = column("i4", "", "row of the thread")
-    correlation: I64 = column("i8", "", "id shared with what the call put on the device; -1 where absent")
-    external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
-    kernel: I32 = column("i4", "", "code of the name of the kernel that the call launches, which HIP says; -1 else")
+    name: I32 = column("i4", "", "code of the name", pool="names")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
+    correlation: I64 = column(
+        "i8", "", "id shared with what the call put on the device; -1 where absent", "correlation"
+    )
+    external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right", "External id")
+    kernel: I32 = column(
+        "i4", "", "code of the name of the kernel that the call launches, which HIP says; -1 else", "kernel", "names"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +96,26 @@ class DeviceEvents(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start on the device")
     dur_ns: I64 = column("i8", "ns", "duration on the device")
-    name: I32 = column("i4", "", "code of the name")
+    name: I32 = column("i4", "", "code of the name", pool="names")
     category: U8 = column("u1", "", "KERNEL, MEMCPY or MEMSET")
-    device: I32 = column("i4", "", "device id; -1 where absent")
-    stream: I64 = column("i8", "", "stream id; -1 where absent")
-    correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent")
-    external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right")
-    grid: I32 = column("i4", "", "code of the grid dimensions; 0 is none recorded")
-    block: I32 = column("i4", "", "code of the block dimensions; 0 is none recorded")
-    registers: I32 = column("i4", "", "registers per thread; -1 where absent")
-    shared_memory: I64 = column("i8", "bytes", "shared memory per block; -1 where absent")
-    blocks_per_sm: F64 = column("f8", "", "thread blocks over multiprocessors; NaN where absent")
-    occupancy: F64 = column("f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent")
-    bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent")
-    collective: I32 = column("i4", "", "row of the collective that the kernel belongs to; 0 is none")
-    graph: I64 = column("i8", "", "id of the graph that launched it; -1 where absent")
-    graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent")
+    device: I32 = column("i4", "", "device id; -1 where absent", "device")
+    stream: I64 = column("i8", "", "stream id; -1 where absent", "stream")
+    correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent", "correlation")
+    external_id: I64 = column("i8", "", "id of an operator, where the writer's era got it right", "External id")
+    grid: I32 = column("i4", "", "code of the grid dimensions; 0 is none recorded", "grid", "dims")
+    block: I32 = column("i4", "", "code of the block dimensions; 0 is none recorded", "block", "dims")
+    registers: I32 = column("i4", "", "registers per thread; -1 where absent", "registers per thread")
+    shared_memory: I64 = column("i8", "bytes", "shared memory per block; -1 where absent", "shared memory")
+    blocks_per_sm: F64 = column("f8", "", "thread blocks over multiprocessors; NaN where absent", "blocks per SM")
+    occupancy: F64 = column(
+        "f8", "%", "estimated achieved occupancy, 0 to 100; NaN where absent", "est. achieved occupancy %"
+    )
+    bytes: I64 = column("i8", "bytes", "size of a copy or fill; -1 where absent", "bytes")
+    collective: I32 = column(
+        "i4", "", "row of the collective that the kernel belongs to; 0 is none", "Collective name", "collectives"
+    )
+    graph: I64 = column("i8", "", "id of the graph that launched it; -1 where absent", "graph id")
+    graph_node: I64 = column("i8", "", "id of its node in the graph; -1 where absent", "graph node id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +124,14 @@ class AcceleratorEvents(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start on the device")
     dur_ns: I64 = column("i8", "ns", "duration on the device")
-    name: I32 = column("i4", "", "code of the name")
+    name: I32 = column("i4", "", "code of the name", pool="names")
     vendor: U8 = column("u1", "", "MTIA, NPU or HPU")
-    task: I32 = column("i4", "", "code of the type of task or engine among the names; the empty name where absent")
+    task: I32 = column(
+        "i4", "", "code of the type of task or engine among the names; the empty name where absent", pool="names"
+    )
     device: I32 = column("i4", "", "device id; -1 where absent")
     stream: I64 = column("i8", "", "stream, queue or engine; -1 where absent")
-    thread: I32 = column("i4", "", "row of the pseudo thread that the writer made of it")
+    thread: I32 = column("i4", "", "row of the pseudo thread that the writer made of it", pool="threads")
     correlation: I64 = column("i8", "", "id shared with the launching call; -1 where absent")
 
 
@@ -118,8 +141,8 @@ class GpuAnnotations(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start of the first kernel")
     dur_ns: I64 = column("i8", "ns", "until the end of the last kernel")
-    name: I32 = column("i4", "", "code of the name")
-    thread: I32 = column("i4", "", "row of the pseudo thread that is the stream")
+    name: I32 = column("i4", "", "code of the name", pool="names")
+    thread: I32 = column("i4", "", "row of the pseudo thread that is the stream", pool="threads")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +151,11 @@ class Frames(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start of the call")
     dur_ns: I64 = column("i8", "ns", "duration of the call")
-    name: I32 = column("i4", "", "code of the name")
-    thread: I32 = column("i4", "", "row of the thread")
-    python_id: I64 = column("i8", "", "id of the call; -1 where absent")
-    parent_id: I64 = column("i8", "", "id of the calling frame; -1 where absent")
-    module_id: I64 = column("i8", "", "which instance of the class, on nn.Module calls; -1 else")
+    name: I32 = column("i4", "", "code of the name", pool="names")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
+    python_id: I64 = column("i8", "", "id of the call; -1 where absent", "Python id")
+    parent_id: I64 = column("i8", "", "id of the calling frame; -1 where absent", "Python parent id")
+    module_id: I64 = column("i8", "", "which instance of the class, on nn.Module calls; -1 else", "Python module id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +163,19 @@ class MemoryEvents(Table):
     """Allocations and frees of the caching allocators."""
 
     start_ns: I64 = column("i8", "ns", "time of the allocation or free")
-    thread: I32 = column("i4", "", "row of the thread")
-    device_type: I32 = column("i4", "", "c10::DeviceType: 0 CPU, 1 CUDA, 6 HIP, 20 PrivateUse1; -1 absent")
-    device: I32 = column("i4", "", "device id; -1 on the CPU")
-    bytes: I64 = column("i8", "bytes", "size, negative for a free")
-    address: I64 = column("i8", "", "address; 0 where absent")
-    allocated: I64 = column("i8", "bytes", "total allocated on the device after the event; -1 where absent")
-    reserved: I64 = column("i8", "bytes", "total reserved on the device after the event; -1 where absent")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
+    device_type: I32 = column(
+        "i4", "", "c10::DeviceType: 0 CPU, 1 CUDA, 6 HIP, 20 PrivateUse1; -1 absent", "Device Type"
+    )
+    device: I32 = column("i4", "", "device id; -1 on the CPU", "Device Id")
+    bytes: I64 = column("i8", "bytes", "size, negative for a free", "Bytes", missing=0)
+    address: I64 = column("i8", "", "address; 0 where absent", "Addr", missing=0)
+    allocated: I64 = column(
+        "i8", "bytes", "total allocated on the device after the event; -1 where absent", "Total Allocated"
+    )
+    reserved: I64 = column(
+        "i8", "bytes", "total reserved on the device after the event; -1 where absent", "Total Reserved"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +184,10 @@ class Syncs(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start of the wait")
     dur_ns: I64 = column("i8", "ns", "duration of the wait")
-    name: I32 = column("i4", "", "code of the name")
-    device: I32 = column("i4", "", "device id; -1 where absent")
-    stream: I64 = column("i8", "", "stream id; -1 is every stream")
-    correlation: I64 = column("i8", "", "id shared with the call; -1 where absent")
+    name: I32 = column("i4", "", "code of the name", pool="names")
+    device: I32 = column("i4", "", "device id; -1 where absent", "device")
+    stream: I64 = column("i8", "", "stream id; -1 is every stream", "stream")
+    correlation: I64 = column("i8", "", "id shared with the call; -1 where absent", "correlation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +196,8 @@ class Overheads(SliceTable):
 
     start_ns: I64 = column("i8", "ns", "start")
     dur_ns: I64 = column("i8", "ns", "duration")
-    name: I32 = column("i4", "", "code of the name")
-    thread: I32 = column("i4", "", "row of the thread")
+    name: I32 = column("i4", "", "code of the name", pool="names")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +205,6 @@ class Flows(Table):
     """Ends of forward-backward flows: an operator of the forward pass and its derivative."""
 
     start_ns: I64 = column("i8", "ns", "time of the end, which is the start of its operator")
-    thread: I32 = column("i4", "", "row of the thread")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
     flow: I64 = column("i8", "", "id shared by both ends; -1 where absent")
     is_start: U8 = column("u1", "", "1 on the forward side, 0 on the backward side")

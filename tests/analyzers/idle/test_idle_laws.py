@@ -11,8 +11,7 @@ from tests.reading import read_built
 from traceanalyzer.analyzers import idle
 from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.structure.context import Context
-from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.labelled import LabelledTime
+from traceanalyzer.trace.intervals import Intervals, LabelledTime
 
 
 @given(plans)

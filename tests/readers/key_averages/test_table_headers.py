@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.readers.key_averages.dashes import find_dashes
 from traceanalyzer.readers.key_averages.header import parse_header
+from traceanalyzer.readers.key_averages.lines import find_dashes
 
 MODERN = (
     "Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg     Self {0}   Self {0} %    "

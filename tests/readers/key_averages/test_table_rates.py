@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from traceanalyzer.readers import key_averages
-from traceanalyzer.readers.key_averages.rates import KEPT
+from traceanalyzer.readers.key_averages.surroundings import KEPT
 from traceanalyzer.trace.document import PrintedRate, TableDocument
 
 TABLE = """\

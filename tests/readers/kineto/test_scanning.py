@@ -15,78 +15,27 @@ from hypothesis import strategies as st
 
 from tests.builders.situations import SITUATIONS
 from tests.readers.kineto.many_windows import everything
+from tests.readers.kineto.plain_events import (
+    CHANGES,
+    DAMAGE,
+    FIELDS,
+    ODD,
+    TOLD,
+    Pairs,
+    change,
+    contents,
+    damage,
+    events,
+    joined,
+    listed,
+)
 from tests.reading import read
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import scanning, windows
-from traceanalyzer.readers.kineto.accelerators import BY_CONTENT
-from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup, classify
-from traceanalyzer.readers.kineto.columns import Collector
-from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS, Event
-from traceanalyzer.readers.kineto.parts import Part, join, part_from
-from traceanalyzer.readers.kineto.scan_tables import Kind
+from traceanalyzer.readers.kineto.events import ARGS_FIELDS, Event
+from traceanalyzer.readers.kineto.fields import Kind
+from traceanalyzer.readers.kineto.parts import part_from
 from traceanalyzer.readers.kineto.scanning import ScanningDecoder
-
-Pairs = list[tuple[str, str]]
-"""Keys and values of an object, in JSON."""
-
-ODD = (
-    *("null", "true", "[]", "{}", '[1, {"a": "\\u0041"}]', '""', '"X"', '"s"', '"i"', '"[memory]"', '"kernel"', '"12"'),
-    *("-0", "-7", "1.0", "1.5", "12345678901234567890", "999999999999999999", "2147483648", "-2147483648"),
-    *("1e3", "1e999", "1E-7", "0.30000000000000004", "0.0005", "0.0015", "1712195499136763.3301", "4000000000000000"),
-    *("1712195499136763.33", "12345678901234567.5", "1000000000000000.5", "01", "1.", ".5", "+1", "NaN", "-", "nul"),
-    *('"a\\/b"', '"\\\\"', '"\\u0041"', '"\\ud800"', '"\\ud83d\\ude00"', '"\\x"', '"ü €😀"', '"\t"', '"', "'a'"),
-    "[" * 40 + "]" * 40,
-)
-"""Values, some of them no JSON."""
-
-PHASES = {TableGroup.FLOW: '"s"', TableGroup.INSTANT: '"i"', TableGroup.IGNORED: '"f"'}
-NAMES = {TableGroup.INSTANT: '"[memory]"', TableGroup.SPAN: '"PyTorch Profiler (0)"'}
-TOLD = [name for name in CATEGORIES if name not in BY_CONTENT and classify(name)[0] != TableGroup.ACCELERATOR]
-FIELDS = sorted({*EVENT_FIELDS, *ARGS_FIELDS, "unheard of"})
-
-
-def arguments(number: int) -> Pairs:
-    """Plausible values of all arguments; every third event describes a collective and a generated kernel."""
-    rare = {"Collective name", "kernel_backend"} if number % 3 else set()
-    rare |= {"Input dims", "external id"} if number % 2 else {"Input Dims", "External id"}  # written now, and once
-    texts = {"Collective name", "dtype", "Process Group Name", "Process Group Ranks", "kernel", "kernel_backend"}
-    texts |= {"kernel_file", "kernel_hash", "Task Type", "HW event name"}
-    lists = {"Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs", "grid", "block"}
-    found: Pairs = []
-    for place, key in enumerate(ARGS_FIELDS):
-        if key in rare or (number + place) % 5 == 0:
-            continue
-        value = f'"{key} {number % 2}"' if key in texts else f"[[{number % 3}, 2], []]" if key in lists else f"{number}"
-        found.append((key, value))
-    return found
-
-
-def events() -> list[tuple[Pairs, Pairs]]:
-    """Plain events of all categories, and the arguments of each."""
-    found = []
-    for number, category in enumerate([*TOLD, "mystery"] * 3):
-        group = classify(category)[0]
-        event = [
-            ("ph", PHASES.get(group, '"X"')),
-            ("cat", json.dumps(category)),
-            ("name", NAMES.get(group, f'"name {number % 7}"')),
-            ("pid", f"{number % 2}"),
-            ("tid", f"{number % 5}" if number % 4 else '"stream 7"'),
-            ("ts", f"171219549913{number:04}.{number:03}"),
-            ("dur", f"{number}.25"),
-            ("id", f"{number}"),
-        ]
-        found.append((event, arguments(number)))
-    return found
-
-
-def joined(pairs: Pairs) -> str:
-    return "{" + ", ".join(f'"{key}": {value}' for key, value in pairs) + "}"
-
-
-def listed(found: list[tuple[Pairs, Pairs]]) -> bytes:
-    texts = [joined([*event, ("args", joined(args))]) for event, args in found]
-    return ("[\n" + ",\n".join(texts) + "\n]").encode("utf-8", "surrogatepass")
 
 
 def document(found: list[tuple[Pairs, Pairs]]) -> bytes:
@@ -143,39 +92,13 @@ def test_plain_windows_of_all_categories_are_scanned(tries: list[bool], monkeypa
 
 
 @pytest.mark.usefixtures("tries")
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, len(events()) - 1),
-            st.sampled_from([*FIELDS, "args", "cat", "ph", "ts"]),
-            st.sampled_from(ODD),
-            st.booleans(),
-        ),
-        max_size=6,
-    )
-)
+@given(CHANGES)
 def test_odd_values_are_read_the_same(changes: list[tuple[int, str, str, bool]]) -> None:
     found = events()
-    for row, key, value, again in changes:
-        event, args = found[row]
-        place = args if key in ARGS_FIELDS else event
-        if not again:
-            place[:] = [(name, old) for name, old in place if name != key]
-        place.append((key, value))
+    change(found, changes)
     with pytest.MonkeyPatch.context() as monkeypatch:
         scanned, decoded = both(document(found), monkeypatch)
     assert scanned == decoded
-
-
-def contents(part: Part | None) -> dict[str, Any]:
-    """What a trace gets from a part."""
-    assert part is not None
-    collector = Collector()
-    join(collector, part)
-    tables = {name: table.columns() for name, table in collector.tables.items() if len(table)}
-    columns = {(name, key): column.tolist() for name, table in tables.items() for key, column in table.items()}
-    pools = {name: getattr(collector, name).values() for name in sorted(part.pools)}
-    return {"elements": part.elements, "categories": part.categories, "start": part.profiler_start, **pools, **columns}
 
 
 @given(st.sampled_from(["ph", "name"]) | st.sampled_from(FIELDS), st.sampled_from(ODD), st.booleans())
@@ -197,14 +120,11 @@ def test_what_is_scanned_does_not_depend_on_what_msgspec_knows(key: str, value: 
 
 
 @pytest.mark.usefixtures("tries")
-@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3)), max_size=4))
+@given(DAMAGE)
 def test_damage_is_read_the_same(changes: list[tuple[float, bytes]]) -> None:
-    damaged = bytearray(document(events()))
-    for at, change in changes:
-        start = int(at * len(damaged))
-        damaged[start : start + len(change)] = change
+    damaged = damage(document(events()), changes)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        scanned, decoded = both(bytes(damaged), monkeypatch)
+        scanned, decoded = both(damaged, monkeypatch)
     assert scanned == decoded
 
 
@@ -221,6 +141,17 @@ def test_the_corpus_reads_the_same(corpus: Path, monkeypatch: pytest.MonkeyPatch
     for file in files:
         scanned, decoded = both(gzip.decompress(file.read_bytes()), monkeypatch)
         assert scanned == decoded, file.name
+
+
+def test_a_trace_does_not_depend_on_the_seed_of_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = memoryview(listed(events()[: len(TOLD) - TOLD.count("trace")]))
+    parts = []
+    for seed in (0, 1, 2**64 - 1):
+        monkeypatch.setattr(scanning, "_SEED", seed)
+        part = ScanningDecoder()._scanned(text, [0, len(text) - 1])
+        assert part is not None
+        parts.append(repr(contents(part)))
+    assert len(set(parts)) == 1
 
 
 # What is left to msgspec
@@ -349,5 +280,5 @@ def test_kinds_of_columns_are_those_of_the_scan() -> None:
 @pytest.mark.parametrize("borders", [[0, 10_000], [5, 3], [-5, 3], [2**63 - 1, 3], [0], []])
 def test_borders_outside_of_the_text_are_refused_or_enclose_nothing(borders: list[int]) -> None:
     text = memoryview(f"[{EVENT % ''}]".encode())
-    found = scanning.scan(text, borders, ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY)
+    found = scanning.scan(text, borders, ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY, 0)
     assert found is None or found[0] == 0

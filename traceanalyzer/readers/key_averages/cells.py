@@ -2,18 +2,62 @@
 
 Three methods, the most exact first: by the runs of dashes (they fit the rows), by the positions of the header's
 names, and by the format of the values, for texts whose blanks were stripped, collapsed or replaced by tabs.
+
+Cells become a row of the document: values by column, and a count of those that could not be read.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
-from traceanalyzer.readers.key_averages.dashes import Span
 from traceanalyzer.readers.key_averages.header import Header, PrintedColumn
-from traceanalyzer.readers.key_averages.tail import split_tail
+from traceanalyzer.readers.key_averages.lines import Span
 from traceanalyzer.readers.key_averages.values import PATTERNS, ValueKind, read_value
+from traceanalyzer.trace.document import TableRow
+
+_FLOPS = re.compile(rf"(?<!\S)(?:{PATTERNS[ValueKind.FLOPS]})(?!\S)")
+_AFTER_CUT_SHAPES = re.compile(
+    r"(?<!\S)(?:--|[0-9]+\.[0-9]{3})(?!\S)|(?<= )\S+\([0-9]+\): |(?<= )(?:\.\.\.|<built-in )"
+)
+"""Pattern of the text after a list of shapes whose brackets do not close."""
+
+
+def split_tail(text: str, kinds: Sequence[ValueKind]) -> list[str | None]:
+    """Texts by column, in the order of `kinds`; FLOPs beside a source are recognized by their format."""
+    found: dict[ValueKind, str] = {}
+    if ValueKind.SHAPES in kinds:
+        end = _end_of_shapes(text) if len(kinds) > 1 else len(text)
+        found[ValueKind.SHAPES], text = text[:end].strip(), text[end:].strip()
+    if ValueKind.FLOPS in kinds and (match := _FLOPS.match(text) or _at_end(text)):
+        found[ValueKind.FLOPS], text = match[0], (text[: match.start()] + text[match.end() :]).strip()
+    if ValueKind.SOURCE in kinds:
+        found[ValueKind.SOURCE] = text
+    return [found.get(kind) for kind in kinds]
+
+
+def shapes_are_cut(shapes: str) -> bool:
+    """Whether the brackets of a printed list do not close."""
+    return shapes.count("[") != shapes.count("]")
+
+
+def _end_of_shapes(text: str) -> int:
+    depth = 0
+    for match in re.finditer(r"[\[\]]", text):
+        depth += 1 if match[0] == "[" else -1
+        if depth == 0:
+            return match.end()
+    after = _AFTER_CUT_SHAPES.search(text)
+    return after.start() if after else len(text)
+
+
+def _at_end(text: str) -> re.Match[str] | None:
+    last = text.rfind(" ") + 1
+    return _FLOPS.fullmatch(text, last)
+
 
 NUMERIC = frozenset({ValueKind.SHARE, ValueKind.TIME, ValueKind.BYTES, ValueKind.COUNT, ValueKind.NODE})
 """Kinds that every row has and that can be recognized by their format; FLOPs may be swapped with the source."""
@@ -169,3 +213,62 @@ def _split_front(row: str, words: str, columns: Sequence[PrintedColumn]) -> Cell
     if len(parts) > 1 and f"{parts[0]} {parts[1]}" == words:
         name, overload = parts[0], parts[1]
     return [name, overload, *[None] * (len(columns) - 2)]
+
+
+VALUE_UNREADABLE = "read-table-value-unreadable"
+ROW_CUT = "read-table-row-cut"
+
+
+def make_row(
+    line: int, columns: Sequence[PrintedColumn], cells: Cells, frames: Sequence[str], losses: Counter[str]
+) -> TableRow:
+    """Build the row that the cells describe.
+
+    Args:
+        line: 1-based line of the document.
+        columns: Columns of the table, `name` first.
+        cells: Texts by column; None after the end of a short row.
+        frames: Further stack frames.
+        losses: Counts cells that could not be read and rows that end early; updated in place.
+    """
+    fields: dict[str, Any] = {}
+    resolution: dict[str, int] = {}
+    for column, text in zip(columns, _unswapped(columns, cells), strict=True):
+        if column.id is None or text is None:
+            continue
+        if column.kind is ValueKind.TEXT:
+            fields[column.id] = text
+        elif column.kind is ValueKind.SHAPES:
+            fields |= {column.id: text or None, "shapes_truncated": shapes_are_cut(text)}
+        elif column.kind is ValueKind.SOURCE:
+            fields[column.id] = (text, *frames) if text else tuple(frames)
+        elif value := read_value(column.kind, text, column.scale):
+            fields[column.id] = value.value
+            if value.step is not None:
+                resolution[column.id] = value.step
+        else:
+            losses[VALUE_UNREADABLE] += 1
+        if column.id == "cpu_total_share" and text == "0":
+            fields["is_async"] = True
+    if any(text is None for column, text in zip(columns, cells, strict=True) if column.kind in NUMERIC):
+        losses[ROW_CUT] += 1
+    return TableRow(
+        line=line,
+        name_truncated=fields["name"].endswith("..."),
+        resolution=resolution,
+        **fields,
+    )
+
+
+def _unswapped(columns: Sequence[PrintedColumn], cells: Cells) -> Cells:
+    """Swap source and FLOPs back, because torch prints their values and their names in different orders."""
+    places = {column.kind: i for i, column in enumerate(columns)}
+    source, flops = places.get(ValueKind.SOURCE), places.get(ValueKind.FLOPS)
+    if source is None or flops is None:
+        return cells
+    looks_like_flops = cells[source] and read_value(ValueKind.FLOPS, cells[source] or "")
+    if not looks_like_flops or (cells[flops] and read_value(ValueKind.FLOPS, cells[flops] or "")):
+        return cells
+    cells = cells.copy()
+    cells[source], cells[flops] = cells[flops] or "", cells[source]
+    return cells

@@ -1,6 +1,9 @@
 """Parses the header of a table: the columns that it names, by the names of every release and device.
 
 Names are searched in order, not at fixed positions, because a name wider than its column shifts the others.
+
+Tables begin at a line of dashes beside a header: dashes are searched, because few lines have them, and the header
+distinguishes a profiler table from a list of packages, a psql result or a horizontal rule.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
+from traceanalyzer.readers.key_averages.lines import REACH, Dashes, Lines, find_dashes
 from traceanalyzer.readers.key_averages.values import ValueKind
 
 _LONGEST = 20_000
@@ -130,3 +134,54 @@ class _Columns:
                 scale = 3 * " KMGTP".index(groups.get("scale") or " ")
                 return PrintedColumn(column, kind, *match.span(), scale)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class TableOpening:
+    """The head of a table, as line indices."""
+
+    top: int
+    """First line: the upper dashes, or the header if they are missing."""
+    header_at: int
+    body: int
+    """First line below the head."""
+    dashes: Dashes
+    """The dashes nearest to the rows."""
+    header: Header
+
+
+def next_opening(lines: Lines, start: int) -> TableOpening | None:
+    """The first table that begins at or after the line `start`."""
+    for i in range(start, len(lines)):
+        if "--" in lines.raw[i] and _name_is_near(lines, i) and (opening := opening_at(lines, i, start)):
+            return opening
+    return None
+
+
+def _name_is_near(lines: Lines, index: int) -> bool:
+    """Whether `Name` is near a line; a cheap test for logs with many dashes."""
+    return any("Name" in line for line in lines.raw[max(index - REACH, 0) : index + REACH + 1])
+
+
+def opening_at(lines: Lines, index: int, start: int) -> TableOpening | None:
+    """The table whose first line of dashes is at `index`, or None; its header is not searched before `start`."""
+    dashes = table_dashes(lines[index])
+    if not dashes:
+        return None
+    below = lines.filled(index + 1)
+    if below is not None and "Name" in lines.raw[below]:
+        second = lines.filled(below + 1)
+        inner = table_dashes(lines[second]) if second is not None else None
+        if header := parse_header((inner or dashes).strip(lines[below])):
+            body = second if inner and second is not None else below
+            return TableOpening(index, below, body + 1, inner or dashes, header)
+    above = lines.filled(index - 1, -1)
+    if above is not None and above >= start and (header := parse_header(dashes.strip(lines[above]))):
+        return TableOpening(above, above, index + 1, dashes, header)
+    return None
+
+
+def table_dashes(line: str) -> Dashes | None:
+    """The dashes of a line if they frame several columns, or None."""
+    dashes = find_dashes(line)
+    return dashes if dashes and len(dashes.runs) > 1 else None

@@ -5,6 +5,9 @@
    repairs, guesses or reports errors, and whatever is accepted means the same there. */
 
 #define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000 /* what is compiled runs with Python 3.11 and all later ones */
+#endif
 #include <Python.h>
 
 #include <math.h>
@@ -16,7 +19,7 @@
 #error "compile with hatch_build.py, which defines the checksum of this file; scanning.py compares it"
 #endif
 
-/* What a column is made of: `scan_tables.Kind`, and KINDS below, which is compared with it. */
+/* What a column is made of: `fields.Kind`, and KINDS below, which is compared with it. */
 enum {
     INTEGER,  /* int64; its default where the key is missing */
     SMALL,    /* int32; -1 where missing or larger */
@@ -46,7 +49,7 @@ enum {
     NESTED,
 };
 
-enum { MOST_KEYS = 64, MOST_COLUMNS = 40, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
+enum { MOST_KEYS = 64, MOST_COLUMNS = 40, MOST_ALLOWED = 4, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
 enum { COUNTED = -1 }; /* instead of a table: events that are only counted */
 
 typedef struct {
@@ -68,7 +71,8 @@ typedef struct {
     Span key;
     int in_args, kind, pool;
     int64_t missing;
-    PyObject *allowed;
+    Span allowed[MOST_ALLOWED]; /* of a required value */
+    int allowed_count;
     union { /* what was read, by row; of the type that the kind says */
         void *values;
         int64_t *integers;
@@ -112,6 +116,7 @@ typedef struct {
     int32_t entry_count, entry_room;
     int32_t *slots; /* hash table of entries; -1 is free */
     uint32_t mask;
+    uint64_t seed; /* of the hash, so that no file can be made of texts that meet in one slot */
     uint64_t window;
     Py_ssize_t elements;
     int last_category;
@@ -408,7 +413,7 @@ static int read_number(const Token *token, double *out)
     return 1;
 }
 
-/* The tokens that `times._parse_plain` reads: sixteen digits, three decimals, below 4e15 microseconds. */
+/* The tokens that `values._parse_plain` reads: sixteen digits, three decimals, below 4e15 microseconds. */
 static int read_time(const Token *token, int64_t *out)
 {
     const char *p = token->value.text, *end = p + token->value.size, *start = p;
@@ -463,7 +468,7 @@ static uint64_t hash_of(const char *p, size_t size, uint64_t seed)
 static int grow_slots(Scan *scan)
 {
     uint32_t size = scan->mask ? 2 * (scan->mask + 1) : 1024;
-    int32_t *slots = PyMem_RawMalloc(size * sizeof *slots);
+    int32_t *slots = PyMem_Malloc(size * sizeof *slots);
     if (!slots)
         return 0;
     memset(slots, 0xFF, size * sizeof *slots);
@@ -473,7 +478,7 @@ static int grow_slots(Scan *scan)
             at = (at + 1) & (size - 1);
         slots[at] = i;
     }
-    PyMem_RawFree(scan->slots);
+    PyMem_Free(scan->slots);
     scan->slots = slots;
     scan->mask = size - 1;
     return 1;
@@ -482,7 +487,7 @@ static int grow_slots(Scan *scan)
 /* The number of a text or a pair in a pool, which remembers the first place of it; -1 if there is no memory. */
 static int32_t code_of(Scan *scan, int pool, Span text, Span more, uint64_t place)
 {
-    uint64_t hash = hash_of(text.text, text.size, (uint64_t)pool);
+    uint64_t hash = hash_of(text.text, text.size, scan->seed + (uint64_t)pool);
     if (more.size)
         hash = hash_of(more.text, more.size, hash);
     if (!scan->mask || 2 * (uint32_t)scan->entry_count > scan->mask) {
@@ -501,7 +506,7 @@ static int32_t code_of(Scan *scan, int pool, Span text, Span more, uint64_t plac
     }
     if (scan->entry_count == scan->entry_room) {
         int32_t room = scan->entry_room ? 2 * scan->entry_room : 512;
-        Entry *entries = PyMem_RawRealloc(scan->entries, (size_t)room * sizeof *entries);
+        Entry *entries = PyMem_Realloc(scan->entries, (size_t)room * sizeof *entries);
         if (!entries)
             return -1;
         scan->entries = entries;
@@ -542,7 +547,7 @@ static int make_room(TableOf *table)
     for (int i = 0; i < table->count; i++) {
         Column *column = &table->columns[i];
         size_t size = (size_t)room * (size_t)width(column->kind);
-        void *values = size ? PyMem_RawRealloc(column->values, size) : NULL;
+        void *values = size ? PyMem_Realloc(column->values, size) : NULL;
         if (size && !values)
             return 0;
         column->values = values;
@@ -591,13 +596,11 @@ static int has_unclear(const Object *object)
     return 0;
 }
 
-static int is_allowed(PyObject *allowed, const Token *token)
+static int is_allowed(const Column *column, const Token *token)
 {
-    for (Py_ssize_t i = 0; token && i < PyTuple_GET_SIZE(allowed); i++) {
-        PyObject *text = PyTuple_GET_ITEM(allowed, i);
-        if (is(token->value, PyBytes_AS_STRING(text), (uint32_t)PyBytes_GET_SIZE(text)))
+    for (int i = 0; token && i < column->allowed_count; i++)
+        if (is(token->value, column->allowed[i].text, column->allowed[i].size))
             return 1;
-    }
     return 0;
 }
 
@@ -680,7 +683,7 @@ static int append(Scan *scan, TableOf *table, int category)
             column->codes[row] = category;
             break;
         case REQUIRED:
-            plain = is_allowed(column->allowed, value);
+            plain = is_allowed(column, value);
             break;
         case SECOND:
             break;
@@ -757,12 +760,18 @@ static int as_column(PyObject *spec, Column *column, int pool_count)
     const char *key;
     Py_ssize_t size;
     long long missing;
+    PyObject *allowed;
     if (!PyArg_ParseTuple(spec, "y#iiiLO!", &key, &size, &column->in_args, &column->kind, &column->pool, &missing,
-                          &PyTuple_Type, &column->allowed))
+                          &PyTuple_Type, &allowed))
         return 0;
-    int is_right = column->pool >= 0 && column->pool < pool_count;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(column->allowed); i++)
-        is_right = is_right && PyBytes_Check(PyTuple_GET_ITEM(column->allowed, i));
+    Py_ssize_t count = PyTuple_Size(allowed);
+    int is_right = column->pool >= 0 && column->pool < pool_count && count <= MOST_ALLOWED;
+    for (Py_ssize_t i = 0; is_right && i < count; i++) {
+        PyObject *text = PyTuple_GetItem(allowed, i);
+        is_right = PyBytes_Check(text);
+        if (is_right)
+            column->allowed[column->allowed_count++] = (Span){PyBytes_AsString(text), (uint32_t)PyBytes_Size(text)};
+    }
     if (!is_right) {
         PyErr_SetString(PyExc_ValueError, "no such column");
         return 0;
@@ -774,23 +783,23 @@ static int as_column(PyObject *spec, Column *column, int pool_count)
 
 static int as_table(PyObject *specs, TableOf *table, int pool_count)
 {
-    if (!PyTuple_Check(specs) || PyTuple_GET_SIZE(specs) > MOST_COLUMNS || table->order > 255 - MOST_COLUMNS) {
+    if (!PyTuple_Check(specs) || PyTuple_Size(specs) > MOST_COLUMNS || table->order > 255 - MOST_COLUMNS) {
         PyErr_SetString(PyExc_ValueError, "no table, or too many columns");
         return 0;
     }
-    table->count = (int)PyTuple_GET_SIZE(specs);
+    table->count = (int)PyTuple_Size(specs);
     for (int i = 0; i < table->count; i++)
-        if (!as_column(PyTuple_GET_ITEM(specs, i), &table->columns[i], pool_count))
+        if (!as_column(PyTuple_GetItem(specs, i), &table->columns[i], pool_count))
             return 0;
     return 1;
 }
 
 static int prepare(Scan *scan, PyObject *categories, PyObject *tables, int pool_count)
 {
-    scan->category_count = (int)PyTuple_GET_SIZE(categories);
-    scan->table_count = (int)PyTuple_GET_SIZE(tables);
-    scan->categories = PyMem_RawCalloc((size_t)scan->category_count + 1, sizeof *scan->categories);
-    scan->tables = PyMem_RawCalloc((size_t)scan->table_count + 1, sizeof *scan->tables);
+    scan->category_count = (int)PyTuple_Size(categories);
+    scan->table_count = (int)PyTuple_Size(tables);
+    scan->categories = PyMem_Calloc((size_t)scan->category_count + 1, sizeof *scan->categories);
+    scan->tables = PyMem_Calloc((size_t)scan->table_count + 1, sizeof *scan->tables);
     if (!scan->categories || !scan->tables) {
         PyErr_NoMemory();
         return 0;
@@ -798,7 +807,7 @@ static int prepare(Scan *scan, PyObject *categories, PyObject *tables, int pool_
     int order = 0;
     for (int i = 0; i < scan->table_count; i++) {
         scan->tables[i].order = order;
-        if (!as_table(PyTuple_GET_ITEM(tables, i), &scan->tables[i], pool_count))
+        if (!as_table(PyTuple_GetItem(tables, i), &scan->tables[i], pool_count))
             return 0;
         order += scan->tables[i].count;
     }
@@ -806,7 +815,7 @@ static int prepare(Scan *scan, PyObject *categories, PyObject *tables, int pool_
         CategoryOf *category = &scan->categories[i];
         const char *text;
         Py_ssize_t size;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(categories, i), "y#i", &text, &size, &category->table))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(categories, i), "y#i", &text, &size, &category->table))
             return 0;
         if (category->table < COUNTED || category->table >= scan->table_count) {
             PyErr_SetString(PyExc_ValueError, "no such table");
@@ -829,13 +838,13 @@ static int by_place(const void *one, const void *other)
 static PyObject *ranked(Scan *scan, int pool_count)
 {
     PyObject *pools = PyList_New(pool_count);
-    Entry **order = PyMem_RawMalloc(((size_t)scan->entry_count + 1) * sizeof *order);
+    Entry **order = PyMem_Malloc(((size_t)scan->entry_count + 1) * sizeof *order);
     for (int i = 0; pools && i < pool_count; i++) {
         PyObject *pool = PyList_New(0);
         if (!pool)
             Py_CLEAR(pools);
         else
-            PyList_SET_ITEM(pools, i, pool);
+            PyList_SetItem(pools, i, pool);
     }
     for (int32_t i = 0; order && i < scan->entry_count; i++)
         order[i] = &scan->entries[i];
@@ -843,10 +852,10 @@ static PyObject *ranked(Scan *scan, int pool_count)
         qsort(order, (size_t)scan->entry_count, sizeof *order, by_place);
     for (int32_t i = 0; pools && order && i < scan->entry_count; i++) {
         Entry *entry = order[i];
-        PyObject *pool = PyList_GET_ITEM(pools, entry->pool);
+        PyObject *pool = PyList_GetItem(pools, entry->pool);
         PyObject *text = Py_BuildValue("(y#y#)", entry->text.text, (Py_ssize_t)entry->text.size, entry->more.text,
                                        (Py_ssize_t)entry->more.size);
-        entry->rank = (int32_t)PyList_GET_SIZE(pool);
+        entry->rank = (int32_t)PyList_Size(pool);
         if (!text || PyList_Append(pool, text) < 0)
             Py_CLEAR(pools);
         Py_XDECREF(text);
@@ -855,7 +864,7 @@ static PyObject *ranked(Scan *scan, int pool_count)
         PyErr_NoMemory();
         Py_CLEAR(pools);
     }
-    PyMem_RawFree(order);
+    PyMem_Free(order);
     return pools;
 }
 
@@ -873,12 +882,12 @@ static PyObject *columns_of(Scan *scan)
                     column->codes[row] = scan->entries[column->codes[row]].rank;
             PyObject *bytes = PyBytes_FromStringAndSize(column->values, table->rows * width(column->kind));
             if (bytes)
-                PyList_SET_ITEM(columns, j, bytes);
+                PyList_SetItem(columns, j, bytes);
             else
                 Py_CLEAR(columns);
         }
         if (columns)
-            PyList_SET_ITEM(tables, i, columns);
+            PyList_SetItem(tables, i, columns);
         else
             Py_CLEAR(tables);
     }
@@ -891,7 +900,7 @@ static PyObject *counts_of(const Scan *scan)
     for (int i = 0; counts && i < scan->category_count; i++) {
         PyObject *count = Py_BuildValue("(nn)", scan->categories[i].count, scan->categories[i].first);
         if (count)
-            PyList_SET_ITEM(counts, i, count);
+            PyList_SetItem(counts, i, count);
         else
             Py_CLEAR(counts);
     }
@@ -902,30 +911,30 @@ static void release(Scan *scan)
 {
     for (int i = 0; scan->tables && i < scan->table_count; i++)
         for (int j = 0; j < scan->tables[i].count; j++)
-            PyMem_RawFree(scan->tables[i].columns[j].values);
-    PyMem_RawFree(scan->tables);
-    PyMem_RawFree(scan->categories);
-    PyMem_RawFree(scan->entries);
-    PyMem_RawFree(scan->slots);
-    PyMem_RawFree(scan);
+            PyMem_Free(scan->tables[i].columns[j].values);
+    PyMem_Free(scan->tables);
+    PyMem_Free(scan->categories);
+    PyMem_Free(scan->entries);
+    PyMem_Free(scan->slots);
+    PyMem_Free(scan);
 }
 
 /* Every pool of optional texts begins with the empty one, before all that is read. */
 static int add_empty_texts(Scan *scan, PyObject *pools)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pools); i++)
-        if (PyObject_IsTrue(PyTuple_GET_ITEM(pools, i)) && code_of(scan, (int)i, EMPTY, EMPTY, 0) < 0)
+    for (Py_ssize_t i = 0; i < PyTuple_Size(pools); i++)
+        if (PyObject_IsTrue(PyTuple_GetItem(pools, i)) && code_of(scan, (int)i, EMPTY, EMPTY, 0) < 0)
             return 0;
     return 1;
 }
 
 static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject *borders)
 {
-    if (size > INT32_MAX || PyList_GET_SIZE(borders) >> 20) /* beyond what sizes, codes and places hold */
+    if (size > INT32_MAX || PyList_Size(borders) >> 20) /* beyond what sizes, codes and places hold */
         return 0;
-    for (Py_ssize_t i = 0; i + 1 < PyList_GET_SIZE(borders); i++) {
-        Py_ssize_t before = PyLong_AsSsize_t(PyList_GET_ITEM(borders, i));
-        Py_ssize_t cut = before < 0 ? -1 : PyLong_AsSsize_t(PyList_GET_ITEM(borders, i + 1));
+    for (Py_ssize_t i = 0; i + 1 < PyList_Size(borders); i++) {
+        Py_ssize_t before = PyLong_AsSsize_t(PyList_GetItem(borders, i));
+        Py_ssize_t cut = before < 0 ? -1 : PyLong_AsSsize_t(PyList_GetItem(borders, i + 1));
         if (before < 0 || cut <= before || cut > size)
             return 0;
         scan->window = (uint64_t)i + 1;
@@ -936,7 +945,7 @@ static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject 
 }
 
 PyDoc_STRVAR(scan_doc,
-"scan(text, borders, categories, tables, pools)\n--\n\n"
+"scan(text, borders, categories, tables, pools, seed)\n--\n\n"
 "The columns of the events between borders, or None if not all of them are plain.\n\n"
 "Arguments and result are explained in `scanning.py`, the only caller.");
 
@@ -944,15 +953,17 @@ static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     Py_buffer text;
     PyObject *borders, *categories, *tables, *pools, *result = NULL;
-    if (!PyArg_ParseTuple(arguments, "y*O!O!O!O!", &text, &PyList_Type, &borders, &PyTuple_Type, &categories,
-                          &PyTuple_Type, &tables, &PyTuple_Type, &pools))
+    unsigned long long seed;
+    if (!PyArg_ParseTuple(arguments, "y*O!O!O!O!K", &text, &PyList_Type, &borders, &PyTuple_Type, &categories,
+                          &PyTuple_Type, &tables, &PyTuple_Type, &pools, &seed))
         return NULL;
-    Scan *scan = PyMem_RawCalloc(1, sizeof *scan);
+    Scan *scan = PyMem_Calloc(1, sizeof *scan);
     if (!scan) {
         PyBuffer_Release(&text);
         return PyErr_NoMemory();
     }
-    int pool_count = (int)PyTuple_GET_SIZE(pools);
+    scan->seed = seed;
+    int pool_count = (int)PyTuple_Size(pools);
     if (prepare(scan, categories, tables, pool_count) && add_empty_texts(scan, pools) &&
         read_windows(scan, text.buf, text.len, borders)) {
         PyObject *texts = ranked(scan, pool_count);
@@ -983,7 +994,7 @@ PyMODINIT_FUNC PyInit__scan(void)
     for (Py_ssize_t i = 0; kinds && i < count; i++) {
         PyObject *name = PyUnicode_FromString(KINDS[i]);
         if (name)
-            PyTuple_SET_ITEM(kinds, i, name);
+            PyTuple_SetItem(kinds, i, name);
         else
             Py_CLEAR(kinds);
     }

@@ -12,6 +12,7 @@ def scan(
     categories: tuple[tuple[bytes, int], ...],
     tables: tuple[tuple[tuple[Any, ...], ...], ...],
     begins_empty: tuple[bool, ...],
+    seed: int,
     /,
 ) -> tuple[int, list[tuple[int, int]], list[list[bytes]], list[list[tuple[bytes, bytes]]]] | None:
     """The columns of the events between borders; None if not all of them are plain.
@@ -20,8 +21,9 @@ def scan(
         text: The text with the events.
         borders: Offset of the byte before each list of events, and of the one after the last list.
         categories: The text of each category with its quotes, and the number of its table or -1.
-        tables: The columns of each table, as of `ScanColumn.packed`.
+        tables: The columns of each table, as of `scanning._packed`.
         begins_empty: For each pool whether code 0 is the empty text.
+        seed: Of the hash that finds the codes of texts; what is read does not depend on it.
 
     Returns:
         The number of events; for each category the number of its events, and that of the first of them; the columns of

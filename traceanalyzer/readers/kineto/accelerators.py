@@ -14,14 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from traceanalyzer.readers.kineto.categories import TableGroup
 from traceanalyzer.readers.kineto.events import Event
+from traceanalyzer.readers.kineto.fields import TableGroup
 from traceanalyzer.readers.kineto.values import integers
 from traceanalyzer.trace.table import I64, U8, UNKNOWN, Array
 from traceanalyzer.trace.tables import Vendor
-
-BY_CONTENT = frozenset({"", "hpu_op"})
-"""Categories of which some events are those of devices."""
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DEVICES = 1024
@@ -71,7 +68,7 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
     """
     args = [event.args for event in events]
     vendors: U8 = np.array([_vendor(event) for event in events], np.uint8)
-    tasks = [arg.task_type or arg.engine for arg in args]
+    tasks = [arg.Task_Type or arg.HW_event_name for arg in args]
     pids, tids = (_numbers([getattr(event, key) for event in events]) for key in ("pid", "tid"))
     device, stream = integers([a.device for a in args]), integers([a.stream for a in args])
     return {
@@ -84,7 +81,7 @@ def columns(events: Sequence[Event], encode: Callable[[str], int]) -> dict[str, 
 
 
 def _vendor(event: Event) -> Vendor | None:
-    return vendor(event.cat, event.pid, event.args.task_type, event.args.engine)
+    return vendor(event.cat, event.pid, event.args.Task_Type, event.args.HW_event_name)
 
 
 def _device(vendors: U8, pids: I64) -> I64:

@@ -5,25 +5,106 @@ read ahead here, and what is likely to be its next windows is decoded by workers
 Where it comes to the first of these, the columns of all of them are there; where it comes to another one, because a
 damaged event has shifted the borders or a worker has failed, it decodes the text itself. So the result does not depend
 on the number of processes.
+
+Workers are forked, so they start within milliseconds and share the modules of this process. All that they need is in
+their slots of shared memory; an error of theirs, whatever it is, only means that the parent decodes the window itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from traceanalyzer import processes
-from traceanalyzer.readers.kineto import windows, workers
-from traceanalyzer.readers.kineto.parts import Part, unpack
+from traceanalyzer.processes import Child
+from traceanalyzer.readers.kineto import windows
+from traceanalyzer.readers.kineto.parts import Part, pack, unpack
 from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows, last_border
-from traceanalyzer.readers.kineto.workers import DecodingWorker, Slot
 from traceanalyzer.readers.source import Source
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Memory for some windows, shared by all processes."""
+
+    text: memoryview
+    columns: memoryview
+    """Room for what a worker makes of the text."""
+
+
+def shared_slots(count: int, text: int, columns: int) -> list[Slot]:
+    """Shared memory for windows and their columns. What is not written to takes no memory.
+
+    Args:
+        count: How many.
+        text: Bytes for the text of each.
+        columns: Bytes for the columns of each.
+    """
+    size = text + columns
+    memory = memoryview(mmap.mmap(-1, count * size))
+    pieces = (memory[number * size : (number + 1) * size] for number in range(count))
+    return [Slot(piece[:text], piece[text:]) for piece in pieces]
+
+
+class DecodingWorker(Child):
+    """The parent's end of a worker."""
+
+    def __init__(self, shared: Sequence[Slot], others: Sequence[DecodingWorker]) -> None:
+        super().__init__(_serve, (shared,), others)
+        self.busy_with: list[int] = []
+        """The slots that it was given and has not given back."""
+
+    def give(self, slot: int, borders: Sequence[int]) -> None:
+        """Let it decode windows in the text of a slot, with borders as of `ScanningDecoder.part`.
+
+        Raises:
+            OSError: It has died.
+        """
+        self.busy_with.append(slot)
+        self.connection.send((slot, borders))
+
+    def take(self) -> tuple[int, list[int] | None]:
+        """The slot that it is done with, and the sizes of the pieces there; None if it could not decode the text.
+
+        Raises:
+            OSError, EOFError: It has died.
+        """
+        slot, sizes = self.connection.recv()
+        self.busy_with.remove(slot)
+        return slot, sizes
+
+
+@contextmanager
+def started_workers(count: int, shared: Sequence[Slot]) -> Iterator[list[DecodingWorker]]:
+    """Start workers, as many of them as the system allows; none is left afterwards, whatever happens."""
+    found: list[DecodingWorker] = []
+    try:
+        with contextlib.suppress(OSError):  # no more processes, or no memory for them
+            for _ in range(count):
+                found.append(DecodingWorker(shared, found))
+        yield found
+    finally:
+        for worker in found:
+            worker.stop()
+
+
+def _serve(connection: Connection[Any, Any], shared: Sequence[Slot]) -> None:
+    """The worker's loop: decode what it is given until the parent is gone."""
+    decoder = ScanningDecoder()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            slot, borders = connection.recv()
+            part = decoder.part(shared[slot].text, borders)
+            connection.send((slot, None if part is None else pack(part, shared[slot].columns)))
+
 
 _READS = 4
 """Windows that are read into a chunk, which makes one part: to hand over and join a part takes half a millisecond,
@@ -51,11 +132,11 @@ def windows_of(source: Source, jobs: int) -> Iterator[EventWindows]:
     slots: list[Slot] = []
     if processes.can_fork():
         with suppress(OSError):
-            slots = workers.slots(_SLOTS * jobs, _LONGEST_REST + _READS * windows.WINDOW, _COLUMN_BYTES)
+            slots = shared_slots(_SLOTS * jobs, _LONGEST_REST + _READS * windows.WINDOW, _COLUMN_BYTES)
     if not slots:
         yield EventWindows(source, ScanningDecoder())
         return
-    with workers.started(jobs - 1, slots) as started:
+    with started_workers(jobs - 1, slots) as started:
         decoder = ScanningDecoder()
         ahead = ReadAhead(source, slots, started, decoder)
         yield SharedWindows(ahead, decoder)

@@ -3,43 +3,107 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from traceanalyzer.readers.kineto import accelerators
-from traceanalyzer.readers.kineto.buffers import Buffer
-from traceanalyzer.readers.kineto.categories import TableGroup
-from traceanalyzer.readers.kineto.codes import ThreadsOfProcesses
-from traceanalyzer.readers.kineto.counts import CategoryCounts
-from traceanalyzer.readers.kineto.events import SLICE, Event, args_of, is_general, where
-from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
+from traceanalyzer.readers.kineto.codes import CategoryCounts, ThreadsOfProcesses
+from traceanalyzer.readers.kineto.events import SLICE, Args, Event, args_of, is_general, where
+from traceanalyzer.readers.kineto.fields import (
+    DESCRIPTIONS,
+    POOLS,
+    TABLES,
+    EventTable,
+    Field,
+    Kind,
+    TableGroup,
+    attribute,
+    none_of,
+)
 from traceanalyzer.readers.kineto.values import (
-    collectives,
+    INVALID,
+    descriptions,
     durations,
-    external_ids,
     floats,
     integers,
+    nanoseconds,
     small,
-    sources,
     texts,
 )
-from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array
-from traceanalyzer.trace.tables import (
-    AcceleratorEvents,
-    DeviceEvents,
-    Flows,
-    Frames,
-    GpuAnnotations,
-    HostEvents,
-    Launches,
-    MemoryEvents,
-    Overheads,
-    Syncs,
-)
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Table
+
+T = TypeVar("T", bound=Table)
+
+_BLOCK = 1 << 16
+"""Most rows of a block (own choice: a block is small beside a table that needs many of them)."""
+
+
+class Buffer(Generic[T]):
+    """The columns of one table, in blocks, so that nothing is copied more than twice."""
+
+    def __init__(self, table: type[T]) -> None:
+        self.table = table
+        self._dtypes = {c.name: c.dtype for c in table.columns()}
+        self._full: dict[str, list[Array]] = {name: [] for name in self._dtypes}
+        self._block: dict[str, Array] = {name: np.empty(0, dtype) for name, dtype in self._dtypes.items()}
+        """What is being filled."""
+        self._size = self._filled = self._rows = 0
+        """Rows that the block has room for, its rows, and all rows."""
+
+    def extend(self, **columns: Array) -> None:
+        """Append rows; every column of the table is given."""
+        rows = len(columns["start_ns"])
+        if self._filled + rows > self._size:
+            self._next_block(rows)
+        end = self._filled + rows
+        for name, block in self._block.items():
+            block[self._filled : end] = columns[name]
+        self._filled = end
+        self._rows += rows
+
+    def columns(self) -> dict[str, Array]:
+        """What the columns hold."""
+        return {name: _joined(self._parts(name), dtype) for name, dtype in self._dtypes.items()}
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def _next_block(self, rows: int) -> None:
+        """Begin a block with room for at least so many rows, and for as many as there are already."""
+        for name, block in self._block.items():
+            self._full[name].append(block[: self._filled])
+        self._size, self._filled = max(rows, min(self._rows, _BLOCK)), 0
+        self._block = {name: np.empty(self._size, dtype) for name, dtype in self._dtypes.items()}
+
+    def _parts(self, name: str) -> list[Array]:
+        return [*self._full[name], self._block[name][: self._filled]]
+
+    def finish(self) -> T:
+        """The table, rows in the order of their start; those of equal start in the order of the file.
+
+        Takes one column at a time out of the buffer, so that the peak is one column more than the table.
+        """
+        done: dict[str, Array] = {}
+        order = None
+        for name, dtype in self._dtypes.items():  # the start comes first
+            values = _joined(self._parts(name), dtype)
+            del self._full[name], self._block[name]
+            if name == "start_ns" and not (values[1:] >= values[:-1]).all():
+                order = np.argsort(values, kind="stable")
+            done[name] = values if order is None else values[order]
+        return self.table(**done)
+
+
+def _joined(parts: list[Array], dtype: np.dtype[Any]) -> Array:
+    parts = [part for part in parts if len(part)]
+    if len(parts) == 1 and parts[0].base is None:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
 
 _MEMORY = "[memory]"
 
@@ -48,43 +112,14 @@ class Collector:
     """Sorts events into tables. Strings become codes of the pools; code 0 of the pools of arguments is "none"."""
 
     def __init__(self) -> None:
-        self.names: StringPool[str] = StringPool()
-        self.threads: StringPool[tuple[Any, Any]] = StringPool()
-        self.threads_of = ThreadsOfProcesses(self.threads)
-        self.shapes: StringPool[bytes] = StringPool(b"")
-        self.types: StringPool[bytes] = StringPool(b"")
-        self.dims: StringPool[bytes] = StringPool(b"")
-        self.strides: StringPool[bytes] = StringPool(b"")
-        self.concrete: StringPool[bytes] = StringPool(b"")
-        self.collectives: StringPool[Collective] = StringPool(NO_COLLECTIVE)
-        self.sources: StringPool[KernelSource] = StringPool(NO_SOURCE)
+        self.pools: dict[str, StringPool[Any]] = {name: StringPool(*none_of(name)) for name in POOLS}
+        self.threads_of = ThreadsOfProcesses(self.pools["threads"])
         self.losses: Counter[str] = Counter()
         self.elements = 0
         """Elements of the event array, whatever they are."""
         self.profiler_start: int | None = None
         """Start of the profiler's own span, in the file's clock."""
-        self.host = Buffer(HostEvents)
-        self.launches = Buffer(Launches)
-        self.device = Buffer(DeviceEvents)
-        self.accelerator = Buffer(AcceleratorEvents)
-        self.gpu_annotations = Buffer(GpuAnnotations)
-        self.frames = Buffer(Frames)
-        self.syncs = Buffer(Syncs)
-        self.overheads = Buffer(Overheads)
-        self.flows = Buffer(Flows)
-        self.memory = Buffer(MemoryEvents)
-        self.tables: dict[str, Buffer[Any]] = {
-            "host": self.host,
-            "launches": self.launches,
-            "device": self.device,
-            "accelerator": self.accelerator,
-            "gpu_annotations": self.gpu_annotations,
-            "frames": self.frames,
-            "syncs": self.syncs,
-            "overheads": self.overheads,
-            "flows": self.flows,
-            "memory": self.memory,
-        }
+        self.tables: dict[str, Buffer[Any]] = {table.name: Buffer(table.table) for table in TABLES.values()}
         self.categories = CategoryCounts()
 
     def add(self, events: Sequence[Event]) -> None:
@@ -115,17 +150,65 @@ class Collector:
         self._settle(dur)
         normalized = np.array(self.categories.normalized, np.uint8)[categories]
         counts = np.bincount(groups, minlength=len(TableGroup)).tolist()
-        for group, fill in _FILL.items():
+        for group, table in TABLES.items():
             if counts[group] and (rows := (groups == group) & valid).any():
                 chosen = where(rows, events)
-                common = {
+                columns = {
                     "start_ns": start[rows],
                     "dur_ns": dur[rows],
-                    "name": self.names.codes([event.name for event in chosen], len(chosen)),
+                    "name": self.pools["names"].codes([event.name for event in chosen], len(chosen)),
+                    "category": normalized[rows],
                 }
-                if group in (TableGroup.HOST, TableGroup.DEVICE):
-                    common["category"] = normalized[rows]
-                fill(self, chosen, common)
+                if group == TableGroup.ACCELERATOR:
+                    columns |= accelerators.columns(chosen, self.pools["names"].encode)
+                self._extend(table, chosen, columns)
+
+    def _extend(self, table: EventTable, events: Sequence[Event], columns: dict[str, Array]) -> None:
+        """Append events to their table.
+
+        Args:
+            table: The table.
+            events: The events.
+            columns: The columns that are no thread and no argument.
+        """
+        args = args_of(events) if table.arguments else []
+        for field in table.fields:
+            if field.kind is Kind.PAIR:
+                columns[field.column] = self.threads_of.codes(events)
+            elif field.is_argument:
+                columns[field.column] = self._column(field, args)
+        self.tables[table.name].extend(**columns)
+
+    def _column(self, field: Field, args: Sequence[Args]) -> Array:
+        """The column that an argument fills."""
+        values = list(map(attrgetter(attribute(field.key)), args))
+        match field.kind:
+            case Kind.WHOLE:
+                return descriptions(args, values, DESCRIPTIONS[field.pool], self.pools[field.pool])
+            case Kind.NAMED:
+                return self._named(values)
+            case Kind.NUMBER:
+                return floats(values)
+            case Kind.SMALL:
+                return small(integers(values))
+        found = self._codes_or_integers(field, values)
+        if field.older and (missing := found == field.none).any():
+            older = list(map(attrgetter(attribute(field.older)), args))
+            found = np.where(missing, self._codes_or_integers(field, older), found)
+        return found
+
+    def _codes_or_integers(self, field: Field, values: list[Any]) -> Array:
+        if field.kind is Kind.TEXT:
+            return texts(values, self.pools[field.pool])
+        return integers(values, field.missing)
+
+    def _named(self, named: list[Any]) -> I32:
+        """Codes of the kernels that calls name; most writers name none."""
+        codes = np.full(len(named), UNKNOWN, np.int32)
+        if named.count("") < len(named):
+            rows = [row for row, name in enumerate(named) if name and isinstance(name, str)]
+            codes[rows] = self.pools["names"].codes((named[row] for row in rows), len(rows))
+        return codes
 
     def _times(self, events: Sequence[Event]) -> I64:
         start = nanoseconds([event.ts for event in events], len(events))
@@ -145,103 +228,13 @@ class Collector:
                 self.losses[loss] += count
         np.maximum(dur, 0, out=dur)
 
-    def _threads(self, events: Sequence[Event]) -> I32:
-        return self.threads_of.codes(events)
-
-    def _add_host(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = args_of(events)
-        shapes = texts([a.shapes for a in args], self.shapes)
-        if (missing := shapes == 0).any():
-            shapes = np.where(missing, texts([a.old_shapes for a in args], self.shapes), shapes)
-        self.host.extend(
-            **common,
-            thread=self._threads(events),
-            external_id=external_ids(args),
-            shapes=shapes,
-            types=texts([a.types for a in args], self.types),
-            strides=texts([a.strides for a in args], self.strides),
-            concrete=texts([a.concrete for a in args], self.concrete),
-            collective=collectives(args, self.collectives),
-            source=sources(args, self.sources),
-            sequence=integers([a.sequence for a in args]),
-            forward_thread=integers([a.forward_thread for a in args]),
-        )
-
-    def _add_launches(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = args_of(events)
-        self.launches.extend(
-            **common,
-            thread=self._threads(events),
-            correlation=integers([a.correlation for a in args]),
-            external_id=external_ids(args),
-            kernel=self._kernels([a.kernel for a in args]),
-        )
-
-    def _kernels(self, named: list[Any]) -> I32:
-        """Codes of the kernels that calls name; most writers name none."""
-        codes = np.full(len(named), UNKNOWN, np.int32)
-        if named.count("") < len(named):
-            rows = [row for row, name in enumerate(named) if name and isinstance(name, str)]
-            codes[rows] = self.names.codes((named[row] for row in rows), len(rows))
-        return codes
-
-    def _add_device(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = args_of(events)
-        self.device.extend(
-            **common,
-            device=small(integers([a.device for a in args])),
-            stream=integers([a.stream for a in args]),
-            correlation=integers([a.correlation for a in args]),
-            external_id=external_ids(args),
-            grid=texts([a.grid for a in args], self.dims),
-            block=texts([a.block for a in args], self.dims),
-            registers=small(integers([a.registers for a in args])),
-            shared_memory=integers([a.shared_memory for a in args]),
-            blocks_per_sm=floats([a.blocks_per_sm for a in args]),
-            occupancy=floats([a.occupancy for a in args]),
-            bytes=integers([a.bytes for a in args]),
-            collective=collectives(args, self.collectives),
-            graph=integers([a.graph for a in args]),
-            graph_node=integers([a.graph_node for a in args]),
-        )
-
-    def _add_accelerator(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        self.accelerator.extend(
-            **common, **accelerators.columns(events, self.names.encode), thread=self._threads(events)
-        )
-
-    def _add_gpu_annotations(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        self.gpu_annotations.extend(**common, thread=self._threads(events))
-
-    def _add_overheads(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        self.overheads.extend(**common, thread=self._threads(events))
-
-    def _add_frames(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = args_of(events)
-        self.frames.extend(
-            **common,
-            thread=self._threads(events),
-            python_id=integers([a.python_id for a in args]),
-            parent_id=integers([a.python_parent_id for a in args]),
-            module_id=integers([a.module_id for a in args]),
-        )
-
-    def _add_syncs(self, events: Sequence[Event], common: dict[str, Array]) -> None:
-        args = args_of(events)
-        self.syncs.extend(
-            **common,
-            device=small(integers([a.device for a in args])),
-            stream=integers([a.stream for a in args]),
-            correlation=integers([a.correlation for a in args]),
-        )
-
     def _add_flows(self, events: Sequence[Event]) -> None:
         start = self._times(events)
         valid = start != INVALID
         events = where(valid, events)
-        self.flows.extend(
+        self.tables["flows"].extend(
             start_ns=start[valid],
-            thread=self._threads(events),
+            thread=self.threads_of.codes(events),
             flow=np.array([e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events]),
             is_start=np.array([e.ph == "s" for e in events]),
         )
@@ -260,28 +253,4 @@ class Collector:
             return
         start = self._times(memory)
         valid = start != INVALID
-        memory = where(valid, memory)
-        args = args_of(memory)
-        self.memory.extend(
-            start_ns=start[valid],
-            thread=self._threads(memory),
-            device_type=small(integers([a.device_type for a in args])),
-            device=small(integers([a.device_id for a in args])),
-            bytes=integers([a.memory_bytes for a in args], 0),
-            address=integers([a.address for a in args], 0),
-            allocated=integers([a.allocated for a in args]),
-            reserved=integers([a.reserved for a in args]),
-        )
-
-
-_FILL: dict[TableGroup, Callable[[Collector, Sequence[Event], dict[str, Array]], None]] = {
-    TableGroup.HOST: Collector._add_host,
-    TableGroup.LAUNCH: Collector._add_launches,
-    TableGroup.DEVICE: Collector._add_device,
-    TableGroup.ACCELERATOR: Collector._add_accelerator,
-    TableGroup.GPU_ANNOTATION: Collector._add_gpu_annotations,
-    TableGroup.FRAME: Collector._add_frames,
-    TableGroup.SYNC: Collector._add_syncs,
-    TableGroup.OVERHEAD: Collector._add_overheads,
-}
-"""How slices are added, in the order in which their names get codes."""
+        self._extend(TABLES[TableGroup.INSTANT], where(valid, memory), {"start_ns": start[valid]})

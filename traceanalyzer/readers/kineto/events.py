@@ -1,19 +1,36 @@
-"""The raw form of an event of a Kineto trace, as `libkineto/src/output_json.cpp` writes it.
+"""The raw form of events of a Kineto trace, as `libkineto/src/output_json.cpp` writes them, and how it is decoded.
 
 Points in time stay text (`Raw`), because float64 cannot hold epoch microseconds with three decimals; shapes and
-dimensions stay text, because most of them repeat and are decoded once per distinct text. Fields of `args`
-are untyped: real traces hold numbers as strings, and one odd value must not cost the window.
+dimensions stay text, because most of them repeat and are decoded once per distinct text. Other arguments are untyped:
+real traces hold numbers as strings, and one odd value must not cost the window.
+
+An `Event` with its `Args` has some fifty fields, of which a category uses ten. Most of the time of decoding goes into
+looking for the others and filling them in, so every category that occurs gets a separate type, which msgspec finds by
+the event's `cat`. The fields have the same names and types as in `Event`, so readers need not distinguish the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import compress
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, reduce
+from itertools import chain, compress, repeat
+from operator import or_
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Raw
 
+from traceanalyzer.readers.kineto.fields import (
+    BY_CONTENT,
+    DESCRIPTIONS,
+    DEVICE_TOLD,
+    TABLES,
+    Field,
+    Kind,
+    TableGroup,
+    attribute,
+    classify,
+)
 from traceanalyzer.trace.table import Bool
 
 NO_TEXT = Raw(b"")
@@ -25,54 +42,28 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for text that is not a JSON, no UTF-8, or nested too deep."""
 
 
-class Args(msgspec.Struct, gc=False, frozen=True):
-    """The arguments that some analysis uses; all others are skipped while decoding."""
+def arguments_type(name: str, fields: Iterable[Field], *more: str) -> Any:
+    """A type with the arguments that some fields are made of, and more, which are texts; all may be missing."""
+    members: dict[str, tuple[str, Any, Any]] = {}
+    for key, none in chain(*(_missing(field).items() for field in fields), zip(more, repeat(""))):
+        kind = Raw if isinstance(none, Raw) else Any
+        members.setdefault(key, (attribute(key), kind, msgspec.field(name=key, default=none)))
+    return msgspec.defstruct(name, members.values(), gc=False, frozen=True)
 
-    external_id: Any = msgspec.field(name="External id", default=-1)
-    old_external_id: Any = msgspec.field(name="external id", default=-1)
-    correlation: Any = -1
-    kernel: Any = ""
-    shapes: Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
-    old_shapes: Raw = msgspec.field(name="Input dims", default=NO_TEXT)
-    types: Raw = msgspec.field(name="Input type", default=NO_TEXT)
-    strides: Raw = msgspec.field(name="Input Strides", default=NO_TEXT)
-    concrete: Raw = msgspec.field(name="Concrete Inputs", default=NO_TEXT)
-    sequence: Any = msgspec.field(name="Sequence number", default=-1)
-    forward_thread: Any = msgspec.field(name="Fwd thread id", default=-1)
-    device: Any = -1
-    stream: Any = -1
-    grid: Raw = NO_TEXT
-    block: Raw = NO_TEXT
-    registers: Any = msgspec.field(name="registers per thread", default=-1)
-    shared_memory: Any = msgspec.field(name="shared memory", default=-1)
-    blocks_per_sm: Any = msgspec.field(name="blocks per SM", default=None)
-    occupancy: Any = msgspec.field(name="est. achieved occupancy %", default=None)
-    bytes: Any = -1
-    collective: Any = msgspec.field(name="Collective name", default="")
-    dtype: Any = ""
-    in_elements: Any = msgspec.field(name="In msg nelems", default=None)
-    out_elements: Any = msgspec.field(name="Out msg nelems", default=None)
-    group_size: Any = msgspec.field(name="Group size", default=None)
-    group: Any = msgspec.field(name="Process Group Name", default="")
-    ranks: Any = msgspec.field(name="Process Group Ranks", default="")
-    group_sequence: Any = msgspec.field(name="Seq", default=None)
-    kernel_backend: Any = ""
-    kernel_file: Any = ""
-    kernel_hash: Any = ""
-    graph: Any = msgspec.field(name="graph id", default=-1)
-    graph_node: Any = msgspec.field(name="graph node id", default=-1)
-    device_type: Any = msgspec.field(name="Device Type", default=-1)
-    device_id: Any = msgspec.field(name="Device Id", default=-1)
-    memory_bytes: Any = msgspec.field(name="Bytes", default=0)
-    address: Any = msgspec.field(name="Addr", default=0)
-    allocated: Any = msgspec.field(name="Total Allocated", default=-1)
-    reserved: Any = msgspec.field(name="Total Reserved", default=-1)
-    python_id: Any = msgspec.field(name="Python id", default=-1)
-    python_parent_id: Any = msgspec.field(name="Python parent id", default=-1)
-    module_id: Any = msgspec.field(name="Python module id", default=-1)
-    task_type: Any = msgspec.field(name="Task Type", default="")
-    engine: Any = msgspec.field(name="HW event name", default="")
 
+def _missing(field: Field) -> Mapping[str, Any]:
+    """The arguments that a field is made of, and the value of each in events that do not have it."""
+    if field.kind is Kind.WHOLE:
+        return DESCRIPTIONS[field.pool].defaults
+    none = {Kind.TEXT: NO_TEXT, Kind.NAMED: "", Kind.NUMBER: None}.get(field.kind, field.missing)
+    return {key: none for key in (field.key, field.older) if key}
+
+
+if TYPE_CHECKING:
+    Args = Any
+else:
+    Args = arguments_type("Args", chain.from_iterable(table.arguments for table in TABLES.values()), *DEVICE_TOLD)
+    """The arguments that some analysis uses, by `fields.attribute`; all others are skipped while decoding."""
 
 NO_ARGS = Args()
 
@@ -108,3 +99,104 @@ def where(mask: Bool, events: Sequence[Event]) -> Sequence[Event]:
 def args_of(events: Iterable[Event]) -> list[Args]:
     """The arguments of events."""
     return [event.args for event in events]
+
+
+_MOST_TYPES = 64
+"""Greatest number of categories with a separate type; no writer uses half as many."""
+
+_PATIENCE = 8
+"""Windows that may fail to decode by category, beyond as many as do not, until it is given up."""
+
+_ALL = (TableGroup.ACCELERATOR, TableGroup.SPAN)
+"""Groups of which all fields are decoded; their events are few."""
+
+
+class _Tagged(msgspec.Struct, gc=False):
+    """An event of which only the category matters."""
+
+    cat: str = ""
+
+
+_TAGGED = msgspec.json.Decoder(list[_Tagged])
+
+
+class EventDecoder:
+    """Decodes the texts of lists of events; learns the categories as they occur.
+
+    What a list decodes to depends on its text alone, not on what was decoded before: types of categories do not look
+    at fields that are not used, and so take some events that `Event` would refuse.
+    """
+
+    def __init__(self) -> None:
+        self._general = msgspec.json.Decoder(list[Event])
+        # A type that stands alone would take events without a category, too; so there are always these.
+        self._types: dict[str, Any] = {category: event_type(category) for category in ("", "cpu_op")}
+        self._by_category = _decoder_of(self._types)
+        self._patience = _PATIENCE
+
+    def decode(self, text: memoryview) -> list[Any]:
+        """The events of a list, each of the type of its category, or all of type `Event` where that fails.
+
+        Raises:
+            DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
+        """
+        is_patient = self._patience > 0
+        if is_patient:
+            try:
+                events = self._decoded(text)
+            except msgspec.ValidationError:  # an event without a category, or of an unusual phase
+                self._patience -= 1
+            else:
+                self._patience += 1
+                return events
+        try:
+            return self._general.decode(text)
+        except msgspec.ValidationError:
+            if is_patient:
+                raise
+        return self._decoded(text)  # so that it does not matter what was given up before
+
+    def _decoded(self, text: memoryview) -> list[Any]:
+        events: list[Any]
+        try:
+            events = self._by_category.decode(text)
+        except msgspec.ValidationError:
+            if not self._learn(text):
+                raise
+            events = self._by_category.decode(text)
+        return events
+
+    def _learn(self, text: memoryview) -> bool:
+        """Make types for the categories that are new; False if there are none, or too many."""
+        new = {event.cat for event in _TAGGED.decode(text)}.difference(self._types)
+        if not new or len(self._types) + len(new) > _MOST_TYPES:
+            return False
+        self._types |= {category: event_type(category) for category in sorted(new)}
+        self._by_category = _decoder_of(self._types)
+        return True
+
+
+def _decoder_of(types: dict[str, Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(list[reduce(or_, types.values())])  # type: ignore[misc]
+
+
+@lru_cache(4 * _MOST_TYPES)
+def event_type(category: str) -> Any:
+    """A type that events of a category are decoded to; its attribute `cat` is the category.
+
+    A slice of another phase than `X` does not decode to it, so the phase of slices need not be checked again.
+    """
+    group = classify(category)[0]
+    is_general = category.lower() in BY_CONTENT or group in _ALL
+    table = TABLES.get(group)
+    used = {field.key for field in table.fields} if table else set()
+    specs = [f for key, f in EVENT_FIELDS.items() if key not in ("cat", "args") and (is_general or key in used)]
+    fields: list[Any] = [(spec.name, spec.type, spec.default) for spec in specs]
+    if "dur" in used and not is_general:
+        fields[0] = ("ph", Literal["X"])
+    if is_general or (table and table.arguments):
+        none = NO_ARGS if is_general or not table else arguments_type("CategoryArgs", table.arguments)()
+        fields.append(("args", type(none), none))
+    return msgspec.defstruct(
+        "CategoryEvent", fields, namespace={"cat": category}, gc=False, tag_field="cat", tag=category
+    )

@@ -15,20 +15,10 @@ from typing import Any
 import numpy as np
 
 from traceanalyzer.readers.kineto.columns import Collector
+from traceanalyzer.readers.kineto.fields import POOL_OF
 from traceanalyzer.readers.kineto.windows import Decoder
 from traceanalyzer.trace.table import UNKNOWN, Array
 
-POOL_OF = {
-    **dict.fromkeys(("name", "kernel", "task"), "names"),
-    "thread": "threads",
-    **dict.fromkeys(("grid", "block"), "dims"),
-    "collective": "collectives",
-    "source": "sources",
-    **{name: name for name in ("shapes", "types", "strides", "concrete")},
-}
-"""The pool that the codes of a column belong to, whichever table has it."""
-
-_POOLS = tuple(dict.fromkeys(POOL_OF.values()))
 _ALIGNMENT = 8
 """Bytes; columns begin at multiples of it."""
 
@@ -75,7 +65,7 @@ def part_from(decoder: Decoder, text: memoryview, borders: Sequence[int]) -> Par
         losses=collector.losses,
         profiler_start=collector.profiler_start,
         categories=dict(zip(collector.categories.names, collector.categories.counts.tolist(), strict=True)),
-        pools={name: getattr(collector, name).values() for name in _POOLS},
+        pools={name: pool.values() for name, pool in collector.pools.items()},
         tables={name: table.columns() for name, table in collector.tables.items() if len(table)},
     )
 
@@ -89,8 +79,9 @@ def join(collector: Collector, part: Part) -> None:
         collector.profiler_start = part.profiler_start
     codes = {name: _codes(collector, name, values) for name, values in part.pools.items()}
     for name, columns in part.tables.items():
+        pools = POOL_OF[name]
         collector.tables[name].extend(
-            **{key: codes[POOL_OF[key]].take(column) if key in POOL_OF else column for key, column in columns.items()}
+            **{key: codes[pools[key]].take(column) if key in pools else column for key, column in columns.items()}
         )
 
 
@@ -99,7 +90,7 @@ def _codes(collector: Collector, pool: str, values: list[Any]) -> Array:
     if pool == "threads":
         codes = collector.threads_of.codes_of(values, len(values))
     else:
-        codes = getattr(collector, pool).codes(values, len(values))
+        codes = collector.pools[pool].codes(values, len(values))
     return np.append(codes, np.int32(UNKNOWN))
 
 

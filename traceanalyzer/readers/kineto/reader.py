@@ -5,30 +5,26 @@ The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers bac
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.kineto import crowds, header
+from traceanalyzer.readers.kineto import header, implausible
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
+from traceanalyzer.readers.kineto.fields import none_of
 from traceanalyzer.readers.kineto.parts import Part, join
 from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo, all_tables
+from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo
 from traceanalyzer.trace.strings import StringPool, Strings
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
-
-_FAR_NS = 24 * 3600 * 10**9
-"""Distance or duration beyond which a time must be wrong, because no profile lasts a day."""
+from traceanalyzer.trace.table import I32, UNKNOWN, Table
 
 CATEGORIES_NAMED = 50
 """Greatest number of unknown categories with a separate warning; no writer uses a tenth as many."""
@@ -39,8 +35,8 @@ WORTHWHILE_BYTES = 32 << 20
 _UNPACKED = 8
 """Bytes of text for each compressed one, at the least; profilers' traces have ten to twenty."""
 
-_FEW = 0.01
-"""Share of far events up to which they are strays; more of them, and the file is made that way."""
+_MEASURED = ("host", "launches", "device", "accelerator", "frames", "memory")
+"""Tables of which at least one has a row in a trace that is worth a look."""
 
 
 def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> Trace:
@@ -67,7 +63,7 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
-    return _without_strays(_assemble(source, collector, meta, losses))
+    return implausible.without_far_events(_assemble(source, collector, meta, losses))
 
 
 def _text_bytes(source: Source) -> int:
@@ -90,15 +86,7 @@ def _require_events(source: Source, windows: EventWindows, collector: Collector)
             f"{source.name}: is not a profiler trace: no traceEvents list in its {windows.bytes_read:,} bytes; "
             "give the JSON that torch.profiler exports (.json, .json.gz) or text with a key_averages() table"
         )
-    filled = (
-        collector.host,
-        collector.launches,
-        collector.device,
-        collector.accelerator,
-        collector.frames,
-        collector.memory,
-    )
-    if not any(len(buffer) for buffer in filled):
+    if not any(len(collector.tables[name]) for name in _MEASURED):
         raise UnusableInputError(
             f"{source.name}: contains no event of the PyTorch profiler: {collector.elements:,} elements in its event "
             f"list, {sum(collector.categories.unsupported.values()):,} of them of unknown categories; "
@@ -141,30 +129,21 @@ def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
 
 
 def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], losses: tuple[Loss, ...]) -> Trace:
-    threads, thread_codes = _threads(collector.threads)
-    shapes, shape_codes = _texts(collector.shapes)
-    types, type_codes = _texts(collector.types)
-    dims, dim_codes = _texts(collector.dims)
-    strides, stride_codes = _texts(collector.strides)
-    concrete, concrete_codes = _texts(collector.concrete)
-    unsupported = collector.categories.unsupported
-    host = collector.host.finish()
-    launches = collector.launches.finish()
-    device, crowds_lost = crowds.bounded(collector.device.finish())
-    accelerator = collector.accelerator.finish()
-    gpu_annotations = collector.gpu_annotations.finish()
-    frames = collector.frames.finish()
-    memory = collector.memory.finish()
-    overheads = collector.overheads.finish()
-    flows = collector.flows.finish()
+    threads, thread_codes = _threads(collector.pools["threads"])
+    texts = {name: _texts(pool) for name, pool in collector.pools.items() if none_of(name) == (b"",)}
+    codes = {"threads": thread_codes} | {name: codes for name, (_, codes) in texts.items()}
+    tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
+    tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
+    tables = {name: _recoded(table, codes) for name, table in tables.items()}
+    found: dict[str, Any] = tables | {name: strings for name, (strings, _) in texts.items()}
     distributed = meta.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     backend = distributed.get("backend")
     seen = {
-        "record_shapes": len(shapes) > 1,
-        "with_stack": len(frames) > 0,
-        "profile_memory": len(memory) > 0,
-        "with_modules": bool((frames.module_id != UNKNOWN).any()),
+        "record_shapes": len(texts["shapes"][0]) > 1,
+        "with_stack": len(tables["frames"]) > 0,
+        "profile_memory": len(tables["memory"]) > 0,
+        "with_modules": bool((tables["frames"].module_id != UNKNOWN).any()),
     }
     return Trace(
         info=TraceInfo(
@@ -174,43 +153,33 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             span_ns=0,
             base_ns=header.integer(meta.get("baseTimeNanoseconds")),
             profiler_start_ns=collector.profiler_start,
-            devices=_all_devices(header.devices(meta), device.device),
+            devices=_all_devices(header.devices(meta), tables["device"].device),
             options=header.options(meta, seen),
             rank=header.count(distributed.get("rank")),
             world_size=header.count(distributed.get("world_size")) or None,
             backend=backend if isinstance(backend, str) else None,
-            unsupported=unsupported,
+            unsupported=collector.categories.unsupported,
             capture=header.capture(meta),
             has_old_categories=collector.categories.has_old,
         ),
-        names=Strings(collector.names.values()),
-        shapes=shapes,
-        types=types,
-        dims=dims,
-        strides=strides,
-        concrete=concrete,
-        collectives=tuple(collector.collectives.values()),
-        sources=tuple(collector.sources.values()),
+        names=Strings(collector.pools["names"].values()),
+        collectives=tuple(collector.pools["collectives"].values()),
+        sources=tuple(collector.pools["sources"].values()),
         threads=threads,
-        host=replace(
-            host,
-            thread=thread_codes[host.thread],
-            shapes=shape_codes[host.shapes],
-            types=type_codes[host.types],
-            strides=stride_codes[host.strides],
-            concrete=concrete_codes[host.concrete],
-        ),
-        launches=replace(launches, thread=thread_codes[launches.thread]),
-        device=replace(device, grid=dim_codes[device.grid], block=dim_codes[device.block]),
-        gpu_annotations=replace(gpu_annotations, thread=thread_codes[gpu_annotations.thread]),
-        frames=replace(frames, thread=thread_codes[frames.thread]),
-        memory=replace(memory, thread=thread_codes[memory.thread]),
-        syncs=collector.syncs.finish(),
-        overheads=replace(overheads, thread=thread_codes[overheads.thread]),
-        flows=replace(flows, thread=thread_codes[flows.thread]),
-        accelerator=replace(accelerator, thread=thread_codes[accelerator.thread]),
-        losses=tuple(sorted((*losses, *crowds_lost), key=_loss_order)),
+        **found,
+        losses=tuple(sorted((*losses, *ids_lost), key=_loss_order)),
     )
+
+
+def _recoded(table: Table, codes: Mapping[str, I32]) -> Any:
+    """The table with other codes.
+
+    Args:
+        table: The table.
+        codes: For some pools the new code of each old one; columns of these pools change.
+    """
+    changes = {c.name: codes[c.pool][getattr(table, c.name)] for c in table.columns() if c.pool in codes}
+    return replace(table, **changes)
 
 
 def _threads(pool: StringPool[tuple[Any, Any]]) -> tuple[tuple[Thread, ...], I32]:
@@ -246,44 +215,3 @@ def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:
     known = {d.id for d in described}
     seen = set(distinct(used).tolist()) - {UNKNOWN} - known
     return (*described, *(Device(id=number) for number in sorted(seen)))
-
-
-def _without_strays(trace: Trace) -> Trace:
-    """Drop events whose time cannot be true, count them, and let time begin with the first remaining event."""
-    found = all_tables(trace)
-    starts = [t.start_ns for t in found.values() if len(t)]
-    middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
-    kept = {name: _near(table, middle) for name, table in found.items()}
-    strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
-    if strays.total() > _FEW * sum(map(len, found.values())) + 1:
-        strays.clear()
-    if strays.total():
-        found = {n: t.take(kept[n]) if strays[n] else t for n, t in found.items()}
-        losses = (*trace.losses, Loss("read-absurd-time", strays.total()))
-        trace = replace(trace, losses=tuple(sorted(losses, key=lambda loss: loss.id)))
-    starts = [t.start_ns for t in found.values() if len(t)]
-    origin = min(int(s[0]) for s in starts)
-    shifted = {name: _shifted(table, origin) for name, table in found.items()}
-    end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
-    began = trace.info.profiler_start_ns
-    began = began - origin if began is not None and abs(began - middle) <= _FAR_NS else None
-    info = replace(trace.info, origin_ns=origin, span_ns=end, profiler_start_ns=began)
-    changes: dict[str, Any] = {**shifted, "info": info}
-    return replace(trace, **changes)
-
-
-def _shifted(table: Table, origin: int) -> Table:
-    changes: dict[str, Any] = {"start_ns": table.start_ns - origin}
-    return replace(table, **changes)
-
-
-def _near(table: Table, middle: int) -> Bool:
-    near: Bool = np.abs(table.start_ns - middle) <= _FAR_NS
-    if hasattr(table, "dur_ns"):
-        near &= table.dur_ns <= _FAR_NS
-    return near
-
-
-def _ends(table: Table) -> I64:
-    end: I64 = table.start_ns + getattr(table, "dur_ns", 0)
-    return end

@@ -1,30 +1,42 @@
 """Reads plain text straight into columns, where the compiled `_scan` was built; nothing but speed depends on it.
 
-The scan knows JSON, and `scan_tables` tells it what to read. Whatever it does not take for plain (damaged text, a
+The scan knows JSON, and `fields` tells it what to read. Whatever it does not take for plain (damaged text, a
 number in quotes, an unknown category, an unusual phase) it leaves to msgspec and a `Collector`, which make the same
 part of the trace of plain text, too.
 """
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.readers.kineto.accelerators import BY_CONTENT
-from traceanalyzer.readers.kineto.categories import CATEGORIES, TableGroup, classify
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.events import Args
+from traceanalyzer.readers.kineto.events import Args, EventDecoder
+from traceanalyzer.readers.kineto.fields import (
+    BY_CONTENT,
+    CATEGORIES,
+    DESCRIPTIONS,
+    POOLS,
+    TABLES,
+    Description,
+    EventTable,
+    Field,
+    Kind,
+    TableGroup,
+    attribute,
+    classify,
+    none_of,
+)
 from traceanalyzer.readers.kineto.parts import Part, part_from
-from traceanalyzer.readers.kineto.scan_tables import POOLS, TABLES, Kind, ScanTable
-from traceanalyzer.readers.kineto.values import collective_of, source_of
-from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE
+from traceanalyzer.readers.kineto.values import described
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import UNKNOWN, Array
+from traceanalyzer.trace.table import Array
 
 try:
     from traceanalyzer.readers.kineto import _scan
@@ -38,17 +50,47 @@ else:
 _PATIENCE = 8
 """Windows that may be left to msgspec, beyond as many as are scanned, until the scan is given up."""
 
+_SEED = int.from_bytes(os.urandom(8))
+"""Of the scan's hash, so that nobody can make a file whose texts all have the same one; the trace is the same."""
+
 _MOST = 128
 """Most categories that are scanned; writers know some fifty."""
 
 _COUNTED = -1
 """Instead of the number of a table: the events are only counted."""
 
-_NUMBERS = {group: number for number, group in enumerate(TABLES)} | dict.fromkeys(
+_POOLS = (*POOLS, "phases")
+"""Pools of texts: those of a `Collector`, and the phases of flows."""
+
+
+def _text(value: str) -> bytes:
+    """A string as it stands in the file, quotes included."""
+    return msgspec.json.encode(value)
+
+
+def _scanned(fields: Iterable[Field]) -> Iterator[Field]:
+    """The fields that the scan tells apart: it makes another column of what earlier writers named differently."""
+    for field in fields:
+        yield field
+        if field.older:
+            yield replace(field, column=_OLD + field.column, key=field.older)
+
+
+def _packed(field: Field) -> tuple[Any, ...]:
+    """A field as `_scan` takes it."""
+    pool = _POOLS.index(field.pool or "phases")
+    allowed = tuple(map(_text, field.allowed))
+    return field.key.encode(), int(field.is_argument), int(field.kind), pool, field.missing, allowed
+
+
+_OLD = "old "
+_TABLES = {group: table for group, table in TABLES.items() if group != TableGroup.ACCELERATOR}
+_FIELDS = {table.name: tuple(_scanned(table.fields)) for table in _TABLES.values()}
+_NUMBERS = {group: number for number, group in enumerate(_TABLES)} | dict.fromkeys(
     (TableGroup.IGNORED, TableGroup.UNKNOWN), _COUNTED
 )
-_COLUMNS = tuple(tuple(column.packed() for column in table.columns) for table in TABLES.values())
-_BEGINS_EMPTY = tuple(name not in ("names", "threads", "phases") for name in POOLS)
+_COLUMNS = tuple(tuple(map(_packed, fields)) for fields in _FIELDS.values())
+_BEGINS_EMPTY = tuple(name in POOLS and bool(none_of(name)) for name in _POOLS)
 """By pool: whether the first text is the one of "none recorded"."""
 
 _WIDE: dict[Kind, type] = {
@@ -60,11 +102,6 @@ _WIDE: dict[Kind, type] = {
 """Types of columns; the others are 32 bits wide."""
 
 _ARGS = msgspec.json.Decoder(Args)
-
-
-def _text(value: str) -> bytes:
-    """A string as it stands in the file, quotes included."""
-    return msgspec.json.encode(value)
 
 
 Texts = list[tuple[bytes, bytes]]
@@ -104,7 +141,7 @@ class ScanningDecoder:
         if scan is None or not self._patience:
             return None
         known = tuple((_text(name), number) for name, number in self._numbers.items())
-        found = scan(text, borders, known, _COLUMNS, _BEGINS_EMPTY)
+        found = scan(text, borders, known, _COLUMNS, _BEGINS_EMPTY, _SEED)
         part = None if found is None else _part(list(self._numbers), *found)
         self._patience += -1 if part is None else 1
         return part
@@ -134,10 +171,10 @@ def _part(
         texts: By pool.
     """
     try:
-        pools = _Pools(dict(zip(POOLS, texts, strict=True)), categories)
+        pools = _Pools(dict(zip(_POOLS, texts, strict=True)), categories)
         tables = {
-            table.name: pools.settled(_arrays(table, found))
-            for table, found in zip(TABLES.values(), columns, strict=True)
+            table.name: pools.settled(table, _arrays(table, found))
+            for table, found in zip(_TABLES.values(), columns, strict=True)
             if any(found)
         }
     except (msgspec.DecodeError, ValueError):
@@ -153,9 +190,9 @@ def _part(
     )
 
 
-def _arrays(table: ScanTable, found: list[bytes]) -> dict[str, Array]:
-    columns = zip(table.columns, found, strict=True)
-    return {c.name: np.frombuffer(data, _WIDE.get(c.kind, np.int32)) for c, data in columns if c.name}
+def _arrays(table: EventTable, found: list[bytes]) -> dict[str, Array]:
+    columns = zip(_FIELDS[table.name], found, strict=True)
+    return {f.column: np.frombuffer(data, _WIDE.get(f.kind, np.int32)) for f, data in columns if f.column}
 
 
 class _Pools:
@@ -168,45 +205,36 @@ class _Pools:
             DecodeError, ValueError: A string is not valid after all.
         """
         self._categories = np.array([classify(name)[1] or 0 for name in categories], np.uint8)
-        self._phases = _strings(text for text, _ in texts["phases"])
-        collectives, self._collectives = _recoded(
-            texts["collectives"], NO_COLLECTIVE, lambda args: args.collective != "", collective_of
-        )
-        sources, self._sources = _recoded(
-            texts["sources"], NO_SOURCE, lambda args: args.kernel_backend != "", source_of
-        )
-        processes, threads = (_strings(pair[i] for pair in texts["threads"]) for i in (0, 1))
-        raw = {name: [text for text, _ in texts[name]] for name in ("shapes", "types", "dims", "strides", "concrete")}
-        self.values: dict[str, list[Any]] = {
-            "names": _strings(text for text, _ in texts["names"]),
-            "threads": list(zip(processes, threads, strict=True)),
-            "collectives": collectives,
-            "sources": sources,
-            **raw,
-        }
+        self._is_start = np.array([text == "s" for text in _strings(text for text, _ in texts["phases"])], np.uint8)
+        self.values: dict[str, list[Any]] = {name: [text for text, _ in texts[name]] for name in POOLS}
         """By pool of a `Collector`: its values by code."""
+        processes, threads = (_strings(pair[i] for pair in texts["threads"]) for i in (0, 1))
+        self.values["names"] = _strings(self.values["names"])
+        self.values["threads"] = list(zip(processes, threads, strict=True))
+        self._described: dict[str, Array] = {}
+        """By pool of descriptions: the code of the one that each scanned text is."""
+        for name, description in DESCRIPTIONS.items():
+            self.values[name], self._described[name] = _descriptions(self.values[name], description)
 
-    def settled(self, columns: dict[str, Array]) -> dict[str, Array]:
+    def settled(self, table: EventTable, columns: dict[str, Array]) -> dict[str, Array]:
         """The columns of a table as the trace has them.
 
         Raises:
             ValueError: An event has a value both as it is written now and as it was written once.
         """
-        for name, none in (("external_id", UNKNOWN), ("shapes", 0)):
-            old = columns.pop(f"old_{name}", None)
-            if old is not None and (old != none).any():
-                if ((old != none) & (columns[name] != none)).any():
+        for field in table.fields:
+            name = field.column
+            old = columns.pop(_OLD + name, None)
+            if old is not None and (old != field.none).any():
+                if ((old != field.none) & (columns[name] != field.none)).any():
                     raise ValueError(name)
-                columns[name] = np.where(columns[name] == none, old, columns[name])
-        for name, values in (
-            ("category", self._categories),
-            ("collective", self._collectives),
-            ("source", self._sources),
-        ):
-            if name in columns:
-                columns[name] = values.take(columns[name])
-        if "is_start" in columns:
-            columns["is_start"] = np.array([text == "s" for text in self._phases], np.uint8).take(columns["is_start"])
+                columns[name] = np.where(columns[name] == field.none, old, columns[name])
+            if field.kind is Kind.CATEGORY:
+                columns[name] = self._categories.take(columns[name])
+            elif field.kind is Kind.WHOLE:
+                columns[name] = self._described[field.pool].take(columns[name])
+            elif field.pool == "phases":
+                columns[name] = self._is_start.take(columns[name])
         return columns
 
 
@@ -216,11 +244,12 @@ def _strings(texts: Iterable[bytes]) -> list[Any]:
     return found
 
 
-def _recoded(
-    texts: Texts, none: Any, is_told: Callable[[Args], bool], described: Callable[[Args], Any]
-) -> tuple[list[Any], Array]:
-    """What some arguments describe, each once, and for each text of the arguments the code of it."""
-    pool: StringPool[Any] = StringPool(none)
-    decoded = [_ARGS.decode(text) if text else None for text, _ in texts]
-    codes = [pool.encode(described(args)) if args and is_told(args) else 0 for args in decoded]
+def _descriptions(texts: list[bytes], description: Description) -> tuple[list[Any], Array]:
+    """What the texts of arguments describe, each thing once, and for each text the code of it."""
+    pool: StringPool[Any] = StringPool(description.none)
+    first = attribute(next(iter(description.defaults)))
+    decoded = [_ARGS.decode(text) if text else None for text in texts]
+    codes = [
+        pool.encode(described(args, description)) if args and getattr(args, first) != "" else 0 for args in decoded
+    ]
     return pool.values(), np.array(codes, np.int32)

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.events import NOT_JSON
+from traceanalyzer.readers.kineto.events import NOT_JSON, EventDecoder
 from traceanalyzer.readers.kineto.header import find_events
 from traceanalyzer.readers.kineto.recovery import BORDER, recover
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from traceanalyzer.readers.kineto.times import INVALID, nanoseconds
+from traceanalyzer.readers.kineto.values import INVALID, nanoseconds
 
 _LIMIT = 2**62
 """Times beyond this leave no room for sums and differences."""

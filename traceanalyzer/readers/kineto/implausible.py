@@ -1,0 +1,118 @@
+"""What cannot be true of a trace: more devices and streams than any machine has, and events days apart.
+
+Analyses look at devices and streams one by one, so a file that names one on every event would cost the square of its
+size. Those with most events keep their numbers; the others count as unknown, and a warning has the number of their
+events. Events a day before or after all others are dropped and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from traceanalyzer.trace.model import Loss, Trace, all_tables
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, Table
+from traceanalyzer.trace.tables import DeviceEvents
+
+_FAR_NS = 24 * 3600 * 10**9
+"""Distance or duration beyond which a time must be wrong, because no profile lasts a day."""
+
+_FEW = 0.01
+"""Share of far events up to which they are strays; more of them, and the file is made that way."""
+
+DEVICES = 64
+"""A process sees those of its machine, of which there are 16 at most."""
+
+STREAMS = 512
+"""Most streams of all devices together; a device has queues for 128 at a time."""
+
+
+def with_limited_ids(events: DeviceEvents) -> tuple[DeviceEvents, tuple[Loss, ...]]:
+    """Forget the ids of all but the `DEVICES` devices and `STREAMS` streams that have most events.
+
+    Args:
+        events: All events of devices.
+
+    Returns:
+        The events, with `UNKNOWN` in place of these ids, and a loss for each kind of ids with the number of events.
+    """
+    losses = []
+    crowd = _crowd(events.device.astype(np.int64), DEVICES)
+    if crowd.any():
+        losses.append(Loss("read-many-devices", int(crowd.sum()), {"kept": DEVICES}))
+        events = replace(events, device=_forgotten(events.device, crowd))
+    crowd = _crowd(_places(events), STREAMS)
+    if crowd.any():
+        losses.append(Loss("read-many-streams", int(crowd.sum()), {"kept": STREAMS}))
+        events = replace(events, stream=np.where(crowd, UNKNOWN, events.stream))
+    return events, tuple(losses)
+
+
+def _places(events: DeviceEvents) -> I64:
+    """A number for each stream of each device; unknown where the stream is."""
+    stream, device = (np.unique(column, return_inverse=True)[1] for column in (events.stream, events.device))
+    return np.where(events.stream == UNKNOWN, UNKNOWN, stream * (int(device.max(initial=0)) + 1) + device)
+
+
+def _crowd(places: I64, most: int) -> Bool:
+    """Which events lie at none of the places that have most events; of equal ones the lower numbers stay."""
+    known = places != UNKNOWN
+    numbers, counts = np.unique(places[known], return_counts=True)
+    kept = numbers[np.lexsort((numbers, -counts))[:most]]
+    crowd: Bool = known & ~np.isin(places, kept) if len(numbers) > most else np.zeros(len(places), np.bool_)
+    return crowd
+
+
+def _forgotten(numbers: I32, crowd: Bool) -> I32:
+    return np.where(crowd, UNKNOWN, numbers).astype(np.int32)
+
+
+def without_far_events(trace: Trace) -> Trace:
+    """Drop events whose time cannot be true, count them, and let time begin with the first remaining event.
+
+    Args:
+        trace: The whole trace, with times of the file's clock.
+
+    Returns:
+        The trace with times since its first event, and with a loss if events were dropped.
+    """
+    found = all_tables(trace)
+    starts = [t.start_ns for t in found.values() if len(t)]
+    middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
+    kept = {name: _near(table, middle) for name, table in found.items()}
+    strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
+    if strays.total() > _FEW * sum(map(len, found.values())) + 1:
+        strays.clear()
+    if strays.total():
+        found = {n: t.take(kept[n]) if strays[n] else t for n, t in found.items()}
+        losses = (*trace.losses, Loss("read-absurd-time", strays.total()))
+        trace = replace(trace, losses=tuple(sorted(losses, key=lambda loss: loss.id)))
+    starts = [t.start_ns for t in found.values() if len(t)]
+    origin = min(int(s[0]) for s in starts)
+    shifted = {name: _shifted(table, origin) for name, table in found.items()}
+    end = max(int(_ends(t).max()) for t in shifted.values() if len(t))
+    began = trace.info.profiler_start_ns
+    began = began - origin if began is not None and abs(began - middle) <= _FAR_NS else None
+    info = replace(trace.info, origin_ns=origin, span_ns=end, profiler_start_ns=began)
+    changes: dict[str, Any] = {**shifted, "info": info}
+    return replace(trace, **changes)
+
+
+def _shifted(table: Table, origin: int) -> Table:
+    changes: dict[str, Any] = {"start_ns": table.start_ns - origin}
+    return replace(table, **changes)
+
+
+def _near(table: Table, middle: int) -> Bool:
+    near: Bool = np.abs(table.start_ns - middle) <= _FAR_NS
+    if hasattr(table, "dur_ns"):
+        near &= table.dur_ns <= _FAR_NS
+    return near
+
+
+def _ends(table: Table) -> I64:
+    end: I64 = table.start_ns + getattr(table, "dur_ns", 0)
+    return end
