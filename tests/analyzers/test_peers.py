@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.structure.peers import Priced, peers
+from traceanalyzer.structure.operator_times import Priced, peers
 
 
 def test_the_cheapest_of_a_size_is_the_peer_of_all_others() -> None:

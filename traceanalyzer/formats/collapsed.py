@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.host.flame_graphs import FlameGraph
 from traceanalyzer.formats import flame_frames
-from traceanalyzer.structure.owners.labels import Owner
+from traceanalyzer.structure.owners import Owner
 
 
 def render(graph: FlameGraph) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.formats.names import clean
-from traceanalyzer.structure.owners.labels import Owner
+from traceanalyzer.structure.owners import Owner
 
 _BACKWARD = "backward"
 

@@ -12,7 +12,7 @@ from traceanalyzer.formats import flame_frames
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.names import clean
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure.owners.labels import Owner
+from traceanalyzer.structure.owners import Owner
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _TITLES = {

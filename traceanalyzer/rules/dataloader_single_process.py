@@ -37,7 +37,7 @@ from traceanalyzer.rules import _loader, _owners
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
-from traceanalyzer.structure.loader_waits import is_in_process
+from traceanalyzer.structure.host_waits import is_in_process
 
 _SUBJECT = Text("dataloader-single-process-subject", "exposed waiting for loaders without workers, share of the step")
 _SUBJECT_TABLE = Text(

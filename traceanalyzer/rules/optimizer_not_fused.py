@@ -53,7 +53,7 @@ from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
-from traceanalyzer.structure.owners.labels import EVALUATION
+from traceanalyzer.structure.owners import EVALUATION
 
 _LEAST, _MOST = 0.5, 0.8
 """Own choice: the Python loops that collect parameters and a few launches remain."""

@@ -9,7 +9,7 @@ from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.launch_queues import blocked_calls
+from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT, Tree

@@ -7,8 +7,7 @@ import numpy as np
 
 from traceanalyzer.simulation.back_pointers import Pieces, Why
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.owners.labels import Owner
+from traceanalyzer.structure.owners import Owner, owner_index
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64

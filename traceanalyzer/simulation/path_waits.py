@@ -16,7 +16,7 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_owners import cut
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.holes import holes
+from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 

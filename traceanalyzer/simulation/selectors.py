@@ -17,10 +17,10 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.simulation.selected import Selected, of_nodes
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Category

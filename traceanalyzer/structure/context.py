@@ -11,7 +11,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.structure import host_tree, links
+from traceanalyzer.structure import host_tree
 from traceanalyzer.structure.steps import Steps, find, infer
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.model import Trace
@@ -92,9 +92,9 @@ class Context:
         return host_tree.build(self.trace, self.kind)
 
     @cached_property
-    def links(self) -> links.Links:
+    def links(self) -> host_tree.Links:
         """Which launch started each device event, and which host node made each launch."""
-        return links.link(self.trace, self.host)
+        return host_tree.link(self.trace, self.host)
 
     @cached_property
     def steps(self) -> Steps:

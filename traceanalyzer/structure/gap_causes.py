@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.structure import drains, host_activity
+from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gaps import NOTHING, Gaps
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.distinct import distinct, is_among, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
@@ -107,7 +107,7 @@ def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
 
 def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
     """In the times of `attribute`, count what the host did after a wait that emptied the queue as part of the wait."""
-    by, frees = drains.drained_by(context, gaps)
+    by, frees = drained_by(context, gaps)
     drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
     result = times.copy()
     inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
@@ -281,3 +281,45 @@ def _doing(context: Context) -> _Doing:
         loading_code=host_activity.loading_calls(context),
         allocating=np.flatnonzero(names.where(host_activity.is_allocation)[trace.launches.name]),
     )
+
+
+def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
+    """The wait that was open when each gap began and therefore emptied the queue.
+
+    Returns:
+        The row of its call in the launch table (-1 if there is none), and whether it frees memory.
+    """
+    drains = context.once(_drains)
+    before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1
+    reach = np.maximum.accumulate(np.append(drains.end_ns, -1)) if len(drains.row) else np.array([-1])
+    between = gaps.has_previous & (gaps.next != NOTHING)
+    found = between & (before >= 0) & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
+    by = np.full(len(gaps), NO_PARENT, np.int64)
+    by[found] = drains.row[drains.longest[before[found]]]
+    return by, entries(context.once(_frees), by, False)
+
+
+class _Drains(msgspec.Struct, frozen=True):
+    """Calls of launching threads that wait until the device is done, in the order of their start."""
+
+    row: I64
+    start_ns: I64
+    end_ns: I64
+    longest: I64
+    """For each position, the one of the calls up to there that ends last."""
+
+
+def _drains(context: Context) -> _Drains:
+    waits, launches = context.once(host_activity.waits), context.trace.launches
+    rows = moments(waits.row, np.flatnonzero(context.once(_frees)))
+    rows = rows[is_among(launches.thread[rows], host_activity.launching_threads(context))]
+    start = launches.start_ns[rows]
+    end = start + launches.dur_ns[rows]
+    reach = np.maximum.accumulate(end)
+    opens = np.append(True, reach[1:] > reach[:-1])[: len(rows)]
+    longest = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), 0))
+    return _Drains(rows, start, end, longest)
+
+
+def _frees(context: Context) -> Bool:
+    return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]

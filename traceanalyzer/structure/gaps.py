@@ -1,4 +1,4 @@
-"""Finds when a device or a stream was idle, and what ended each gap."""
+"""When was a device or a stream busy, when was it idle, and what ended each gap?"""
 
 from __future__ import annotations
 
@@ -12,9 +12,37 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 NOTHING = -1
-
 _BEGINNING = -(2**62)
 """Before every event."""
+
+
+def any_busy(context: Context) -> Intervals:
+    """When a kernel, copy or fill runs on any device, including devices without a number in the file."""
+    return context.once(_any_busy)
+
+
+def busy(context: Context, number: int) -> Intervals:
+    """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
+    known = context.once(_busy_of_devices)
+    if number not in known:
+        device = context.trace.device
+        own = device.device == number
+        if own.all():
+            known[number] = any_busy(context)
+        else:
+            rows = np.flatnonzero(own)
+            start = device.start_ns[rows]
+            known[number] = Intervals.union(start, start + device.dur_ns[rows])
+    return known[number]
+
+
+def _any_busy(context: Context) -> Intervals:
+    return Intervals.union(context.trace.device.start_ns, context.trace.device.end_ns)
+
+
+def _busy_of_devices(_: Context) -> dict[int, Intervals]:
+    """Results for the devices that were requested so far."""
+    return {}
 
 
 class Gaps(msgspec.Struct, frozen=True):

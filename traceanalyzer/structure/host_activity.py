@@ -7,6 +7,7 @@ Unified Runtime, and for the vendors that follow CUDA's naming.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -48,6 +49,10 @@ _LIBRARY_LINE = re.compile(
     r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
     r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
 )
+_DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
+_SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
+_LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
+_TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
 
 
 def is_synchronization(name: str) -> bool:
@@ -193,10 +198,6 @@ def blocking_copies(context: Context) -> Bool:
     return linked
 
 
-_DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
-_SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
-
-
 def direction(name: str) -> str | None:
     """Direction in a copy's name, such as `HtoD` or `DtoH`; Level Zero's M (system memory) is H."""
     match = _DIRECTION.search(name)
@@ -259,3 +260,45 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
         rows = np.flatnonzero(lines)
         found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
     return np.where(found == NO_PARENT, -1, entries(frames.name, found, -1))
+
+
+class LineTree(msgspec.Struct, frozen=True):
+    """Frames that have a line, nested."""
+
+    tree: Tree
+    name: I32
+    """Code of the name of each frame, in the order of the tree."""
+    row: I64
+    """Row of each frame in the table of frames."""
+
+    def names_at(self, thread: I32, times: I64) -> I32:
+        """The code of the innermost line that runs on a thread at a time, -1 for none."""
+        position = self.tree.innermost(thread, times)
+        return entries(self.name, position, np.int32(-1))
+
+
+def line_tree(context: Context) -> LineTree:
+    """The frames of the trace that have a line."""
+    return _nested(context, is_line)
+
+
+def own_line_tree(context: Context) -> LineTree:
+    """The frames that have a line outside of the package torch."""
+    return _nested(context, lambda name: is_line(name) and not is_torch(name))
+
+
+def is_line(name: str) -> bool:
+    """Whether a frame is of Python code: `file.py(123): function`."""
+    return _LINE.fullmatch(name) is not None
+
+
+def is_torch(name: str) -> bool:
+    """Whether a frame is of torch's own Python code; the profiler shortens paths to what follows `sys.path`."""
+    return _TORCH.match(name) is not None
+
+
+def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
+    frames = context.trace.frames
+    rows = np.flatnonzero(context.trace.names.where(wanted)[frames.name])
+    tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
+    return LineTree(tree, frames.name[rows[order]], rows[order])

@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import busy_times, host_activity, recorded_collectives, unread_device
-from traceanalyzer.structure.communicating import communication_kernels
+from traceanalyzer.structure import gaps, host_activity, recorded_collectives, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.launch_queues import blocked_calls
+from traceanalyzer.structure.launch_calls import blocked_calls
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
@@ -53,7 +53,7 @@ class StepResources(msgspec.Struct, frozen=True):
     launch was recorded, because others belong to earlier work; of all where most have no launch."""
     outside_device_ns: int = 0
     """Part of the device's time in ns outside of the steps."""
-    unread_device: str | None = None
+    unrecorded_work: str | None = None
     """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
     null if there is none."""
 
@@ -98,7 +98,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         exposed_loader_ns=mean(loader - busy),
         recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
         outside_device_ns=_outside(context, own, inside),
-        unread_device=unread_device.sign(context),
+        unread_device=unrecorded_work.unread_device(context),
     )
 
 
@@ -126,7 +126,7 @@ def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
 
 def busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
     """The device that works longest within the steps, and when it works."""
-    times = [(busy_times.of_device(context, number) & within, number) for number in context.once(_devices)]
+    times = [(gaps.busy(context, number) & within, number) for number in context.once(_devices)]
     if not times:
         return None, Intervals.none()
     busy, number = max(times, key=lambda entry: (entry[0].length, -entry[1]))
@@ -146,7 +146,7 @@ def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, I
     def kernels(number: int) -> tuple[Intervals, Intervals]:
         own = events.device == number
         collectives = own & communicates
-        rest = _union(events, own & ~communicates) if collectives.any() else busy_times.of_device(context, number)
+        rest = _union(events, own & ~communicates) if collectives.any() else gaps.busy(context, number)
         return rest, _union(events, collectives)
 
     return {number: kernels(number) for number in context.once(_devices)}

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.analyzers.launches.graph_join.alignment import agreement, common, completed, in_order, most_frequent
+from traceanalyzer.analyzers.launches.graph_join.fitting import agreement, common, completed, in_order, most_frequent
 
 CODES = st.lists(st.integers(0, 2), max_size=12)
 

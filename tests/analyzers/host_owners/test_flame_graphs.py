@@ -14,8 +14,15 @@ from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import host as host_owners
 from traceanalyzer.analyzers.host import HostOwners
-from traceanalyzer.analyzers.host.flame_graphs import DEVICE, HOST, IDLE, FlameGraph, of_recording, of_steps
-from traceanalyzer.analyzers.host.stacks import UNKNOWN_OWNER
+from traceanalyzer.analyzers.host.flame_graphs import (
+    DEVICE,
+    HOST,
+    IDLE,
+    UNKNOWN_OWNER,
+    FlameGraph,
+    of_recording,
+    of_steps,
+)
 from traceanalyzer.structure.context import Context
 
 

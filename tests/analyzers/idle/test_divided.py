@@ -8,8 +8,8 @@ from hypothesis import given
 from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.structure import divided_gaps as parts
 from traceanalyzer.structure import gap_causes, gaps
+from traceanalyzer.structure import idle_times as parts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.steps import Steps
 

@@ -7,8 +7,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
-from traceanalyzer.structure.recording.gradient_buckets import gradient_buckets
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, gradient_buckets
 
 FIRST = (1 << 20) // 4
 """Numbers in a bucket of 1 MiB."""

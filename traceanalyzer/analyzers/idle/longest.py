@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import drains, gap_causes, host_activity
+from traceanalyzer.structure import gap_causes, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
 from traceanalyzer.structure.gaps import Gaps
@@ -74,7 +74,7 @@ def described(context: Context, device: int, gaps: Gaps, *, blame_waits: bool = 
     trace, names = context.trace, context.trace.names
     times = gap_causes.attribute(context, gaps, blame_waits=blame_waits)
     main = times.argmax(axis=1)
-    drained, _ = drains.drained_by(context, gaps)
+    drained, _ = gap_causes.drained_by(context, gaps)
     drained[~gap_causes.fed_late(context, gaps)] = NO_PARENT
     moments = _moments(context, gaps, main, drained)
     activity = _activity(context, gap_causes.responsible_thread(context, gaps), moments)

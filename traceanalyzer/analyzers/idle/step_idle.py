@@ -13,18 +13,19 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.idle import after_waits, busy_parts, gap_owners, longest
+from traceanalyzer.analyzers.idle import gap_parts, longest
 from traceanalyzer.analyzers.idle.longest import LongGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gap_causes, gaps
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.divided_gaps import DividedGaps, divide, release
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
+from traceanalyzer.structure.idle_times import DividedGaps, divide, release
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 
@@ -43,6 +44,8 @@ _GAPS = 200
 _SHOWN = 10
 MOST_OWNERS = 10
 """Owners of gaps that are listed, at most."""
+_PARTS = 100
+"""Number of equal parts of the window that show whether a device is busy all the time."""
 
 
 class StepCause(msgspec.Struct, frozen=True):
@@ -129,7 +132,7 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     steady steps count, null if there is none."""
     high_busy_share: float | None
     """Busy share (0 to 1) that the busiest 5 % of these parts at least reach; null if there is no part."""
-    gap_owners: tuple[GapOwner, ...] = ()
+    gap_parts: tuple[GapOwner, ...] = ()
     """Whose the time of the gaps is in which the host did something else, the most time first, at most ten."""
     typical_other_gap_ns: float | None = None
     """As `typical_host_gap_ns`, without input preprocessing and DDP's broadcast of buffers, which are causes of their
@@ -180,7 +183,7 @@ def analyze(context: Context) -> StepIdle:
         steps.found_by,
         devices,
         later_steps=int(steady[1:].sum()),
-        waits=after_waits.count(context, steps, steady),
+        waits=gap_parts.count_waits(context, steps, steady),
     )
 
 
@@ -202,20 +205,20 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
     sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
-    waited = after_waits.shares(context, number, part)
-    behind = (after_waits.by_cause(part, waited, rows) for rows in (counts, counts & short))
+    waited = gap_parts.shares_after_waits(context, number, part)
+    behind = (gap_parts.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short))
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
     late = of_launches > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
-    owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
+    owned = gap_parts.by_owner(context, part.gaps, np.where(long, other, 0))
     # Time before the first event of all counts if recorded events show what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
-    launched = gap_owners.divide(context, part.gaps, np.where(counts & short, of_launches, 0))
+    launched = gap_parts.by_owner(context, part.gaps, np.where(counts & short, of_launches, 0))
     events = context.trace.device.start_ns[context.trace.device.device == number]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
-    low, high = busy_parts.extremes(context, steps, steady, number)
+    low, high = _busy_extremes(context, steps, steady, number)
     return DeviceInSteps(
         device=number,
         time_ns=time,
@@ -236,7 +239,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     )
 
 
-def _owners(owned: gap_owners.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
+def _owners(owned: gap_parts.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
     """The owners with most time of some gaps."""
     rows = owned.largest(chosen, MOST_OWNERS)
     return tuple(GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start) for own, time, start in rows)
@@ -290,3 +293,19 @@ _STEPS = Need(
     lambda context: _steps(context).has_length,
 )
 ANALYSES = (Analysis(140, "step_idle", StepIdle, analyze, needs=(_KERNELS, _STEPS)),)
+
+
+def _busy_extremes(context: Context, steps: Steps, steady: Bool, number: int) -> tuple[float | None, float | None]:
+    """Busy shares (0 to 1) of the least and the most busy 5 % of equal parts of the window, within steady steps.
+
+    None and None without such a part.
+    """
+    bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
+    start, end = bounds[:-1], bounds[1:]
+    inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
+    start, end = start[inside & (end > start)], end[inside & (end > start)]
+    if not len(start):
+        return None, None
+    busy = gaps.busy(context, number).within(start, end)
+    low, high = np.percentile(busy / (end - start), (5, 95)).tolist()
+    return low, high

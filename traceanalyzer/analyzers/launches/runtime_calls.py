@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity, launch_queues
+from traceanalyzer.structure import host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -141,7 +141,7 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
     by_name = names.where(host_activity.is_loading)
     rows = host_activity.loading_calls(context)
-    rows = rows[~np.isin(rows, launch_queues.blocked_calls(context))]
+    rows = rows[~np.isin(rows, launch_calls.blocked_calls(context))]
     if not len(context.trace.device):
         rows = rows[by_name[table.name[rows]]]
     calls = _Events.of(table, rows)

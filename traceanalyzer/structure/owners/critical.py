@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure import gap_causes, gaps, host_activity
-from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure.autograd import critical_threads, engines
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import mark_rows

@@ -13,9 +13,8 @@ import numpy as np
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import mark_rows
-from traceanalyzer.structure.owners.candidates import OwnerKind, Slices, candidates
 from traceanalyzer.structure.owners.critical import Critical
-from traceanalyzer.structure.owners.roles import own_roles
+from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates, own_roles
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals

@@ -16,11 +16,10 @@ from traceanalyzer.knowledge.frameworks import StepMark
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.recording import left_out, repeated_graphs
+from traceanalyzer.structure.recording import left_out, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
-from traceanalyzer.structure.recording.optimizers_in_turn import updates_of_a_step
-from traceanalyzer.structure.recording.step_marks import marks_within, outermost, step_marks
+from traceanalyzer.structure.recording.step_signs import marks_within, outermost, step_marks, updates_of_a_step
 from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
@@ -249,7 +248,7 @@ def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
 
 def _between_graphs(context: Context) -> Steps | None:
     """Steps from launch to launch of one graph, if graphs repeat."""
-    start = repeated_graphs.starts(context)
+    start = step_signs.graph_starts(context)
     last = int(context.trace.launches.end_ns.max(initial=0))
     return None if start is None else _from_starts(context, start, last, "graph launch")
 

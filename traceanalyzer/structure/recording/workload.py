@@ -10,13 +10,13 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
-from traceanalyzer.structure import busy_times, gap_causes, unread_device
+from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.graph_launches import graph_capture
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
-from traceanalyzer.structure.recording.holes import holes
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
+from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -73,7 +73,7 @@ def is_hardly_any(context: Context) -> bool:
 
 def device_busy_ns(context: Context) -> int:
     """Time in which something runs on some device, in ns."""
-    return busy_times.any_device(context).length
+    return gaps.any_busy(context).length
 
 
 def startup_ns(context: Context) -> int:
@@ -131,7 +131,7 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("removed-events", time_ns=removed.length)
     if is_foreign(context):
         yield WorkloadEvidence("foreign-steps")
-    sign = unread_device.sign(context)
+    sign = unrecorded_work.unread_device(context)
     if sign is not None and not len(trace.launches):
         yield WorkloadEvidence("no-device-events", sign)
     operators = int((trace.host.category == Category.OPERATOR).sum())

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches.graph_join.captured import CapturedGraph
+from traceanalyzer.analyzers.launches.graph_join.sequences import CapturedGraph
 from traceanalyzer.structure.context import Context, Repetitions
 from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Thread, Trace
 from traceanalyzer.trace.strings import Strings

@@ -1,4 +1,9 @@
-"""Which owners use the host in gaps in which it does something other than launching?"""
+"""Whose are the gaps in which the host does not launch, and which would not be there if it had never waited?
+
+A host that waits while the device works loses that time: without the wait, all that it launches later would be launched
+earlier by as much. So waits give a credit, and gaps that ended with a late launch use it up in the order of time. What
+is left at a gap is what the host would be ahead by.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,24 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.host_roles import BUFFERS, INPUTS
+from traceanalyzer.structure import gap_causes, gaps, host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
-from traceanalyzer.structure.owners import OwnerIndex, owner_index
-from traceanalyzer.structure.owners.labels import Owner
-from traceanalyzer.trace.distinct import moments
-from traceanalyzer.trace.table import F64, I64, Bool
+from traceanalyzer.structure.host_activity import HostWaits
+from traceanalyzer.structure.idle_times import DividedGaps
+from traceanalyzer.structure.owners import Owner, OwnerIndex, owner_index
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.trace.distinct import is_among, moments
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import F64, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 OF_OTHER_RULES = frozenset({*INPUTS, BUFFERS})
 """Roles of work that are separate causes of idle time."""
+_OF_THE_DEVICE = (gap_causes.UNRECORDED, gap_causes.PENDING, gap_causes.DEVICE, gap_causes.UNKNOWN)
+"""Causes of idle time that no earlier launch ends."""
 
 
 class OwnedGaps(msgspec.Struct, frozen=True):
@@ -63,7 +76,7 @@ class OwnedGaps(msgspec.Struct, frozen=True):
         return found
 
 
-def divide(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
+def by_owner(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
     """Divide the time of gaps among the owners of the critical thread.
 
     Args:
@@ -92,3 +105,38 @@ def _around(start: I64, end: I64, moments: I64) -> I64:
     inside[inside] = end[found[inside]] > moments[inside]
     result: I64 = np.where(inside, found, NO_PARENT)
     return result
+
+
+def shares_after_waits(context: Context, device: int, part: DividedGaps) -> F64:
+    """For each part of a gap that the host caused, the share (0 to 1) that would disappear without waits."""
+    length = part.gaps.length - sum(part.of_cause(cause) for cause in _OF_THE_DEVICE)
+    credit = _lost(context, device).within(np.zeros(len(length), np.int64), part.gaps.end_ns)
+    balance = credit - np.cumsum(length)
+    left = balance - np.minimum(0, np.minimum.accumulate(balance)) if len(balance) else balance
+    before = np.append(0, left)[: len(left)] + np.diff(credit, prepend=0)
+    explained: F64 = (before - left) / np.maximum(length, 1)
+    return explained
+
+
+def after_waits_by_cause(part: DividedGaps, share: F64, parts: Bool) -> I64:
+    """That time of some of the parts by cause in ns, shape (causes,)."""
+    chosen = parts[part.part] & ~np.isin(part.cause, _OF_THE_DEVICE)
+    time = np.rint(part.time_ns[chosen] * share[part.part[chosen]]).astype(np.int64)
+    return sum_by(part.cause[chosen], time, len(CAUSES))
+
+
+def count_waits(context: Context, steps: Steps, chosen: Bool) -> int:
+    """How many waits of threads that launch begin in the chosen steps."""
+    waits = context.once(_of_launching_threads)
+    return int(entries(chosen, steps.at(waits.start_ns), False).sum())
+
+
+def _lost(context: Context, device: int) -> Intervals:
+    """When threads that launch work wait while the device works."""
+    waits = context.once(_of_launching_threads)
+    return Intervals.union(waits.start_ns, waits.end_ns) & gaps.busy(context, device)
+
+
+def _of_launching_threads(context: Context) -> HostWaits:
+    waits = context.once(host_activity.waits)
+    return waits.take(np.flatnonzero(is_among(waits.thread, host_activity.launching_threads(context))))

@@ -1,19 +1,32 @@
-"""How many launches wait on each stream? One more with each launch call, one less with each start on the device."""
+"""Which calls launch graphs, does the trace record the capture of graphs, and how many launches wait on each stream?
+
+A queue has one launch more with each launch call, one less with each start on the device.
+"""
 
 from __future__ import annotations
+
+import re
+from functools import partial
 
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.graph_launches import graph_calls
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_CAPTURE = re.compile(r"^(cuda|cu|hip|musa)StreamBeginCapture")
+_INSTANTIATE = re.compile(r"^(cuda|cu|hip|musa)GraphInstantiate")
+_LAUNCH = re.compile(r"^(cuda|cu|hip|musa)\w{0,20}Launch\w{0,20}Kernel")
+_MANY = 100
+"""Own choice: fewer launches without an event on the device may be chance."""
+_HARDLY_ANY = 0.1
+"""Device events over launch calls (own choice): a capture runs nothing, and little runs around it."""
 _FAR_LONGER = 10
 """A call this many times as long as the median counts as blocked (own choice)."""
 _DEPTH = 1024
@@ -22,8 +35,53 @@ _NEARLY = 0.98
 """The length is counted at the start of the call, a few launches before the limit."""
 _SHALLOW = 256
 """A queue that never was longer cannot be called full."""
-
 _POINTS = 100
+
+
+class GraphCapture(msgspec.Struct, frozen=True):
+    """Calls that record a graph instead of running anything on a device."""
+
+    captures: int
+    """Number of captures that were begun on a stream."""
+    launch_calls: int
+    """Number of calls in the trace that launch a kernel; those within a capture start none."""
+    device_events: int
+    """Number of kernels, copies and fills that ran on a device."""
+    replays: int
+    """Number of launches of whole graphs."""
+
+    @property
+    def is_most(self) -> bool:
+        """Whether the recording is mostly a capture: no graph is replayed, and hardly any launch starts work."""
+        many = not self.replays and self.launch_calls >= _MANY
+        return many and self.device_events < _HARDLY_ANY * self.launch_calls
+
+
+def graph_calls(context: Context) -> Bool:
+    """Which rows of the launch table launch a captured graph."""
+    launches = context.trace.launches
+    found: Bool = context.trace.names.where(marks.is_graph_launch)[launches.name]
+    return found
+
+
+def graph_capture(context: Context) -> GraphCapture | None:
+    """Figures about the capture of graphs; None if the trace captures none."""
+    return context.once(_graph_capture)
+
+
+def _graph_capture(context: Context) -> GraphCapture | None:
+    names, called = context.trace.names, context.trace.launches.name
+
+    def calls(pattern: re.Pattern[str]) -> int:
+        return int(names.where(partial(_is_call, pattern))[called].sum())
+
+    begun = calls(_CAPTURE) or calls(_INSTANTIATE)
+    replays = int(graph_calls(context).sum())
+    return GraphCapture(begun, calls(_LAUNCH), len(context.trace.device), replays) if begun else None
+
+
+def _is_call(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.search(name) is not None
 
 
 class QueuePoint(msgspec.Struct, frozen=True):
@@ -117,10 +175,10 @@ def _curve(times: I64, lengths: I64, window: tuple[int, int]) -> tuple[QueuePoin
 
 def blocked_calls(context: Context) -> I64:
     """Rows of launch-table calls that waited because their stream's queue was full."""
-    return context.once(_held_up)[0]
+    return context.once(held_up)[0]
 
 
-def _held_up(context: Context) -> tuple[I64, int, int]:
+def held_up(context: Context) -> tuple[I64, int, int]:
     """Calls far longer than the median that start with a full queue; the queue's length; the median call in ns."""
     found = context.once(of_streams)
     longest = max((queue.max_length for queue, _, _ in found), default=0)
