@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.waits import device_wide_waits
+from traceanalyzer.analyzers.waits import device_wide
 from traceanalyzer.structure.context import Context
 
 US = 1000
@@ -24,7 +24,7 @@ def trace_with(*waits: int) -> TraceBuilder:
 
 
 def test_a_wait_between_launches_counts() -> None:
-    (row,) = device_wide_waits(Context(read_built(trace_with(28)))).rows
+    (row,) = device_wide.analyze(Context(read_built(trace_with(28)))).rows
     assert (row.call, row.calls, row.steps, row.waiting_ns) == ("cudaDeviceSynchronize", 1, 1, 15 * US)
     assert row.avoidable_ns == 15 * US, "the gap after it is 27 us long, the wait 15 us"
     assert (row.longest_start_ns, row.longest_step) == (28 * US, "7")
@@ -32,7 +32,7 @@ def test_a_wait_between_launches_counts() -> None:
 
 @pytest.mark.parametrize("start", [2, 82, 150])
 def test_waits_at_the_edges_of_steps_and_outside_do_not(start: int) -> None:
-    assert device_wide_waits(Context(read_built(trace_with(start)))).rows == ()
+    assert device_wide.analyze(Context(read_built(trace_with(start)))).rows == ()
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_waits_at_the_edges_of_steps_and_outside_do_not(start: int) -> None:
     ],
 )
 def test_names(name: str, wanted: bool) -> None:
-    assert is_device_wide(name) is wanted
+    assert device_wide.is_device_wide(name) is wanted

@@ -12,6 +12,7 @@ import msgspec
 from traceanalyzer.analyzers import kernels, modules
 from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.analyzers.launches import graph_join
+from traceanalyzer.analyzers.launches.graph_join import tables as joined
 from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.report.message import Message
 from traceanalyzer.structure.analysis import KERNELS, OPERATORS, Analysis
@@ -58,10 +59,10 @@ WORTHWHILE_EVENTS = 200_000
 """Number of events from which on several processes run the analyses; fewer events take only some tenths of a second."""
 
 JOINED: tuple[Analysis, ...] = (
-    Analysis(0, "joined_operators", graph_join.JoinedOperators, graph_join.by_name, (OPERATORS,)),
-    Analysis(10, "joined_operators_by_shape", graph_join.JoinedOperatorsByShape, graph_join.by_shape, (OPERATORS,)),
-    Analysis(20, "joined_modules", graph_join.JoinedModules, graph_join.by_module, modules.ANALYSES[0].needs),
-    Analysis(30, "joined_python_lines", graph_join.JoinedLines, graph_join.by_line, python_lines.ANALYSES[0].needs),
+    Analysis(0, "joined_operators", joined.JoinedOperators, joined.by_name, (OPERATORS,)),
+    Analysis(10, "joined_operators_by_shape", joined.JoinedOperatorsByShape, joined.by_shape, (OPERATORS,)),
+    Analysis(20, "joined_modules", joined.JoinedModules, joined.by_module, modules.ANALYSES[0].needs),
+    Analysis(30, "joined_python_lines", joined.JoinedLines, joined.by_line, python_lines.ANALYSES[0].needs),
     Analysis(40, "joined_roofline", roofline.Roofline, roofline.analyze, roofline.ANALYSES[0].needs),
     Analysis(50, "joined_kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, (KERNELS,)),
 )

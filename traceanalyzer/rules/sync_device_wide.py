@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.analyzers.waits import DeviceSync, DeviceSyncs, is_device_wide
+from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _waits

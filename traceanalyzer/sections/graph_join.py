@@ -7,8 +7,8 @@ from typing import Any
 
 from traceanalyzer.analyzers.kernels import KernelsByOperator
 from traceanalyzer.analyzers.kernels.roofline import Roofline
-from traceanalyzer.analyzers.launches.graph_join import (
-    GraphJoin,
+from traceanalyzer.analyzers.launches.graph_join import GraphJoin
+from traceanalyzer.analyzers.launches.graph_join.tables import (
     JoinedLines,
     JoinedModules,
     JoinedOperators,

@@ -18,8 +18,8 @@ class Need(msgspec.Struct, frozen=True):
 
     reason: Text
     """Why an analysis is skipped, for people."""
-    is_met: Callable[[Context], bool]
-    """Whether the trace has the data."""
+    is_met: Callable[[Context], object]
+    """Something true if the trace has the data."""
 
 
 class Analysis(msgspec.Struct, frozen=True):

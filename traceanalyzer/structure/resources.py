@@ -53,7 +53,7 @@ class StepResources(msgspec.Struct, frozen=True):
     launch was recorded, because others belong to earlier work; of all where most have no launch."""
     outside_device_ns: int = 0
     """Part of the device's time in ns outside of the steps."""
-    unrecorded_work: str | None = None
+    unread_device: str | None = None
     """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
     null if there is none."""
 

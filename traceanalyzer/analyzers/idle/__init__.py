@@ -10,8 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.idle import longest
-from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.idle.gap_details import LongGap, longest_gaps
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gaps
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -77,7 +76,7 @@ def analyze(context: Context) -> Idle:
     return Idle(
         devices=tuple(_device(context, device, own, window) for device, own in found.items()),
         streams=tuple(row for device in found for row in streams_of(context, device, window)),
-        longest_gaps=longest.of_devices(context, found),
+        longest_gaps=longest_gaps(context, found),
     )
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.idle import gap_parts, longest
-from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.idle import gap_details
+from traceanalyzer.analyzers.idle.gap_details import LongGap, described
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gap_causes, gaps
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -132,7 +132,7 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     steady steps count, null if there is none."""
     high_busy_share: float | None
     """Busy share (0 to 1) that the busiest 5 % of these parts at least reach; null if there is no part."""
-    gap_parts: tuple[GapOwner, ...] = ()
+    gap_owners: tuple[GapOwner, ...] = ()
     """Whose the time of the gaps is in which the host did something else, the most time first, at most ten."""
     typical_other_gap_ns: float | None = None
     """As `typical_host_gap_ns`, without input preprocessing and DDP's broadcast of buffers, which are causes of their
@@ -183,7 +183,7 @@ def analyze(context: Context) -> StepIdle:
         steps.found_by,
         devices,
         later_steps=int(steady[1:].sum()),
-        waits=gap_parts.count_waits(context, steps, steady),
+        waits=gap_details.count_waits(context, steps, steady),
     )
 
 
@@ -205,17 +205,17 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
     sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
-    waited = gap_parts.shares_after_waits(context, number, part)
-    behind = (gap_parts.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short))
+    waited = gap_details.shares_after_waits(context, number, part)
+    behind = (gap_details.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short))
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
     late = of_launches > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
-    owned = gap_parts.by_owner(context, part.gaps, np.where(long, other, 0))
+    owned = gap_details.by_owner(context, part.gaps, np.where(long, other, 0))
     # Time before the first event of all counts if recorded events show what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
-    launched = gap_parts.by_owner(context, part.gaps, np.where(counts & short, of_launches, 0))
+    launched = gap_details.by_owner(context, part.gaps, np.where(counts & short, of_launches, 0))
     events = context.trace.device.start_ns[context.trace.device.device == number]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
     low, high = _busy_extremes(context, steps, steady, number)
@@ -239,7 +239,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     )
 
 
-def _owners(owned: gap_parts.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
+def _owners(owned: gap_details.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
     """The owners with most time of some gaps."""
     rows = owned.largest(chosen, MOST_OWNERS)
     return tuple(GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start) for own, time, start in rows)
@@ -274,7 +274,7 @@ def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64)
     """The work of the host in the gaps in which it did something else for longest."""
     chosen = rows[np.argsort(-time[rows], kind="stable")[:_GAPS]]
     found: dict[tuple[str | None, str | None, str | None], list[tuple[int, LongGap]]] = {}
-    gaps = longest.described(context, device, every.take(chosen), blame_waits=False)
+    gaps = described(context, device, every.take(chosen), blame_waits=False)
     for gap, ns in zip(gaps, time[chosen].tolist(), strict=True):
         found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append((ns, gap))
     summed = [

@@ -3,15 +3,9 @@
 A wait is a synchronizing call of the runtime, or a copy call that blocks the host until the copy has ended. Waiting
 costs nothing while the device works. The cost is the gap that follows: once the queue has been emptied, the device does
 nothing until the host has launched something new.
-
-Waits until a whole device is done count as well if they are in the middle of a step, with a launch before and after
-them: waits at the ends of steps are usually for timing, and the profiler itself waits for the device where a recording
-begins and ends.
 """
 
 from __future__ import annotations
-
-import re
 
 import msgspec
 import numpy as np
@@ -20,14 +14,12 @@ from traceanalyzer.structure import host_activity, host_waits
 from traceanalyzer.structure.analysis import RUNTIME_CALLS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import HostWaits
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_waits import costs
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.steps import Steps, step_names
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
-from traceanalyzer.trace.table import I64, Bool, entries
-
-_DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
+from traceanalyzer.trace.table import I64, Bool
 
 
 class Synchronization(msgspec.Struct, frozen=True):
@@ -101,7 +93,7 @@ def analyze(context: Context) -> Synchronizations:
     """Waits that start in the chosen steps, or all."""
     waits = context.once(host_activity.waits)
     scope = np.flatnonzero(context.in_scope(waits.start_ns))
-    every = context.once(host_waits.costs)
+    every = context.once(costs)
     figures = None if every is None else every[scope]
     waits = waits.take(scope)
     window, steps = _steps(context).window, len(_steps(context))
@@ -129,7 +121,7 @@ def _steps(context: Context) -> Steps:
 
 
 def _device_figures(figures: I64 | None) -> list[int] | list[None]:
-    """Sums of the results of `host_waits.costs` over some waits; None if no device activity was recorded."""
+    """Sums of the results of `costs` over some waits; None if no device activity was recorded."""
     if figures is None:
         return [None] * 5
     sums: list[int] = figures.sum(axis=0).tolist()
@@ -184,101 +176,4 @@ def _order(row: Synchronization) -> tuple[object, ...]:
     )
 
 
-class DeviceSync(msgspec.Struct, frozen=True):
-    """All such waits through one function from one place in the program."""
-
-    call: str
-    """Name of the runtime or driver function that waits."""
-    python_line: str | None
-    """The Python line that called it; null where stacks were not recorded."""
-    calls: int
-    """Number of waits."""
-    steps: int
-    """Number of steps in which such a wait occurs."""
-    waiting_ns: int
-    """Duration of all waits in ns."""
-    avoidable_ns: int | None
-    """Time in ns that is saved without the waits: for each the smaller of the wait and of the gap in the work of the
-    device after it; null without device activity."""
-    longest_start_ns: int
-    """Start of the longest wait in ns since the first event."""
-    longest_step: str | None
-    """Number of the step with the longest wait; null between steps."""
-    owner: str | None = None
-    """The part of the program that makes the waits, as in the analysis `synchronizations`; null if only operators and
-    calls were recorded."""
-
-
-class DeviceSyncs(msgspec.Struct, frozen=True):
-    """Waits, the most time first."""
-
-    rows: tuple[DeviceSync, ...]
-    """Waits by function, Python line and owner, the most time first."""
-
-
-def is_device_wide(name: str) -> bool:
-    """Whether a call returns only when all work on a device is done."""
-    return _DEVICE_WIDE.search(name) is not None
-
-
-def device_wide_waits(context: Context) -> DeviceSyncs:
-    """Waits for whole devices that lie between the launches of a step."""
-    waits, names = context.once(host_activity.waits), context.trace.names
-    call = context.trace.launches.name[waits.row]
-    rows = np.flatnonzero(names.where(is_device_wide)[call])
-    rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
-    if not len(rows):
-        return DeviceSyncs(())
-    costs = context.once(host_waits.costs)
-    line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
-    index = context.once(owner_index)
-    owner = index.of_launches(context, waits.row[rows])
-    first, groups = group(call[rows], line, owner)
-    found = []
-    for number, row in enumerate(first.tolist()):
-        own = rows[groups == number]
-        length = waits.end_ns[own] - waits.start_ns[own]
-        longest = own[length.argmax()]
-        steps = step_names(context.steps, waits.start_ns[own])
-        found.append(
-            DeviceSync(
-                call=names[call[rows[row]]],
-                python_line=names[line[row]] if line[row] >= 0 else None,
-                calls=len(own),
-                steps=len(set(steps)),
-                waiting_ns=int(length.sum()),
-                avoidable_ns=None if costs is None else int(costs[own, host_waits.AVOIDABLE].sum()),
-                longest_start_ns=int(waits.start_ns[longest]),
-                longest_step=steps[int(length.argmax())],
-                owner=index.places[owner[row]],
-            )
-        )
-    return DeviceSyncs(
-        tuple(sorted(found, key=lambda row: (-row.waiting_ns, row.call, row.python_line or "", row.owner or "")))
-    )
-
-
-def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
-    """Which waits have a launch before and after them in their step."""
-    launched = context.trace.launches.start_ns[context.links.calls]  # ascending, like the rows of the table
-    step_start, step_end = _host_steps(context)
-    step = np.searchsorted(step_start, start, side="right") - 1
-    begins, ends = entries(step_start, step, 0), entries(step_end, step, 0)
-    before = np.searchsorted(launched, start) > np.searchsorted(launched, begins)
-    after = np.searchsorted(launched, ends) > np.searchsorted(launched, end)
-    found: Bool = (step >= 0) & (end <= ends) & before & after
-    return found & context.in_scope(start)
-
-
-def _host_steps(context: Context) -> tuple[I64, I64]:
-    """Starts and ends of the marked steps on the host, if there are any; a step on the device begins later."""
-    host, marked = context.trace.host, context.kind == NodeKind.STEP
-    if not marked.any():
-        return context.steps.start_ns, context.steps.end_ns
-    return host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
-
-
-ANALYSES = (
-    Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,)),
-    Analysis(200, "device_syncs", DeviceSyncs, device_wide_waits, needs=(RUNTIME_CALLS,)),
-)
+ANALYSES = (Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,)),)
