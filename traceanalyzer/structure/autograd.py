@@ -16,11 +16,11 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.module_calls import evaluations, owners
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
-from traceanalyzer.trace.tree import NO_PARENT, Tree
+from traceanalyzer.trace.tree import NO_PARENT
 
 _ZERO_GRAD = "Optimizer.zero_grad"
 _OF_PROGRAM = (NodeKind.STEP, NodeKind.DATALOADER, NodeKind.OPTIMIZER)
@@ -130,9 +130,8 @@ def _stepped(context: Context, start: I64) -> Bool:
 def ranges(context: Context) -> I64:
     """Rows of the host table that are calls of an optimizer and lie in no other such call."""
     host = context.trace.host
-    rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
-    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    return ascending(rows[order[tree.parent == NO_PARENT]])
+    tree, rows = nest(host, np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name]))
+    return ascending(rows[tree.parent == NO_PARENT])
 
 
 def _has_closure(context: Context, calls: I64) -> Bool:

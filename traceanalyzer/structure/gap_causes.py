@@ -15,8 +15,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.gaps import NOTHING, Gaps
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.gaps import NOTHING, Gaps, times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct, is_among, moments
@@ -201,19 +201,14 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     return times
 
 
+@cached
 def timelines(context: Context) -> dict[int, LabelledTime]:
     """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
-    return context.once(_timelines)
-
-
-def _timelines(context: Context) -> dict[int, LabelledTime]:
     threads = host_activity.launching_threads(context)
     names = context.trace.names
     overhead = context.trace.overheads
     loading = names.where(host_activity.is_loading_overhead)[overhead.name]
-    end = overhead.end_ns
-    driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
-    profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
+    driver, profiler = (COMPILATION, times_of(overhead, loading)), (OVERHEAD, times_of(overhead, ~loading))
     if not threads:
         everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
         return {
@@ -240,9 +235,7 @@ def _activities(
     trace = context.trace
 
     def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
-        rows = rows[is_among(table.thread[rows], threads)]
-        start = table.start_ns[rows]
-        return Intervals.union(start, start + table.dur_ns[rows])
+        return times_of(table, rows[is_among(table.thread[rows], threads)])
 
     compiling = times(trace.host, doing.compiling) | times(trace.frames, doing.compiling_frames)
     return (

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, SliceTable, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 NOTHING = -1
@@ -16,33 +16,23 @@ _BEGINNING = -(2**62)
 """Before every event."""
 
 
+@cached
 def any_busy(context: Context) -> Intervals:
     """When a kernel, copy or fill runs on any device, including devices without a number in the file."""
-    return context.once(_any_busy)
-
-
-def busy(context: Context, number: int) -> Intervals:
-    """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
-    known = context.once(_busy_of_devices)
-    if number not in known:
-        device = context.trace.device
-        own = device.device == number
-        if own.all():
-            known[number] = any_busy(context)
-        else:
-            rows = np.flatnonzero(own)
-            start = device.start_ns[rows]
-            known[number] = Intervals.union(start, start + device.dur_ns[rows])
-    return known[number]
-
-
-def _any_busy(context: Context) -> Intervals:
     return Intervals.union(context.trace.device.start_ns, context.trace.device.end_ns)
 
 
-def _busy_of_devices(_: Context) -> dict[int, Intervals]:
-    """Results for the devices that were requested so far."""
-    return {}
+@cached
+def busy(context: Context, number: int) -> Intervals:
+    """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
+    rows = context.trace.device.device == number
+    return any_busy(context) if rows.all() else times_of(context.trace.device, np.flatnonzero(rows))
+
+
+def times_of(table: SliceTable, rows: I64 | Bool) -> Intervals:
+    """When any of some rows of a table runs."""
+    start = table.start_ns[rows]
+    return Intervals.union(start, start + table.dur_ns[rows])
 
 
 class Gaps(msgspec.Struct, frozen=True):
@@ -102,15 +92,12 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
 
 def of_device(context: Context, device: int, window: tuple[int, int]) -> Gaps:
     """The gaps between the events of a device within a window."""
-    known = context.once(_of_devices)
-    if device not in known:
-        known[device] = _between(context, np.flatnonzero(context.trace.device.device == device))
-    return _within(known[device], window)
+    return _within(_all_of_device(context, device), window)
 
 
-def _of_devices(_: Context) -> dict[int, Gaps]:
-    """The gaps of the devices that were requested so far."""
-    return {}
+@cached
+def _all_of_device(context: Context, device: int) -> Gaps:
+    return _between(context, np.flatnonzero(context.trace.device.device == device))
 
 
 def _between(context: Context, rows: I64) -> Gaps:

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.gaps import times_of
+from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -126,12 +126,9 @@ def is_library_line(name: str) -> bool:
     return _LIBRARY_LINE.search(name) is not None
 
 
+@cached
 def operator_rows(context: Context) -> Bool:
     """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
-    return context.once(_operator_rows)
-
-
-def _operator_rows(context: Context) -> Bool:
     names, host = context.trace.names, context.trace.host
     wrapper = names.where(marks.is_wrapper)[host.name]
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
@@ -139,12 +136,9 @@ def _operator_rows(context: Context) -> Bool:
     return found
 
 
+@cached
 def launching_threads(context: Context) -> list[int]:
     """Threads that launched work on a device, the one with the most device events first."""
-    return context.once(_launching_threads)
-
-
-def _launching_threads(context: Context) -> list[int]:
     launch = context.links.launch
     threads, rank = ranked(context.trace.launches.thread[launch[launch != NO_PARENT]])
     counts = np.bincount(rank)
@@ -172,9 +166,8 @@ def waits(context: Context) -> HostWaits:
     found = context.trace.names.where(is_wait)[launches.name]
     blocking = context.once(blocking_copies)
     found[context.links.launch[blocking]] = True
-    rows = np.flatnonzero(found)
-    tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
-    rows = ascending(rows[order[tree.parent == NO_PARENT]])
+    tree, rows = nest(launches, np.flatnonzero(found))
+    rows = ascending(rows[tree.parent == NO_PARENT])
     start = launches.start_ns[rows]
     return HostWaits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
 
@@ -226,7 +219,7 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
     if not len(rows) or not len(times):
         return np.full(len(times), NO_PARENT, np.int64)
     if _FEW * len(rows) < len(times):
-        asked = np.flatnonzero(Intervals.union(slices.start_ns[rows], slices.end_ns[rows]).contains(times))
+        asked = np.flatnonzero(times_of(slices, rows).contains(times))
         found = np.full(len(times), NO_PARENT, np.int64)
         found[asked] = _innermost(slices, rows, thread[asked], times[asked])
         return found
@@ -238,12 +231,8 @@ def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, t
     start = slices.start_ns[rows]
     following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
     rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, so the slice contains a point
-    tree, order = Tree.build(slices.thread[rows], slices.start_ns[rows], slices.dur_ns[rows])
-    found = tree.innermost(thread, times)
-    result = np.full(len(times), NO_PARENT, np.int64)
-    inside = found != NO_PARENT
-    result[inside] = rows[order[found[inside]]]
-    return result
+    tree, rows = nest(slices, rows)
+    return entries(rows, tree.innermost(thread, times), NO_PARENT)
 
 
 def python_lines(context: Context, thread: I32, times: I64) -> I64:
@@ -299,6 +288,5 @@ def is_torch(name: str) -> bool:
 
 def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
     frames = context.trace.frames
-    rows = np.flatnonzero(context.trace.names.where(wanted)[frames.name])
-    tree, order = Tree.build(frames.thread[rows], frames.start_ns[rows], frames.dur_ns[rows])
-    return LineTree(tree, frames.name[rows[order]], rows[order])
+    tree, rows = nest(frames, np.flatnonzero(context.trace.names.where(wanted)[frames.name]))
+    return LineTree(tree, frames.name[rows], rows)

@@ -16,7 +16,7 @@ from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
@@ -104,6 +104,12 @@ def build(trace: Trace, kind: U8) -> HostTree:
     category = np.concatenate((host.category[rows], np.full(len(modules), Category.FRAME, np.uint8)))[order]
     wrapper = trace.names.where(marks.is_wrapper)[name]
     return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category), wrapper)
+
+
+def nest(table: HostEvents | Launches | Frames, rows: I64) -> tuple[Tree, I64]:
+    """Some rows of a table, ascending, as call trees by thread, and these rows in the order of the trees."""
+    tree, order = Tree.build(table.thread[rows], table.start_ns[rows], table.dur_ns[rows])
+    return tree, rows[order]
 
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:

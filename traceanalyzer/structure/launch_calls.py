@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.table import I64, Bool
@@ -64,12 +64,9 @@ def graph_calls(context: Context) -> Bool:
     return found
 
 
+@cached
 def graph_capture(context: Context) -> GraphCapture | None:
     """Figures about the capture of graphs; None if the trace captures none."""
-    return context.once(_graph_capture)
-
-
-def _graph_capture(context: Context) -> GraphCapture | None:
     names, called = context.trace.names, context.trace.launches.name
 
     def calls(pattern: re.Pattern[str]) -> int:

@@ -15,8 +15,8 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.autograd import engines
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import Strings
@@ -80,9 +80,7 @@ class Forest(msgspec.Struct, frozen=True):
 def forest(context: Context) -> Forest:
     """Nest the marks that start in the chosen steps, or all."""
     host = context.trace.host
-    rows = mark_rows(context)
-    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    rows = rows[order]
+    tree, rows = nest(host, mark_rows(context))
     around = _around(context, tree)
     root = tree.nearest(tree.parent == NO_PARENT)
     adopter = around[root]
@@ -112,18 +110,21 @@ def forest(context: Context) -> Forest:
     )
 
 
-def mark_rows(context: Context) -> I64:
-    """Rows of the host table that are marks: annotations, whatever the writer's year called them, except steps."""
-    return context.once(_mark_rows)
-
-
-def _mark_rows(context: Context) -> I64:
+@cached
+def is_mark(context: Context) -> Bool:
+    """Which host rows are marks: annotations, whatever the writer's year called them, except steps."""
     host, names = context.trace.host, context.trace.names
-    annotations = host.category == Category.ANNOTATION
+    annotations: Bool = host.category == Category.ANNOTATION
     others = np.flatnonzero(host.category == Category.OPERATOR)
     annotations[others[names.where(marks.is_mark_among_operators)[host.name[others]]]] = True
-    rows = np.flatnonzero(annotations & (context.kind != NodeKind.STEP))
-    return rows[context.in_scope(host.start_ns[rows])]
+    annotations &= context.kind != NodeKind.STEP
+    return annotations & context.in_scope(host.start_ns)
+
+
+@cached
+def mark_rows(context: Context) -> I64:
+    """Rows of the host table that are marks."""
+    return np.flatnonzero(is_mark(context))
 
 
 def _around(context: Context, tree: Tree) -> I64:

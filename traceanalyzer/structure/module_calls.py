@@ -14,7 +14,7 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
@@ -88,6 +88,7 @@ def device_time(context: Context) -> I64:
     return sum_by(launch[linked], context.trace.device.dur_ns[linked], len(context.trace.launches))
 
 
+@cached
 def forward_nodes(context: Context) -> tuple[I64, I64]:
     """The evaluations of autograd, each with its operator of the forward pass.
 
@@ -95,10 +96,6 @@ def forward_nodes(context: Context) -> tuple[I64, I64]:
         Positions of the evaluations in the host tree, ascending, and the positions of the operators of the
         forward pass, -1 if none is known.
     """
-    return context.once(_forward_nodes)
-
-
-def _forward_nodes(context: Context) -> tuple[I64, I64]:
     found = context.once(owners)
     evaluations = np.flatnonzero(found.is_evaluation)
     source = np.full(len(context.host.tree), NO_PARENT, np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import kernel_names
 from traceanalyzer.knowledge.collectives import operation
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.step_breakdown import library_collectives
 from traceanalyzer.trace.distinct import distinct
@@ -61,11 +61,8 @@ def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
 def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
     """Times of the kernels of collectives, and of all other kernels, among some device events."""
     device, communicates = context.trace.device, communication_kernels(context.trace)
-    end = device.end_ns
     counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
-    both = [counted & communicates, counted & ~communicates]
-    communication, computation = (Intervals.union(device.start_ns[part], end[part]) for part in both)
-    return communication, computation
+    return gaps.times_of(device, counted & communicates), gaps.times_of(device, counted & ~communicates)
 
 
 class RecordedCollectives(msgspec.Struct, frozen=True):
@@ -163,7 +160,7 @@ def computing(context: Context) -> Intervals:
     host = context.trace.host
     communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
     rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~_inside_collectives(context)
-    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    return gaps.times_of(host, rows)
 
 
 def _inside_collectives(context: Context) -> Bool:
@@ -176,8 +173,7 @@ def _inside_collectives(context: Context) -> Bool:
     plain = host_activity.operator_rows(context)
     for thread in distinct(host.thread[ranges]).tolist():
         own = host.thread == thread
-        times = Intervals.union(host.start_ns[own & ranges], host.end_ns[own & ranges])
-        if times.contains(host.start_ns[own & plain]).all():
+        if gaps.times_of(host, own & ranges).contains(host.start_ns[own & plain]).all():
             found |= own
     return found
 
@@ -186,8 +182,7 @@ def running_on_host(context: Context) -> Intervals:
     """When collectives run on the CPU; never in a trace in which a device carries out collectives."""
     if context.once(of_libraries).any():
         return Intervals.none()
-    host, rows = context.trace.host, np.flatnonzero(context.once(host_ranges))
-    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    return gaps.times_of(context.trace.host, context.once(host_ranges))
 
 
 def exposed_on_host(context: Context) -> Intervals:

@@ -23,7 +23,7 @@ import numpy as np
 
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.structure import gaps, host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -46,21 +46,18 @@ _REMOVED_CALLS = 100
 """Own choice: some calls leave no event at all, but rarely so many at once."""
 
 
+@cached
 def unrecorded_work(context: Context) -> Mapping[int, Intervals]:
     """The times of such work by number of the device; devices without any are left out."""
-    return context.once(_of_devices)
+    device = context.trace.device
+    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
+    found = {number: _of_device(context, number) for number in numbers}
+    return {number: times for number, times in found.items() if times}
 
 
 def longest_ns(context: Context) -> int:
     """The most such time that one device has, in ns; 0 if none has any."""
     return max((times.length for times in unrecorded_work(context).values()), default=0)
-
-
-def _of_devices(context: Context) -> dict[int, Intervals]:
-    device = context.trace.device
-    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
-    found = {number: _of_device(context, number) for number in numbers}
-    return {number: times for number, times in found.items() if times}
 
 
 def _of_device(context: Context, number: int) -> Intervals:
@@ -146,12 +143,9 @@ def _is_usual(delay: int, others: I64) -> bool:
     return len(others) > 0 and delay <= _USUAL * float(np.median(np.maximum(others, 0)))
 
 
+@cached
 def holes(context: Context) -> Intervals:
     """The times in which events were removed, found once."""
-    return context.once(_holes)
-
-
-def _holes(context: Context) -> Intervals:
     trace, tree = context.trace, context.host.tree
     leaves = np.ones(len(tree), np.bool_)
     leaves[tree.parent[tree.parent != NO_PARENT]] = False

@@ -16,7 +16,7 @@ import numpy as np
 
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.structure.sums import group, sum_by
@@ -166,8 +166,7 @@ class HostStacks:
 def _called(context: Context, index: OwnerIndex) -> _Called:
     """The calls of owners on the threads whose owners are reported, near the time that counts."""
     host, launches, found = context.trace.host, context.trace.launches, index.critical
-    is_operator = host_activity.operator_rows(context)
-    is_operator[mark_rows(context)] = False
+    is_operator = host_activity.operator_rows(context) & ~is_mark(context)
     is_operator |= context.trace.names.where(host_activity.is_communicating)[host.name]
     low, high = found.window
 

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.host_roles import BUFFERS, INPUTS
-from traceanalyzer.structure import gap_causes, gaps, host_activity
+from traceanalyzer.structure import gap_causes, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES, EVERY_THREAD
-from traceanalyzer.structure.gaps import Gaps
+from traceanalyzer.structure.gaps import Gaps, busy
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import DividedGaps

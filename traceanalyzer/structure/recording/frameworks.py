@@ -24,7 +24,7 @@ import numpy as np
 from traceanalyzer.knowledge.first_match import alternatives, required_word
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
 from traceanalyzer.knowledge.frameworks.ddp import DDP
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32
 from traceanalyzer.trace.tables import Category, Vendor
@@ -120,18 +120,9 @@ class FrameworkEvidence(msgspec.Struct, frozen=True):
     """Number of distinct names that these events have."""
 
 
+@cached
 def frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
     """The frameworks for which there is evidence, in the order of priority by which a report names one."""
-    return context.once(_frameworks)
-
-
-def main_framework(context: Context) -> Framework | None:
-    """The framework that a report names; None if no such framework was found."""
-    found = {evidence.id for evidence in frameworks(context)}
-    return next((known for known in FRAMEWORKS if known.is_named and known.id in found), None)
-
-
-def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
     found = _Found()
     for name, kind, events, first in _names(context):
         found.ask(name, kind, events, first)
@@ -140,6 +131,12 @@ def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
         if buckets:
             found.add(DDP.id, buckets.name, _Kind.COLLECTIVE, buckets.events, 0)
     return tuple(found.by_id[known.id].result for known in FRAMEWORKS if known.id in found.by_id)
+
+
+def main_framework(context: Context) -> Framework | None:
+    """The framework that a report names; None if no such framework was found."""
+    found = {evidence.id for evidence in frameworks(context)}
+    return next((known for known in FRAMEWORKS if known.is_named and known.id in found), None)
 
 
 def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:

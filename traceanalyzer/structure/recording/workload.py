@@ -11,7 +11,7 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
@@ -49,12 +49,9 @@ class WorkloadEvidence(msgspec.Struct, frozen=True):
     """Time in ns that it is about; null if it is about none."""
 
 
+@cached
 def workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     """The kind of program and the reasons, found once."""
-    return context.once(_workload)
-
-
-def _workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     for kind, find in _KINDS:
         reasons = tuple(find(context))
         if reasons:
@@ -76,12 +73,9 @@ def device_busy_ns(context: Context) -> int:
     return gaps.any_busy(context).length
 
 
+@cached
 def startup_ns(context: Context) -> int:
     """Time of the recording in which launching threads load or compile code, or take memory."""
-    return context.once(_startup_ns)
-
-
-def _startup_ns(context: Context) -> int:
     found = program_steps(context)
     if not len(found):
         return 0
@@ -204,12 +198,9 @@ def _forward_only(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("no-backward")
 
 
+@cached
 def _backward(context: Context) -> str | None:
     """Name of an operator of a backward pass; None if there is none."""
-    return context.once(_first_backward)
-
-
-def _first_backward(context: Context) -> str | None:
     host = context.trace.host
     found = context.trace.names.where(_is_backward)[host.name]
     rows = np.flatnonzero(found)[:1]

@@ -15,7 +15,7 @@ import numpy as np
 from traceanalyzer.knowledge import graph_calls
 from traceanalyzer.knowledge.frameworks import StepMark, step_mark
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.model import Trace
@@ -44,17 +44,9 @@ class CapturedGraph(msgspec.Struct, frozen=True, eq=False):
     """Name of this mark; empty if there is none."""
 
 
+@cached
 def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:
     """The graphs that were captured from begin to end within the recording, in their order."""
-    return context.once(_captured)
-
-
-def calls(trace: Trace, asked: Callable[[str], bool]) -> I64:
-    """Rows of the runtime calls whose names satisfy a condition."""
-    return np.flatnonzero(trace.names.where(asked)[trace.launches.name])
-
-
-def _captured(context: Context) -> tuple[CapturedGraph, ...]:
     trace = context.trace
     begin, end = _pairs(trace)
     if not len(begin):
@@ -77,6 +69,11 @@ def _captured(context: Context) -> tuple[CapturedGraph, ...]:
             label, mark = marks.at(launches.thread[row : row + 1], launches.start_ns[row : row + 1])
             found.append(CapturedGraph(int(starts[at]), int(ends[at]), own, kind[own], mark, label))
     return tuple(found)
+
+
+def calls(trace: Trace, asked: Callable[[str], bool]) -> I64:
+    """Rows of the runtime calls whose names satisfy a condition."""
+    return np.flatnonzero(trace.names.where(asked)[trace.launches.name])
 
 
 def _pairs(trace: Trace) -> tuple[I64, I64]:
