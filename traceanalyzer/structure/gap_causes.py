@@ -23,7 +23,7 @@ from traceanalyzer.trace.distinct import distinct, is_among, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.labelled import LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
-from traceanalyzer.trace.tables import Frames, HostEvents, Launches
+from traceanalyzer.trace.tables import Frames, HostEvents, Launches, Overheads
 from traceanalyzer.trace.tree import NO_PARENT
 
 CAUSES = (
@@ -205,75 +205,54 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
 def timelines(context: Context) -> dict[int, LabelledTime]:
     """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
     threads = host_activity.launching_threads(context)
-    names = context.trace.names
-    overhead = context.trace.overheads
-    loading = names.where(host_activity.is_loading_overhead)[overhead.name]
-    driver, profiler = (COMPILATION, times_of(overhead, loading)), (OVERHEAD, times_of(overhead, ~loading))
+    activities = _activities(context)
+    groups = [part for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
     if not threads:
-        everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
-        return {
-            EVERY_THREAD: LabelledTime.build(_activities(context, _doing(context), everyone, driver, profiler), HOST)
-        }
-    doing = _doing(context)
-    groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
-    owns = [_activities(context, doing, group, driver, profiler) for group in groups]
-    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
+        groups = [distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread))).tolist()]
+    owns = [_of_threads(activities, group) for group in groups]
+    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(activities)]
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
     for thread, own in zip(threads[:THREADS], owns, strict=False):
         built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
     return built
 
 
-def _activities(
-    context: Context,
-    doing: _Doing,
-    threads: Array,
-    driver: tuple[int, Intervals],
-    profiler: tuple[int, Intervals],
-) -> tuple[tuple[int, Intervals], ...]:
-    """What some threads did, in the order in which it explains missing launches."""
-    trace = context.trace
-
-    def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
-        return times_of(table, rows[is_among(table.thread[rows], threads)])
-
-    compiling = times(trace.host, doing.compiling) | times(trace.frames, doing.compiling_frames)
-    return (
-        (DATALOADER, times(trace.host, doing.loading_data)),
-        (COMMUNICATION, times(trace.host, doing.communicating)),
-        (COMPILATION, compiling | times(trace.launches, doing.loading_code)),
-        driver,
-        (ALLOCATION, times(trace.launches, doing.allocating)),
-        profiler,
-        (SYNCHRONIZATION, times(trace.launches, context.once(host_activity.waits).row)),
-        (LAUNCH, times(trace.host, doing.operating) | times(trace.launches, np.arange(len(trace.launches)))),
-    )
+_Rows = tuple[HostEvents | Launches | Frames | Overheads, I64]
 
 
-class _Doing(msgspec.Struct, frozen=True):
-    """Rows of the host, frame and launch tables, by what the host does in them."""
-
-    loading_data: I64
-    communicating: I64
-    compiling: I64
-    operating: I64
-    compiling_frames: I64
-    loading_code: I64
-    allocating: I64
-
-
-def _doing(context: Context) -> _Doing:
+def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
+    """What the host does: rows of tables by cause, in the order in which it explains missing launches."""
     trace, names = context.trace, context.trace.names
+    host, frames, launches, overheads = trace.host, trace.frames, trace.launches, trace.overheads
     compiling = names.where(host_activity.is_compiling)
-    return _Doing(
-        loading_data=np.flatnonzero(context.kind == NodeKind.DATALOADER),
-        communicating=np.flatnonzero(names.where(host_activity.is_communicating)[trace.host.name]),
-        compiling=np.flatnonzero(compiling[trace.host.name]),
-        operating=np.flatnonzero(host_activity.operator_rows(context)),
-        compiling_frames=np.flatnonzero(compiling[trace.frames.name]),
-        loading_code=host_activity.loading_calls(context),
-        allocating=np.flatnonzero(names.where(host_activity.is_allocation)[trace.launches.name]),
+    communicating = names.where(host_activity.is_communicating)[host.name]
+    compiled = ((host, np.flatnonzero(compiling[host.name])), (frames, np.flatnonzero(compiling[frames.name])))
+    loading = names.where(host_activity.is_loading_overhead)[overheads.name]
+    allocating = names.where(host_activity.is_allocation)[launches.name]
+    operating = host_activity.operator_rows(context)
+    return (
+        (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
+        (COMMUNICATION, ((host, np.flatnonzero(communicating)),)),
+        (COMPILATION, (*compiled, (launches, host_activity.loading_calls(context)))),
+        (COMPILATION, ((overheads, np.flatnonzero(loading)),)),
+        (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
+        (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
+        (SYNCHRONIZATION, ((launches, context.once(host_activity.waits).row),)),
+        (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
     )
+
+
+def _of_threads(
+    activities: tuple[tuple[int, tuple[_Rows, ...]], ...], threads: list[int]
+) -> list[tuple[int, Intervals]]:
+    """When some threads did each of these; overheads concern every thread."""
+
+    def times(table: HostEvents | Launches | Frames | Overheads, rows: I64) -> Intervals:
+        if not isinstance(table, Overheads):
+            rows = rows[is_among(table.thread[rows], threads)]
+        return times_of(table, rows)
+
+    return [(label, reduce(or_, (times(*part) for part in parts))) for label, parts in activities]
 
 
 def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:

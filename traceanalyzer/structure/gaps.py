@@ -7,8 +7,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, SliceTable, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, SliceTable, entries
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 NOTHING = -1
@@ -27,6 +29,14 @@ def busy(context: Context, number: int) -> Intervals:
     """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
     rows = context.trace.device.device == number
     return any_busy(context) if rows.all() else times_of(context.trace.device, np.flatnonzero(rows))
+
+
+def with_kernels(context: Context) -> list[int]:
+    """Numbers of the devices that ran a kernel."""
+    device = context.trace.device
+    kernels = (device.category == Category.KERNEL) & (device.device != UNKNOWN)
+    numbers: list[int] = distinct(device.device[kernels]).tolist()
+    return numbers
 
 
 def times_of(table: SliceTable, rows: I64 | Bool) -> Intervals:

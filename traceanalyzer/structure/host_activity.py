@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
@@ -21,68 +22,55 @@ from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
-_SYNCHRONIZATION = re.compile(r"synchronize|^ur(EventWait$|QueueFinish)|^pi(EventsWait|QueueFinish)$", re.IGNORECASE)
-_SYNCHRONOUS_COPY = re.compile(r"^(cuda|hip|cu|musa)Memcpy(?!.*Async)")
-_ALLOCATION = re.compile(
-    r"^(cuda|hip|musa)(Ext)?(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))"
-    r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|Host)"
-    r"|^zeMem(Alloc|Free)|^urUSM(\w*Alloc|Free)"
-)
-_FREE = re.compile(r"^(cuda|hip|musa)Free(?!Async|Host|Array)|^cuMemFree(?!Async|Host)")
-_LOADING = re.compile(
-    r"^(cu|cuda|hip)(Module|Library)Load|^cuLink(Create|Add|Complete)|rtcCompileProgram$"
-    r"|^zeModuleCreate|^urProgram(Build|Compile|Link|CreateWith)"
-)
-_COMPILING = re.compile(
-    r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
-    r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
-    r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
-)
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
 _FIRST_USE_NS = 1_000_000
 """Own choice: launch calls take about 5 us; a call that takes 200 times as long does more than launch."""
 _FEW = 16
 """Number of points per slice from which on points outside of all slices are removed first (own choice)."""
-_COMMUNICATION = re.compile(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
-_PYTHON_LINE = re.compile(r"\.py\(\d+\): |^<ipython-input|ipykernel")
-_LIBRARY_LINE = re.compile(
-    r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
-    r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
-)
 _DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
 _SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
 _LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
 _TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
 
 
-def is_synchronization(name: str) -> bool:
-    """Whether a runtime call makes the host wait for the device, a stream or an event."""
-    return _SYNCHRONIZATION.search(name) is not None
+is_synchronization = finds(r"synchronize|^ur(EventWait$|QueueFinish)|^pi(EventsWait|QueueFinish)$", re.IGNORECASE)
+"""Whether a runtime call makes the host wait for the device, a stream or an event."""
 
-
-def is_synchronous_copy(name: str) -> bool:
-    """Whether a copy call returns only when the copy is done (`cudaMemcpy`, `hipMemcpyWithStream`)."""
-    return _SYNCHRONOUS_COPY.search(name) is not None
+is_synchronous_copy = finds(r"^(cuda|hip|cu|musa)Memcpy(?!.*Async)")
+"""Whether a copy call returns only when the copy is done (`cudaMemcpy`, `hipMemcpyWithStream`)."""
+is_allocation = finds(
+    r"^(cuda|hip|musa)(Ext)?(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))"
+    r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|Host)"
+    r"|^zeMem(Alloc|Free)|^urUSM(\w*Alloc|Free)"
+)
+"""Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
+is_free = finds(r"^(cuda|hip|musa)Free(?!Async|Host|Array)|^cuMemFree(?!Async|Host)")
+"""Whether a call frees device memory, for which it waits until the device is idle."""
+is_loading = finds(
+    r"^(cu|cuda|hip)(Module|Library)Load|^cuLink(Create|Add|Complete)|rtcCompileProgram$"
+    r"|^zeModuleCreate|^urProgram(Build|Compile|Link|CreateWith)"
+)
+"""Whether a runtime call loads or compiles code for the device."""
+is_compiling = finds(
+    r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
+    r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
+    r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
+)
+"""Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
+is_communicating = finds(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
+"""Whether a host range is a collective or point-to-point operation, waits included."""
+is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
+"""Whether a frame has a file and a line, unlike built-in functions and nn.Module calls."""
+is_library_line = finds(
+    r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
+    r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
+)
+"""Whether a frame is of PyTorch itself or of the standard library."""
 
 
 def is_wait(name: str) -> bool:
     """Whether a call returns only when the device has done some work, by its documentation."""
     return is_synchronization(name) or is_synchronous_copy(name)
-
-
-def is_allocation(name: str) -> bool:
-    """Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
-    return _ALLOCATION.search(name) is not None
-
-
-def is_free(name: str) -> bool:
-    """Whether a call frees device memory, for which it waits until the device is idle."""
-    return _FREE.search(name) is not None
-
-
-def is_loading(name: str) -> bool:
-    """Whether a runtime call loads or compiles code for the device."""
-    return _LOADING.search(name) is not None
 
 
 def loading_calls(context: Context) -> I64:
@@ -104,26 +92,6 @@ def _has_no_reason(name: str) -> bool:
 def is_loading_overhead(name: str) -> bool:
     """Whether an overhead event is the driver's lazy loading or compilation, not the profiler's work."""
     return name in _LOADING_OVERHEAD
-
-
-def is_compiling(name: str) -> bool:
-    """Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
-    return _COMPILING.search(name) is not None
-
-
-def is_communicating(name: str) -> bool:
-    """Whether a host range is a collective or point-to-point operation, waits included."""
-    return _COMMUNICATION.search(name) is not None
-
-
-def is_python_line(name: str) -> bool:
-    """Whether a frame has a file and a line, unlike built-in functions and nn.Module calls."""
-    return _PYTHON_LINE.search(name) is not None
-
-
-def is_library_line(name: str) -> bool:
-    """Whether a frame is of PyTorch itself or of the standard library."""
-    return _LIBRARY_LINE.search(name) is not None
 
 
 @cached

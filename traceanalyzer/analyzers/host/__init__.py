@@ -21,27 +21,13 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import mark_rows
-from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, OwnerTimeline, owner_index
+from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
-
-__all__ = [
-    "HostOwner",
-    "HostOwners",
-    "OtherThread",
-    "OwnerCall",
-    "OwnerIndex",
-    "OwnerOnThread",
-    "OwnerPart",
-    "OwnerTimeline",
-    "analyze",
-    "missing",
-    "owner_index",
-]
 
 ROWS = 200
 """Number of listed owners, those with the most self time (own choice: longer lists are not read)."""

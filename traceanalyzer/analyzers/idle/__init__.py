@@ -20,7 +20,6 @@ from traceanalyzer.structure.idle_times import are_disjoint, divide
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import UNKNOWN, Bool, entries
-from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -72,19 +71,12 @@ def analyze(context: Context) -> Idle:
     window = context.steps.window
     if window is None or window[1] <= window[0]:
         return Idle((), (), ())
-    found = {device: gaps.of_device(context, device, window) for device in _devices(context)}
+    found = {device: gaps.of_device(context, device, window) for device in gaps.with_kernels(context)}
     return Idle(
         devices=tuple(_device(context, device, own, window) for device, own in found.items()),
         streams=tuple(row for device in found for row in streams_of(context, device, window)),
         longest_gaps=longest_gaps(context, found),
     )
-
-
-def _devices(context: Context) -> list[int]:
-    device = context.trace.device
-    kernels = (device.category == Category.KERNEL) & (device.device != UNKNOWN)
-    numbers: list[int] = distinct(device.device[kernels]).tolist()
-    return numbers
 
 
 def _device(context: Context, device: int, own: gaps.Gaps, window: tuple[int, int]) -> DeviceIdle:
@@ -188,6 +180,6 @@ _WINDOW = Need(
 )
 _KERNELS = Need(
     Text("skip-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"),
-    lambda context: bool(_devices(context)),
+    lambda context: bool(gaps.with_kernels(context)),
 )
 ANALYSES = (Analysis(130, "idle", Idle, analyze, needs=(_KERNELS, _WINDOW)),)

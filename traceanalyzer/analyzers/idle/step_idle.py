@@ -24,10 +24,8 @@ from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide, release
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.table import F64, I64, Bool, entries
 
 _WARM_UP = 0.05
 """A step in which the device waits for code to be loaded or compiled for at least this share does not count.
@@ -166,8 +164,8 @@ class StepIdle(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> StepIdle:
     """Analyze every device that ran a kernel, in the typical steps in which none of them waits for code."""
-    steps = _steps(context)
-    parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
+    steps = program_steps(context).every
+    parts = {number: divide(context, number, steps).in_steps() for number in gaps.with_kernels(context)}
     ready = np.ones(len(steps), np.bool_)
     for part in parts.values():
         loading = np.bincount(part.step, weights=part.of_cause(gap_causes.COMPILATION), minlength=len(steps))
@@ -185,17 +183,6 @@ def analyze(context: Context) -> StepIdle:
         later_steps=int(steady[1:].sum()),
         waits=gap_details.count_waits(context, steps, steady),
     )
-
-
-def _devices(context: Context) -> I64:
-    device = context.trace.device
-    numbers: I64 = distinct(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
-    return numbers
-
-
-def _steps(context: Context) -> Steps:
-    """The steps of the program."""
-    return program_steps(context).every
 
 
 def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
@@ -286,11 +273,11 @@ def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64)
 
 _KERNELS = Need(
     Text("skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"),
-    lambda context: len(_devices(context)) > 0,
+    lambda context: bool(gaps.with_kernels(context)),
 )
 _STEPS = Need(
     Text("skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"),
-    lambda context: _steps(context).has_length,
+    lambda context: program_steps(context).every.has_length,
 )
 ANALYSES = (Analysis(140, "step_idle", StepIdle, analyze, needs=(_KERNELS, _STEPS)),)
 

@@ -17,7 +17,6 @@ from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_waits import costs
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I64, Bool
 
@@ -96,7 +95,8 @@ def analyze(context: Context) -> Synchronizations:
     every = context.once(costs)
     figures = None if every is None else every[scope]
     waits = waits.take(scope)
-    window, steps = _steps(context).window, len(_steps(context))
+    every_step = program_steps(context).every
+    window, steps = every_step.window, len(every_step)
     in_step = np.zeros(len(scope), np.bool_)
     if window is not None:
         in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
@@ -113,11 +113,6 @@ def analyze(context: Context) -> Synchronizations:
         rows=_rows(context, waits, in_step, figures),
         calls_outside_steps=len(scope) - int(in_step.sum()) if steps else None,
     )
-
-
-def _steps(context: Context) -> Steps:
-    """The steps of the program, which findings are about."""
-    return program_steps(context).every
 
 
 def _device_figures(figures: I64 | None) -> list[int] | list[None]:
@@ -140,7 +135,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     number = np.array([places.index(place) for place in index.places])
     owner = number[index.of_launches(context, waits.row)]
     first, groups = group(name, host_waits.operator_chains(context, node), line, owner)
-    count, steps = len(first), len(_steps(context))
+    count, steps = len(first), len(program_steps(context))
     waiting = waits.end_ns - waits.start_ns
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, groups, waiting)

@@ -6,11 +6,10 @@ timing, and the profiler itself waits for the device where a recording begins an
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure import host_activity, host_waits
 from traceanalyzer.structure.analysis import RUNTIME_CALLS, Analysis
 from traceanalyzer.structure.context import Context
@@ -20,7 +19,8 @@ from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.table import I64, Bool, entries
 
-_DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
+is_device_wide = finds(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
+"""Whether a call returns only when all work on a device is done."""
 
 
 class DeviceSync(msgspec.Struct, frozen=True):
@@ -53,11 +53,6 @@ class DeviceSyncs(msgspec.Struct, frozen=True):
 
     rows: tuple[DeviceSync, ...]
     """Waits by function, Python line and owner, the most time first."""
-
-
-def is_device_wide(name: str) -> bool:
-    """Whether a call returns only when all work on a device is done."""
-    return _DEVICE_WIDE.search(name) is not None
 
 
 def analyze(context: Context) -> DeviceSyncs:

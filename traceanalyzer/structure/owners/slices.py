@@ -8,13 +8,13 @@ operators of `DistributedDataParallel.forward` show it.
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import host_roles, python_frames
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import mark_rows
@@ -26,24 +26,16 @@ from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 FORWARD = "DistributedDataParallel.forward"
-_PART = re.compile(
+is_part = finds(
     r"^(?:aten::(?:(?:un)?flatten_dense_tensors|copy_|cat|empty\w*|view|slice|narrow|detach|detach_|to|reshape|select)"
     r"|detach_?|c10d::\w*broadcast\w*|(?:nccl|gloo|rccl|xccl):_?broadcast\w*|record_param_comms"
     r"|torch::distributed\w*::\w*)$"
 )
-_TELLING = re.compile(r"broadcast")
+"""Whether an operator may be part of a broadcast of buffers."""
+is_broadcast = finds(r"broadcast")
+"""Whether an event is a broadcast, by c10d's operator or by the mark of the collective."""
 ROLE_IDS = (None, *(role.id for role in host_roles.ROLES), host_roles.LOADER, host_roles.COMPILATION)
 """Ids by code; code 0 is none."""
-
-
-def is_part(name: str) -> bool:
-    """Whether an operator may be part of a broadcast of buffers."""
-    return _PART.match(name) is not None
-
-
-def is_broadcast(name: str) -> bool:
-    """Whether an event is a broadcast, by c10d's operator or by the mark of the collective."""
-    return _TELLING.search(name) is not None
 
 
 class Broadcasts(msgspec.Struct, frozen=True):

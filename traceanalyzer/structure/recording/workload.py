@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
 from traceanalyzer.structure.context import Context, cached
@@ -33,7 +33,7 @@ _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
+_is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
 
 
 class WorkloadEvidence(msgspec.Struct, frozen=True):
@@ -205,10 +205,6 @@ def _backward(context: Context) -> str | None:
     found = context.trace.names.where(_is_backward)[host.name]
     rows = np.flatnonzero(found)[:1]
     return context.trace.names[int(host.name[rows[0]])] if len(rows) else None
-
-
-def _is_backward(name: str) -> bool:
-    return _BACKWARD.search(name) is not None
 
 
 _KINDS: tuple[tuple[str, Callable[[Context], Iterator[WorkloadEvidence]]], ...] = (

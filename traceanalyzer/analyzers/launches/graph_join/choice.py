@@ -18,14 +18,13 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, Fit, fit
-from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Nodes, Vocabulary
+from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Marks, Nodes, Vocabulary
 from traceanalyzer.knowledge.frameworks import StepMark, step_mark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64, entries
-from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT, Tree
+from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_MARK = -1
 
@@ -46,41 +45,31 @@ class Batch(msgspec.Struct, frozen=True):
         return size in self.sizes or needed not in self.sizes
 
 
-class StepMarks:
+class StepMarks(Marks):
     """The marks of a framework's steps around launches."""
 
     def __init__(self, context: Context) -> None:
-        self._trace = context.trace
-        host = context.trace.host
-        rows = np.flatnonzero(host.category == Category.ANNOTATION)
-        rows = rows[context.trace.names.where(_is_step)[host.name[rows]]]
-        self._tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-        self._name = host.name[rows[order]]
+        super().__init__(context.trace, _is_step)
 
     def codes(self, launches: I64) -> list[int]:
         """For each launch the code of the name of the innermost mark around it, or -1."""
-        at = self._at(launches)
-        codes: list[int] = entries(self._name, at, np.int32(_NO_MARK)).tolist()
+        codes: list[int] = entries(self.name, self.around(launches), np.int32(_NO_MARK)).tolist()
         return codes
 
     def batch(self, launch: int) -> Batch | None:
         """The evidence about the batch of a launch; None without a mark."""
-        position = int(self._at(np.array([launch]))[0])
+        position = int(self.around(np.array([launch]))[0])
         if position == NO_PARENT:
             return None
-        mark = step_mark(self._trace.names[self._name[position]])
-        return None if mark is None else Batch(mark, self._sizes(launch, int(self._tree.end_ns[position])))
-
-    def _at(self, launches: I64) -> I64:
-        calls = self._trace.launches
-        return self._tree.innermost(calls.thread[launches], calls.start_ns[launches])
+        mark = step_mark(self.trace.names[self.name[position]])
+        return None if mark is None else Batch(mark, self._sizes(launch, int(self.tree.end_ns[position])))
 
     def _sizes(self, launch: int, end: int) -> frozenset[int]:
-        host, calls = self._trace.host, self._trace.launches
+        host, calls = self.trace.host, self.trace.launches
         first, last = np.searchsorted(host.start_ns, (calls.start_ns[launch], end))
         after = host.thread[first:last] == calls.thread[launch]
         codes = np.unique(host.shapes[first:last][after])
-        return frozenset(size for code in codes.tolist() for size in _first_dimensions(self._trace.shapes[code]))
+        return frozenset(size for code in codes.tolist() for size in _first_dimensions(self.trace.shapes[code]))
 
 
 def _first_dimensions(shapes: str) -> list[int]:

@@ -16,13 +16,13 @@ from traceanalyzer.knowledge import graph_calls
 from traceanalyzer.knowledge.frameworks import StepMark, step_mark
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT, Tree
+from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_KIND = 255
 _SUFFIX = ".kd"
@@ -59,14 +59,15 @@ def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:
     first_node = np.searchsorted(launches.start_ns[nodes], starts)
     last_node = np.searchsorted(launches.start_ns[nodes], ends)
     together = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at the same time
-    marks = _Marks(trace)
+    marks = Marks(trace, _is_capture)
     found = []
     for at, row in enumerate(begin.tolist()):
         own = nodes[first_node[at] : last_node[at]]
         if together:
             own = own[launches.thread[own] == launches.thread[row]]
         if len(own):
-            label, mark = marks.at(launches.thread[row : row + 1], launches.start_ns[row : row + 1])
+            label = marks.text(row)
+            mark = step_mark(label) if label else None
             found.append(CapturedGraph(int(starts[at]), int(ends[at]), own, kind[own], mark, label))
     return tuple(found)
 
@@ -99,23 +100,25 @@ def _kinds(trace: Trace) -> U8:
     return kinds[which] if len(codes) else np.zeros(0, np.uint8)
 
 
-class _Marks:
-    """The marks that a framework sets around captures."""
+class Marks:
+    """The marks of a trace that a framework sets around calls, those whose names satisfy a condition."""
 
-    def __init__(self, trace: Trace) -> None:
-        host, self._names = trace.host, trace.names
+    def __init__(self, trace: Trace, wanted: Callable[[str], bool]) -> None:
+        host = trace.host
         rows = np.flatnonzero(host.category == Category.ANNOTATION)
-        rows = rows[trace.names.where(_is_capture)[host.name[rows]]]
-        self._tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-        self._name = host.name[rows[order]]
+        self.trace = trace
+        self.tree, rows = nest(host, rows[trace.names.where(wanted)[host.name[rows]]])
+        self.name = host.name[rows]
 
-    def at(self, thread: I32, time: I64) -> tuple[str, StepMark | None]:
-        """Name and content of the innermost mark around a call."""
-        position = int(self._tree.innermost(thread, time)[0])
-        if position == NO_PARENT:
-            return "", None
-        name = self._names[self._name[position]]
-        return name, step_mark(name)
+    def around(self, launches: I64) -> I64:
+        """For each launch, the position of the innermost mark around it, or -1."""
+        calls = self.trace.launches
+        return self.tree.innermost(calls.thread[launches], calls.start_ns[launches])
+
+    def text(self, launch: int) -> str:
+        """Name of the innermost mark around a launch; empty if there is none."""
+        position = int(self.around(np.array([launch]))[0])
+        return "" if position == NO_PARENT else self.trace.names[self.name[position]]
 
 
 def _is_capture(name: str) -> bool:
