@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.analyzers.host_owners.reading_owners import assert_adds_up, by_name, owners_of, self_us
+from tests.analyzers.host.reading_owners import assert_adds_up, by_name, owners_of, self_us
 from tests.builders import OLD, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import host

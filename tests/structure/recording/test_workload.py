@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.recording.reading import US, kind, recorded
 from tests.builders import TraceBuilder
+from tests.structure.recording.reading import US, kind, recorded
 
 OPTIMIZER = "Optimizer.step#SGD.step"
 BACKWARD = "autograd::engine::evaluate_function: MmBackward0"

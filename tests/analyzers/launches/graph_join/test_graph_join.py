@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.analyzers.graph_join.joining import BOTH, US, expected, join, operators, self_times
+from tests.analyzers.launches.graph_join.joining import BOTH, US, expected, join, operators, self_times
 from tests.builders.graph_capture import CUDA, HIP, Node, Vendor, captured, model, replayed
 from tests.reading import read_built
 from traceanalyzer.analyzers.kernels import roofline

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import ROCM, TraceBuilder
 from tests.reading import read_built
+from tests.structure.plans import Plan, plans
 from traceanalyzer.analyzers import waits
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.structure.context import Context

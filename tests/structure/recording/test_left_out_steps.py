@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.recording.reading import US, recorded
 from tests.builders import TraceBuilder
+from tests.structure.recording.reading import US, recorded
 from traceanalyzer.structure.recording import left_out
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.host_owners.reading_owners import assert_adds_up, by_name, owners_of, self_us
+from tests.analyzers.host.reading_owners import assert_adds_up, by_name, owners_of, self_us
 from tests.builders import TraceBuilder
 
 ENGINE = 4297

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.structure.plans import Plan, plans
 from traceanalyzer.structure import gap_causes, gaps
 from traceanalyzer.structure import idle_times as parts
 from traceanalyzer.structure.context import Context

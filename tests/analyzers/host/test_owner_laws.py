@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import corpus_files
-from tests.analyzers.host_owners.reading_owners import assert_adds_up
+from tests.analyzers.host.reading_owners import assert_adds_up
 from tests.random_traces import Plan, duration, plans, thread, time
 from tests.reading import read_built
 from traceanalyzer.analyzers import host

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.recording.reading import US, recorded, spans
 from tests.builders import TraceBuilder
+from tests.structure.recording.reading import US, recorded, spans
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 OPTIMIZER = "Optimizer.step#SGD.step"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.analyzers.graph_join.joining import BOTH, DECODE, expected, join, reason, self_times
+from tests.analyzers.launches.graph_join.joining import BOTH, DECODE, expected, join, reason, self_times
 from tests.builders import TraceBuilder
 from tests.builders.graph_capture import ADD, CUDA, Node, Vendor, captured, model, replayed
 from traceanalyzer.analyzers.launches.graph_join import tables

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analyzers.idle.plans import Plan, plans
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.structure.plans import Plan, plans
 from traceanalyzer.analyzers import idle
 from traceanalyzer.structure import recording
 from traceanalyzer.structure.context import Context

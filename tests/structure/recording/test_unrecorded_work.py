@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.recording.reading import US
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.structure.recording.reading import US
 from traceanalyzer.analyzers import idle
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.unrecorded_work import longest_ns, unrecorded_work

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests import corpus_files
-from tests.analyzers.host_owners.test_owner_laws import context_of, evaluations, frames
+from tests.analyzers.host.test_owner_laws import context_of, evaluations, frames
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.analyzers.recording.reading import US, recorded
 from tests.builders import TraceBuilder
+from tests.structure.recording.reading import US, recorded
 
 
 def in_turn(*backward: Sequence[str], names: Sequence[str] = ("Adam",)) -> TraceBuilder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.analyzers.host_owners.reading_owners import owners_of
+from tests.analyzers.host.reading_owners import owners_of
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from traceanalyzer.formats.language import ENGLISH
