@@ -18,6 +18,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.module_calls import evaluations, owners
+from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -37,16 +38,13 @@ class AutogradGraph(msgspec.Struct, frozen=True):
     """Number of the function."""
 
 
-class Backward(msgspec.Struct, frozen=True):
+class Backward(Columns, frozen=True):
     """Backward passes in the order of their start."""
 
     start_ns: I64
     end_ns: I64
     functions: I64
     """Number of functions that autograd evaluated in each pass."""
-
-    def __len__(self) -> int:
-        return len(self.start_ns)
 
 
 def graph(context: Context) -> AutogradGraph:

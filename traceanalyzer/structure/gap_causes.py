@@ -127,8 +127,7 @@ def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
         left = Intervals.union(gaps.start_ns[row : row + 1], gaps.end_ns[row : row + 1]) - earlier
         owner.append(np.full(len(left), row))
         pieces.append(replace(gaps.take(owner[-1]), start_ns=left.start, end_ns=left.end))
-    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in Gaps.__struct_fields__}
-    return Gaps(**joined), np.concatenate(owner)
+    return Gaps.join(pieces), np.concatenate(owner)
 
 
 def _explained(context: Context, gaps: Gaps) -> I64:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, SliceTable, entries
@@ -45,7 +45,7 @@ def times_of(table: SliceTable, rows: I64 | Bool) -> Intervals:
     return Intervals.union(start, start + table.dur_ns[rows])
 
 
-class Gaps(msgspec.Struct, frozen=True):
+class Gaps(Columns, frozen=True):
     """Times within a window in which none of the given device events ran, ascending."""
 
     whole_start_ns: I64
@@ -63,17 +63,10 @@ class Gaps(msgspec.Struct, frozen=True):
     has_previous: Bool
     """Whether an event ran before the gap."""
 
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
     @property
     def length(self) -> I64:
         """Time of each gap within the window, in nanoseconds."""
         return self.end_ns - self.start_ns
-
-    def take(self, rows: I64 | Bool | slice) -> Gaps:
-        """Some of the gaps."""
-        return Gaps(**{name: values[rows] for name, values in msgspec.structs.asdict(self).items()})
 
     def cut(self, start_ns: I64, end_ns: I64) -> tuple[Gaps, I64]:
         """Cut gaps at the bounds of the given times, and leave out the parts outside of them.

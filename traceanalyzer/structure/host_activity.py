@@ -17,6 +17,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
+from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
@@ -114,7 +115,7 @@ def launching_threads(context: Context) -> list[int]:
     return order
 
 
-class HostWaits(msgspec.Struct, frozen=True):
+class HostWaits(Columns, frozen=True):
     """Calls in which the host waits for the device, in the order of their start; none lies within another."""
 
     row: I64
@@ -122,10 +123,6 @@ class HostWaits(msgspec.Struct, frozen=True):
     start_ns: I64
     end_ns: I64
     thread: I32
-
-    def take(self, rows: I64 | Bool) -> HostWaits:
-        """Keep some of the waits."""
-        return HostWaits(self.row[rows], self.start_ns[rows], self.end_ns[rows], self.thread[rows])
 
 
 def waits(context: Context) -> HostWaits:

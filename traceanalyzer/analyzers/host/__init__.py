@@ -22,7 +22,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import mark_rows
 from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import Columns, count_by, group, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, entries
@@ -254,7 +254,7 @@ class OwnerPart(msgspec.Struct, frozen=True):
     """Their duration in ns within these steps."""
 
 
-class OwnCalls(msgspec.Struct, frozen=True):
+class OwnCalls(Columns, frozen=True):
     """Operators and runtime calls that owners on the critical threads call directly, in no particular order."""
 
     owner: I64
@@ -262,9 +262,6 @@ class OwnCalls(msgspec.Struct, frozen=True):
     end_ns: I64
     thread: I64
     name: I64
-
-    def __len__(self) -> int:
-        return len(self.owner)
 
 
 def longest_calls(context: Context) -> dict[int, OwnerCall]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import host_roles, python_frames
@@ -20,9 +19,9 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import mark_rows
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.owners.critical import Critical
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import Columns, group
 from traceanalyzer.trace.distinct import distinct, is_among
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, Bool, entries
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 FORWARD = "DistributedDataParallel.forward"
@@ -38,7 +37,7 @@ ROLE_IDS = (None, *(role.id for role in host_roles.ROLES), host_roles.LOADER, ho
 """Ids by code; code 0 is none."""
 
 
-class Broadcasts(msgspec.Struct, frozen=True):
+class Broadcasts(Columns, frozen=True):
     """Broadcasts of buffers in the order of time."""
 
     mark: I64
@@ -65,9 +64,7 @@ def broadcasts(context: Context) -> Broadcasts:
         last = rows[after[begins] - 1]
         end = np.minimum(host.end_ns[last], host.end_ns[own[begins]])
         found.append(Broadcasts(own[begins], host.start_ns[own[begins]], end))
-    return Broadcasts(
-        *(np.concatenate([getattr(part, name) for part in found]) for name in Broadcasts.__struct_fields__)
-    )
+    return Broadcasts.join(found)
 
 
 def _outermost(context: Context, thread: int) -> I64:
@@ -102,7 +99,7 @@ class OwnerKind(IntEnum):
     """The part of a mark in which DistributedDataParallel broadcasts buffers."""
 
 
-class Slices(msgspec.Struct, frozen=True):
+class Slices(Columns, frozen=True):
     """Slices of host threads in any order."""
 
     thread: I32
@@ -112,13 +109,6 @@ class Slices(msgspec.Struct, frozen=True):
     """Code of the name that groups slices of one kind."""
     kind: Array
 
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
-    def take(self, rows: I64 | Bool) -> Slices:
-        """Some of the slices."""
-        return Slices(**{name: values[rows] for name, values in msgspec.structs.asdict(self).items()})
-
     @classmethod
     def of(cls, kind: OwnerKind, table: object, rows: I64, name: I64 | None = None) -> Slices:
         """Rows of a table of slices as slices of one kind."""
@@ -126,16 +116,11 @@ class Slices(msgspec.Struct, frozen=True):
         code = getattr(table, "name")[rows].astype(np.int64) if name is None else name  # noqa: B009 - any table
         return cls(table.thread[rows], table.start_ns[rows], table.dur_ns[rows], code, own)  # type: ignore[attr-defined]
 
-    @classmethod
-    def join(cls, *parts: Slices) -> Slices:
-        """All slices of some parts."""
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__struct_fields__})
-
 
 def candidates(context: Context, found: Critical) -> Slices:
     """Everything that may own time on the threads whose owners are reported, near the steps that count."""
     parts = (_marks(context), *_frames(context), _backward(context), _broadcasts(context))
-    joined = Slices.join(*parts)
+    joined = Slices.join(parts)
     low, high = found.window
     near = (joined.start_ns < high) & (joined.start_ns + joined.dur_ns > low)
     return joined.take(near & is_among(joined.thread, found.threads))

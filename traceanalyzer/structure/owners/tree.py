@@ -47,7 +47,7 @@ def owner_tree(context: Context, found: Critical) -> OwnerTree:
     forward = _forward_passes(context, tree, slices)
     chosen = slices.take(_owns(found, tree, slices, own_roles(context, slices)) & ~forward)
     rest = _homeless(context, found, chosen)
-    all_slices = Slices.join(_engine(found), chosen, rest)  # of equal slices the first one contains the others
+    all_slices = Slices.join((_engine(found), chosen, rest))  # of equal slices the first one contains the others
     tree, order, module = *_nest(all_slices), slices.name[tree.parent[forward]]
     places = dict(zip(module[::-1].tolist(), slices.name[forward][::-1].tolist(), strict=True))
     nested = all_slices.take(order)
@@ -130,7 +130,7 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     leaves &= is_among(host.thread, found.threads)
     rows = np.flatnonzero(leaves & (evaluated | (host.thread != found.engine)))
     calls = np.flatnonzero(is_among(launches.thread, found.threads) & (launches.thread != found.engine))
-    slices = Slices.join(Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls))
+    slices = Slices.join((Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls)))
     low, high = found.window
     slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
     free = np.ones(len(slices), np.bool_)
