@@ -7,7 +7,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import loader as dataloader
-from traceanalyzer.structure import loader_waits
+from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
 
 US = 1000
@@ -43,7 +43,7 @@ def test_a_wait_within_a_wait_counts_once() -> None:
 
 @pytest.mark.parametrize(("name", "wanted"), [(SINGLE, True), (WORKERS, False), (PIPE, None)])
 def test_the_name_tells_who_prepares_batches(name: str, wanted: bool | None) -> None:
-    assert loader_waits.is_in_process(name) is wanted
+    assert host_waits.is_in_process(name) is wanted
 
 
 def test_without_a_loader_there_is_a_reason() -> None:

@@ -15,9 +15,9 @@ from traceanalyzer.analyzers import steps as timeline
 from traceanalyzer.analyzers.copies import host_tensors
 from traceanalyzer.analyzers.modules.paths import Paths
 from traceanalyzer.analyzers.steps import trace_doubts
-from traceanalyzer.structure import loader_waits, operators_around
+from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.links import _started_before
+from traceanalyzer.structure.host_tree import _started_before
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.tree import Tree
 
@@ -43,7 +43,7 @@ def test_a_wait_within_waits_for_a_loader_is_part_of_the_outermost() -> None:
 
 
 def test_the_loaders_waited_for_longest_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader_waits, "LOADERS", 2)
+    monkeypatch.setattr(host_waits, "LOADERS", 2)
     trace = TraceBuilder()
     for number, dur in enumerate((5, 9, 7, 7)):
         trace.annotation(f"enumerate(DataPipe)#{number}", 20 * number, dur)
@@ -53,7 +53,7 @@ def test_the_loaders_waited_for_longest_are_described(monkeypatch: pytest.Monkey
 
 
 def test_waits_are_told_apart_by_the_innermost_operators() -> None:
-    trace, kept = TraceBuilder(), operators_around.OPERATORS
+    trace, kept = TraceBuilder(), host_waits.OPERATORS
     for level in range(LEVELS):
         trace.op(f"op{level}", *nested(trace, level))
     trace.launch("cudaDeviceSynchronize", 2 * LEVELS, 1)

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers import optimizer
 from traceanalyzer.analyzers.optimizer import OperatorCount, Optimizer
 from traceanalyzer.structure.autograd import graph
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.late_launches import ended_earlier
+from traceanalyzer.structure.idle_times import ended_earlier
 
 US = 1000
 

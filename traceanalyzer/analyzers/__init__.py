@@ -15,9 +15,8 @@ from traceanalyzer.analyzers.launches import graph_join
 from traceanalyzer.analyzers.launches.graph_join import tables as joined
 from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.report.message import Message
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, OPERATORS, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS, OPERATORS
 from traceanalyzer.trace.model import all_tables
 
 

@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.host.flame_graphs import DEVICE, HOST, IDLE, FlameG
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import clean
-from traceanalyzer.structure.owners.labels import Owner
+from traceanalyzer.structure.owners import Owner
 
 _BACKWARD = "backward"
 

@@ -8,7 +8,7 @@ faster than a regular expression, so only alternatives whose word is in the name
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from itertools import compress, pairwise
 from typing import Generic, TypeVar
@@ -94,3 +94,9 @@ def _parts(pattern: str) -> Iterator[tuple[str, int]]:
         depth -= part == ")"
         yield part, depth + (part == ")")
         depth += part == "("
+
+
+def finds(pattern: str, flags: int = 0) -> Callable[[str], bool]:
+    """A function that says whether a name has a match of a regular expression anywhere."""
+    search = re.compile(pattern, flags).search
+    return lambda name: search(name) is not None

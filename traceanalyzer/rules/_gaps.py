@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators.shape_costs import ShapeCosts
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.structure.peers import Peer
+from traceanalyzer.structure.operator_times import Peer
 
 _MOVING = frozenset({"elementwise", "reduction", "normalization"})
 """Families of operators that are bound by memory."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.structure.late_launches import IdleTime
+from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
 
 

@@ -11,7 +11,7 @@ from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.structure.loader_waits import is_in_process
+from traceanalyzer.structure.host_waits import is_in_process
 from traceanalyzer.structure.step_breakdown import Average
 
 FEW_WORKERS = 2

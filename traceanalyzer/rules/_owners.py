@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
-from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
+from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import GapOwner
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.report.message import Message, Text

@@ -12,7 +12,7 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
-from traceanalyzer.structure.loader_waits import is_in_process
+from traceanalyzer.structure.host_waits import is_in_process
 
 _PAGE = page("dataloader-single-process")
 

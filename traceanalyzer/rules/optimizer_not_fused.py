@@ -16,7 +16,7 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
-from traceanalyzer.structure.owners.labels import EVALUATION
+from traceanalyzer.structure.owners import EVALUATION
 
 _PAGE = page("optimizer-not-fused")
 _LEAST, _MOST = 0.5, 0.8

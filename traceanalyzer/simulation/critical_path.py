@@ -16,8 +16,8 @@ from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_parts import CriticalOperator, KernelWithSlack
-from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked

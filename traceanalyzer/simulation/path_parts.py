@@ -14,10 +14,9 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.owners.labels import Owner
-from traceanalyzer.structure.recording.holes import holes
+from traceanalyzer.structure.owners import Owner, owner_index
 from traceanalyzer.structure.sums import group, members, sum_by
+from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries

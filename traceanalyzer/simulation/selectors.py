@@ -17,10 +17,10 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.simulation.graph import shifted
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.trace.distinct import distinct, stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, entries
 from traceanalyzer.trace.tables import Category

@@ -9,7 +9,7 @@ from traceanalyzer.simulation.graph import NOTHING, shifted
 from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
-from traceanalyzer.structure.graph_launches import graph_calls
+from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.sums import group
 from traceanalyzer.structure.unrecorded_work import LEAST_NS, unrecorded_work
 from traceanalyzer.trace.table import I64, Array, Bool, entries

@@ -13,7 +13,7 @@ import numpy as np
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.launch_queues import blocked_calls
+from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.recording.program_steps import ProgramSteps, program_steps
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool

@@ -8,15 +8,18 @@ import msgspec
 
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.tables import Category
+
+NO_CONVOLUTIONS = Text("skip-no-convolutions", "the trace has no convolutions with kernels")
 
 
 class Need(msgspec.Struct, frozen=True):
-    """Data that an analysis cannot do without; `structure.needs` lists all of them."""
+    """Data that an analysis cannot do without; what several analyses need is listed below."""
 
     reason: Text
     """Why an analysis is skipped, for people."""
-    is_met: Callable[[Context], bool]
-    """Whether the trace has the data."""
+    is_met: Callable[[Context], object]
+    """Something true if the trace has the data."""
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -32,3 +35,29 @@ class Analysis(msgspec.Struct, frozen=True):
     def missing(self, context: Context) -> Message | None:
         """The reason why it cannot run on a trace: that of the first need that is not met, or None."""
         return next((need.reason() for need in self.needs if not need.is_met(context)), None)
+
+
+STEPS = Need(
+    Text("skip-no-steps", "the trace has no events from which steps could be found"),
+    lambda context: len(context.steps) > 0,
+)
+KERNELS = Need(
+    Text("skip-no-kernels", "the trace has no kernels: nothing ran on a GPU, or it was not recorded"),
+    lambda context: (context.trace.device.category == Category.KERNEL).any(),
+)
+OPERATORS = Need(
+    Text("skip-no-operators", "the trace has no operators"),
+    lambda context: (context.trace.host.category == Category.OPERATOR).any(),
+)
+SHAPES = Need(
+    Text(
+        "skip-no-shapes",
+        "the trace has no input shapes: record them with record_shapes=True",
+        "record_shapes=True is code",
+    ),
+    lambda context: (context.trace.host.shapes > 0).any(),
+)
+RUNTIME_CALLS = Need(
+    Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown"),
+    lambda context: len(context.trace.launches) > 0,
+)

@@ -8,19 +8,24 @@ recorded, a new one begins with a higher number than the one before.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.module_calls import evaluations, owners
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.structure.sums import Columns
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool
-from traceanalyzer.trace.tree import NO_PARENT, Tree
+from traceanalyzer.trace.tree import NO_PARENT
 
 _ZERO_GRAD = "Optimizer.zero_grad"
+_OF_PROGRAM = (NodeKind.STEP, NodeKind.DATALOADER, NodeKind.OPTIMIZER)
+"""Marks that only the thread of a program's own loop has."""
 
 
 class AutogradGraph(msgspec.Struct, frozen=True):
@@ -33,16 +38,13 @@ class AutogradGraph(msgspec.Struct, frozen=True):
     """Number of the function."""
 
 
-class Backward(msgspec.Struct, frozen=True):
+class Backward(Columns, frozen=True):
     """Backward passes in the order of their start."""
 
     start_ns: I64
     end_ns: I64
     functions: I64
     """Number of functions that autograd evaluated in each pass."""
-
-    def __len__(self) -> int:
-        return len(self.start_ns)
 
 
 def graph(context: Context) -> AutogradGraph:
@@ -126,9 +128,8 @@ def _stepped(context: Context, start: I64) -> Bool:
 def ranges(context: Context) -> I64:
     """Rows of the host table that are calls of an optimizer and lie in no other such call."""
     host = context.trace.host
-    rows = np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name])
-    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    return ascending(rows[order[tree.parent == NO_PARENT]])
+    tree, rows = nest(host, np.flatnonzero(context.trace.names.where(marks.is_optimizer)[host.name]))
+    return ascending(rows[tree.parent == NO_PARENT])
 
 
 def _has_closure(context: Context, calls: I64) -> Bool:
@@ -148,3 +149,50 @@ def updates(context: Context) -> I64:
 def is_zero_grad(name: str) -> bool:
     """Whether a range is a call of `zero_grad`, by its name `Optimizer.zero_grad#<class>.zero_grad`."""
     return name.startswith(_ZERO_GRAD)
+
+
+def engines(context: Context) -> dict[int, int]:
+    """For each thread of autograd's own, the thread of its process that calls for the backward pass.
+
+    A thread that evaluates functions is autograd's own if it does nothing else of a training.
+    """
+    threads = context.host.tree.thread
+    loops = Counter(_threads(context.trace.host.thread[np.isin(context.kind, _OF_PROGRAM)]))
+    forward = _count(threads[context.once(graph).node])
+    evaluating = _threads(threads[context.once(owners).is_evaluation])
+    own = [thread for thread in evaluating if thread not in loops and thread not in forward]
+    calling: dict[str, int] = {}
+    candidates = sorted(loops.keys() | forward.keys() | _marked(context), key=lambda t: (t in loops, forward[t], -t))
+    for thread in candidates:
+        if thread not in own:
+            calling[context.trace.threads[thread].pid] = thread
+    pids = {thread: context.trace.threads[thread].pid for thread in own}
+    return {thread: calling[pid] for thread, pid in pids.items() if pid in calling}
+
+
+def critical_threads(context: Context) -> tuple[int, ...]:
+    """The thread that launches most, and, where it waits for autograd, the busiest thread of autograd's own.
+
+    The thread of the program stands first. Empty where nothing is known to be launched.
+    """
+    launching, waiting = host_activity.launching_threads(context), context.once(engines)
+    if not launching:
+        return ()
+    main = waiting.get(launching[0], launching[0])
+    engine = next((thread for thread in launching if waiting.get(thread) == main), None)
+    return (main,) if engine is None else (main, engine)
+
+
+def _marked(context: Context) -> set[int]:
+    """Threads that have annotations."""
+    return set(_threads(context.trace.host.thread[context.kind == NodeKind.NONE]))
+
+
+def _threads(column: I32) -> list[int]:
+    found: list[int] = distinct(column).tolist()
+    return found
+
+
+def _count(column: I32) -> Counter[int]:
+    numbers, rank = ranked(column)
+    return Counter(dict(zip(numbers.tolist(), np.bincount(rank, minlength=len(numbers)).tolist(), strict=True)))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Hashable
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.gpus import Gpu
-from traceanalyzer.structure import host_tree, links
+from traceanalyzer.structure import host_tree
 from traceanalyzer.structure.steps import Steps, find, infer
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, Bool
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Repetitions(msgspec.Struct, frozen=True):
@@ -43,18 +44,19 @@ class Context:
         self.gpu = gpu or gpus.only(trace.info.devices)
         self._chosen = chosen
         self._repetitions = repetitions
-        self._computed: dict[Callable[[Context], Any], Any] = {}
+        self._computed: dict[tuple[Hashable, ...], Any] = {}
 
-    def once(self, compute: Callable[[Context], T]) -> T:
-        """The result of a function of this context, computed at the first request only."""
-        if compute not in self._computed:
-            self._computed[compute] = compute(self)
-        return cast("T", self._computed[compute])
+    def once(self, compute: Callable[Concatenate[Context, ...], T], *arguments: Hashable) -> T:
+        """The result of a function of this context and further arguments, computed at the first request only."""
+        key = (compute, *arguments)
+        if key not in self._computed:
+            self._computed[key] = compute(self, *arguments)
+        return cast("T", self._computed[key])
 
     def release(self, *computed: Callable[[Context], Any]) -> None:
         """Free results of `once` that take much memory and are no longer needed."""
-        for compute in computed:
-            self._computed.pop(compute, None)
+        for key in [key for key in self._computed if key[0] in computed]:
+            del self._computed[key]
 
     def in_scope(self, start_ns: I64) -> Bool:
         """Which events count in tables of operators and kernels: those that start in the chosen steps, or all."""
@@ -92,9 +94,9 @@ class Context:
         return host_tree.build(self.trace, self.kind)
 
     @cached_property
-    def links(self) -> links.Links:
+    def links(self) -> host_tree.Links:
         """Which launch started each device event, and which host node made each launch."""
-        return links.link(self.trace, self.host)
+        return host_tree.link(self.trace, self.host)
 
     @cached_property
     def steps(self) -> Steps:
@@ -105,3 +107,13 @@ class Context:
     def inferred_steps(self) -> Steps | None:
         """Steps inferred from annotations, if the profiler marked none."""
         return None if self.steps.found_by == "ProfilerStep" else infer(self.trace, self.kind, self.links)
+
+
+def cached(compute: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate[Context, P], T]:
+    """Makes a function of a context compute each result at the first request only; arguments are by position."""
+
+    @wraps(compute)
+    def result(context: Context, /, *arguments: P.args, **_: P.kwargs) -> T:
+        return context.once(compute, *arguments)
+
+    return result

@@ -14,15 +14,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.structure import drains, host_activity
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.gaps import NOTHING, Gaps
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.gaps import NOTHING, Gaps, times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.distinct import distinct, is_among, moments
 from traceanalyzer.trace.intervals import Intervals, LabelledTime
 from traceanalyzer.trace.table import I64, Array, Bool, entries
-from traceanalyzer.trace.tables import Frames, HostEvents, Launches
+from traceanalyzer.trace.tables import Frames, HostEvents, Launches, Overheads
 from traceanalyzer.trace.tree import NO_PARENT
 
 CAUSES = (
@@ -106,7 +106,7 @@ def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
 
 def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
     """In the times of `attribute`, count what the host did after a wait that emptied the queue as part of the wait."""
-    by, frees = drains.drained_by(context, gaps)
+    by, frees = drained_by(context, gaps)
     drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
     result = times.copy()
     inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
@@ -126,8 +126,7 @@ def _recorded_parts(gaps: Gaps, earlier: Intervals) -> tuple[Gaps, I64]:
         left = Intervals.union(gaps.start_ns[row : row + 1], gaps.end_ns[row : row + 1]) - earlier
         owner.append(np.full(len(left), row))
         pieces.append(replace(gaps.take(owner[-1]), start_ns=left.start, end_ns=left.end))
-    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in Gaps.__struct_fields__}
-    return Gaps(**joined), np.concatenate(owner)
+    return Gaps.join(pieces), np.concatenate(owner)
 
 
 def _explained(context: Context, gaps: Gaps) -> I64:
@@ -200,83 +199,97 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     return times
 
 
+@cached
 def timelines(context: Context) -> dict[int, LabelledTime]:
     """The work of each launching thread, else of the others; `EVERY_THREAD` is the work of any of them."""
-    return context.once(_timelines)
-
-
-def _timelines(context: Context) -> dict[int, LabelledTime]:
     threads = host_activity.launching_threads(context)
-    names = context.trace.names
-    overhead = context.trace.overheads
-    loading = names.where(host_activity.is_loading_overhead)[overhead.name]
-    end = overhead.end_ns
-    driver = (COMPILATION, Intervals.union(overhead.start_ns[loading], end[loading]))
-    profiler = (OVERHEAD, Intervals.union(overhead.start_ns[~loading], end[~loading]))
+    activities = _activities(context)
+    groups = [part for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
     if not threads:
-        everyone = distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread)))
-        return {
-            EVERY_THREAD: LabelledTime.build(_activities(context, _doing(context), everyone, driver, profiler), HOST)
-        }
-    doing = _doing(context)
-    groups = [np.array(part) for part in (*([thread] for thread in threads[:THREADS]), threads[THREADS:]) if part]
-    owns = [_activities(context, doing, group, driver, profiler) for group in groups]
-    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(owns[0])]
+        groups = [distinct(np.concatenate((context.trace.host.thread, context.trace.launches.thread))).tolist()]
+    owns = [_of_threads(activities, group) for group in groups]
+    other = [(label, reduce(or_, (own[row][1] for own in owns))) for row, (label, _) in enumerate(activities)]
     built = {EVERY_THREAD: LabelledTime.build(other, HOST)}
     for thread, own in zip(threads[:THREADS], owns, strict=False):
         built[thread] = built[EVERY_THREAD] if len(threads) == 1 else LabelledTime.build((*own, *other), HOST)
     return built
 
 
-def _activities(
-    context: Context,
-    doing: _Doing,
-    threads: Array,
-    driver: tuple[int, Intervals],
-    profiler: tuple[int, Intervals],
-) -> tuple[tuple[int, Intervals], ...]:
-    """What some threads did, in the order in which it explains missing launches."""
-    trace = context.trace
-
-    def times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
-        rows = rows[is_among(table.thread[rows], threads)]
-        start = table.start_ns[rows]
-        return Intervals.union(start, start + table.dur_ns[rows])
-
-    compiling = times(trace.host, doing.compiling) | times(trace.frames, doing.compiling_frames)
-    return (
-        (DATALOADER, times(trace.host, doing.loading_data)),
-        (COMMUNICATION, times(trace.host, doing.communicating)),
-        (COMPILATION, compiling | times(trace.launches, doing.loading_code)),
-        driver,
-        (ALLOCATION, times(trace.launches, doing.allocating)),
-        profiler,
-        (SYNCHRONIZATION, times(trace.launches, context.once(host_activity.waits).row)),
-        (LAUNCH, times(trace.host, doing.operating) | times(trace.launches, np.arange(len(trace.launches)))),
-    )
+_Rows = tuple[HostEvents | Launches | Frames | Overheads, I64]
 
 
-class _Doing(msgspec.Struct, frozen=True):
-    """Rows of the host, frame and launch tables, by what the host does in them."""
-
-    loading_data: I64
-    communicating: I64
-    compiling: I64
-    operating: I64
-    compiling_frames: I64
-    loading_code: I64
-    allocating: I64
-
-
-def _doing(context: Context) -> _Doing:
+def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
+    """What the host does: rows of tables by cause, in the order in which it explains missing launches."""
     trace, names = context.trace, context.trace.names
+    host, frames, launches, overheads = trace.host, trace.frames, trace.launches, trace.overheads
     compiling = names.where(host_activity.is_compiling)
-    return _Doing(
-        loading_data=np.flatnonzero(context.kind == NodeKind.DATALOADER),
-        communicating=np.flatnonzero(names.where(host_activity.is_communicating)[trace.host.name]),
-        compiling=np.flatnonzero(compiling[trace.host.name]),
-        operating=np.flatnonzero(host_activity.operator_rows(context)),
-        compiling_frames=np.flatnonzero(compiling[trace.frames.name]),
-        loading_code=host_activity.loading_calls(context),
-        allocating=np.flatnonzero(names.where(host_activity.is_allocation)[trace.launches.name]),
+    communicating = names.where(host_activity.is_communicating)[host.name]
+    compiled = ((host, np.flatnonzero(compiling[host.name])), (frames, np.flatnonzero(compiling[frames.name])))
+    loading = names.where(host_activity.is_loading_overhead)[overheads.name]
+    allocating = names.where(host_activity.is_allocation)[launches.name]
+    operating = host_activity.operator_rows(context)
+    return (
+        (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
+        (COMMUNICATION, ((host, np.flatnonzero(communicating)),)),
+        (COMPILATION, (*compiled, (launches, host_activity.loading_calls(context)))),
+        (COMPILATION, ((overheads, np.flatnonzero(loading)),)),
+        (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
+        (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
+        (SYNCHRONIZATION, ((launches, context.once(host_activity.waits).row),)),
+        (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
     )
+
+
+def _of_threads(
+    activities: tuple[tuple[int, tuple[_Rows, ...]], ...], threads: list[int]
+) -> list[tuple[int, Intervals]]:
+    """When some threads did each of these; overheads concern every thread."""
+
+    def times(table: HostEvents | Launches | Frames | Overheads, rows: I64) -> Intervals:
+        if not isinstance(table, Overheads):
+            rows = rows[is_among(table.thread[rows], threads)]
+        return times_of(table, rows)
+
+    return [(label, reduce(or_, (times(*part) for part in parts))) for label, parts in activities]
+
+
+def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
+    """The wait that was open when each gap began and therefore emptied the queue.
+
+    Returns:
+        The row of its call in the launch table (-1 if there is none), and whether it frees memory.
+    """
+    drains = context.once(_drains)
+    before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1
+    reach = np.maximum.accumulate(np.append(drains.end_ns, -1)) if len(drains.row) else np.array([-1])
+    between = gaps.has_previous & (gaps.next != NOTHING)
+    found = between & (before >= 0) & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
+    by = np.full(len(gaps), NO_PARENT, np.int64)
+    by[found] = drains.row[drains.longest[before[found]]]
+    return by, entries(context.once(_frees), by, False)
+
+
+class _Drains(msgspec.Struct, frozen=True):
+    """Calls of launching threads that wait until the device is done, in the order of their start."""
+
+    row: I64
+    start_ns: I64
+    end_ns: I64
+    longest: I64
+    """For each position, the one of the calls up to there that ends last."""
+
+
+def _drains(context: Context) -> _Drains:
+    waits, launches = context.once(host_activity.waits), context.trace.launches
+    rows = moments(waits.row, np.flatnonzero(context.once(_frees)))
+    rows = rows[is_among(launches.thread[rows], host_activity.launching_threads(context))]
+    start = launches.start_ns[rows]
+    end = start + launches.dur_ns[rows]
+    reach = np.maximum.accumulate(end)
+    opens = np.append(True, reach[1:] > reach[:-1])[: len(rows)]
+    longest = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), 0))
+    return _Drains(rows, start, end, longest)
+
+
+def _frees(context: Context) -> Bool:
+    return context.trace.names.where(host_activity.is_free)[context.trace.launches.name]

@@ -1,23 +1,51 @@
-"""Finds when a device or a stream was idle, and what ended each gap."""
+"""When was a device or a stream busy, when was it idle, and what ended each gap?"""
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.sums import Columns
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, SliceTable, entries
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 NOTHING = -1
-
 _BEGINNING = -(2**62)
 """Before every event."""
 
 
-class Gaps(msgspec.Struct, frozen=True):
+@cached
+def any_busy(context: Context) -> Intervals:
+    """When a kernel, copy or fill runs on any device, including devices without a number in the file."""
+    return Intervals.union(context.trace.device.start_ns, context.trace.device.end_ns)
+
+
+@cached
+def busy(context: Context, number: int) -> Intervals:
+    """When a kernel, copy or fill runs on one device; `UNKNOWN` is the device of events without a device number."""
+    rows = context.trace.device.device == number
+    return any_busy(context) if rows.all() else times_of(context.trace.device, np.flatnonzero(rows))
+
+
+def with_kernels(context: Context) -> list[int]:
+    """Numbers of the devices that ran a kernel."""
+    device = context.trace.device
+    kernels = (device.category == Category.KERNEL) & (device.device != UNKNOWN)
+    numbers: list[int] = distinct(device.device[kernels]).tolist()
+    return numbers
+
+
+def times_of(table: SliceTable, rows: I64 | Bool) -> Intervals:
+    """When any of some rows of a table runs."""
+    start = table.start_ns[rows]
+    return Intervals.union(start, start + table.dur_ns[rows])
+
+
+class Gaps(Columns, frozen=True):
     """Times within a window in which none of the given device events ran, ascending."""
 
     whole_start_ns: I64
@@ -35,17 +63,10 @@ class Gaps(msgspec.Struct, frozen=True):
     has_previous: Bool
     """Whether an event ran before the gap."""
 
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
     @property
     def length(self) -> I64:
         """Time of each gap within the window, in nanoseconds."""
         return self.end_ns - self.start_ns
-
-    def take(self, rows: I64 | Bool | slice) -> Gaps:
-        """Some of the gaps."""
-        return Gaps(**{name: values[rows] for name, values in msgspec.structs.asdict(self).items()})
 
     def cut(self, start_ns: I64, end_ns: I64) -> tuple[Gaps, I64]:
         """Cut gaps at the bounds of the given times, and leave out the parts outside of them.
@@ -74,15 +95,12 @@ def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:
 
 def of_device(context: Context, device: int, window: tuple[int, int]) -> Gaps:
     """The gaps between the events of a device within a window."""
-    known = context.once(_of_devices)
-    if device not in known:
-        known[device] = _between(context, np.flatnonzero(context.trace.device.device == device))
-    return _within(known[device], window)
+    return _within(_all_of_device(context, device), window)
 
 
-def _of_devices(_: Context) -> dict[int, Gaps]:
-    """The gaps of the devices that were requested so far."""
-    return {}
+@cached
+def _all_of_device(context: Context, device: int) -> Gaps:
+    return _between(context, np.flatnonzero(context.trace.device.device == device))
 
 
 def _between(context: Context, rows: I64) -> Gaps:

@@ -7,77 +7,71 @@ Unified Runtime, and for the vendors that follow CUDA's naming.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.knowledge.first_match import finds
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.gaps import times_of
+from traceanalyzer.structure.host_tree import NodeKind, nest
+from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
-_SYNCHRONIZATION = re.compile(r"synchronize|^ur(EventWait$|QueueFinish)|^pi(EventsWait|QueueFinish)$", re.IGNORECASE)
-_SYNCHRONOUS_COPY = re.compile(r"^(cuda|hip|cu|musa)Memcpy(?!.*Async)")
-_ALLOCATION = re.compile(
-    r"^(cuda|hip|musa)(Ext)?(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))"
-    r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|Host)"
-    r"|^zeMem(Alloc|Free)|^urUSM(\w*Alloc|Free)"
-)
-_FREE = re.compile(r"^(cuda|hip|musa)Free(?!Async|Host|Array)|^cuMemFree(?!Async|Host)")
-_LOADING = re.compile(
-    r"^(cu|cuda|hip)(Module|Library)Load|^cuLink(Create|Add|Complete)|rtcCompileProgram$"
-    r"|^zeModuleCreate|^urProgram(Build|Compile|Link|CreateWith)"
-)
-_COMPILING = re.compile(
-    r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
-    r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
-    r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
-)
 _LOADING_OVERHEAD = frozenset({"Runtime Triggered Module Loading", "Lazy Function Loading", "Driver Compiler"})
 _FIRST_USE_NS = 1_000_000
 """Own choice: launch calls take about 5 us; a call that takes 200 times as long does more than launch."""
 _FEW = 16
 """Number of points per slice from which on points outside of all slices are removed first (own choice)."""
-_COMMUNICATION = re.compile(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
-_PYTHON_LINE = re.compile(r"\.py\(\d+\): |^<ipython-input|ipykernel")
-_LIBRARY_LINE = re.compile(
+_DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
+_SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
+_LINE = re.compile(r"(?!<built-in |nn\.Module: ).*\(\d+\): .*", re.DOTALL)
+_TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
+
+
+is_synchronization = finds(r"synchronize|^ur(EventWait$|QueueFinish)|^pi(EventsWait|QueueFinish)$", re.IGNORECASE)
+"""Whether a runtime call makes the host wait for the device, a stream or an event."""
+
+is_synchronous_copy = finds(r"^(cuda|hip|cu|musa)Memcpy(?!.*Async)")
+"""Whether a copy call returns only when the copy is done (`cudaMemcpy`, `hipMemcpyWithStream`)."""
+is_allocation = finds(
+    r"^(cuda|hip|musa)(Ext)?(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))"
+    r"|^cuMem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree|Host)"
+    r"|^zeMem(Alloc|Free)|^urUSM(\w*Alloc|Free)"
+)
+"""Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
+is_free = finds(r"^(cuda|hip|musa)Free(?!Async|Host|Array)|^cuMemFree(?!Async|Host)")
+"""Whether a call frees device memory, for which it waits until the device is idle."""
+is_loading = finds(
+    r"^(cu|cuda|hip)(Module|Library)Load|^cuLink(Create|Add|Complete)|rtcCompileProgram$"
+    r"|^zeModuleCreate|^urProgram(Build|Compile|Link|CreateWith)"
+)
+"""Whether a runtime call loads or compiles code for the device."""
+is_compiling = finds(
+    r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
+    r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
+    r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
+)
+"""Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
+is_communicating = finds(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
+"""Whether a host range is a collective or point-to-point operation, waits included."""
+is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
+"""Whether a frame has a file and a line, unlike built-in functions and nn.Module calls."""
+is_library_line = finds(
     r"(^|[\\/])torch[\\/]|^(contextlib|functools|threading|queue|runpy|selectors|socket|copy|typing|abc)\.py\("
     r"|^(multiprocessing|concurrent|asyncio|importlib|collections)[\\/]|<frozen "
 )
-
-
-def is_synchronization(name: str) -> bool:
-    """Whether a runtime call makes the host wait for the device, a stream or an event."""
-    return _SYNCHRONIZATION.search(name) is not None
-
-
-def is_synchronous_copy(name: str) -> bool:
-    """Whether a copy call returns only when the copy is done (`cudaMemcpy`, `hipMemcpyWithStream`)."""
-    return _SYNCHRONOUS_COPY.search(name) is not None
+"""Whether a frame is of PyTorch itself or of the standard library."""
 
 
 def is_wait(name: str) -> bool:
     """Whether a call returns only when the device has done some work, by its documentation."""
     return is_synchronization(name) or is_synchronous_copy(name)
-
-
-def is_allocation(name: str) -> bool:
-    """Whether a runtime call allocates or frees memory of the device or pinned memory of the host."""
-    return _ALLOCATION.search(name) is not None
-
-
-def is_free(name: str) -> bool:
-    """Whether a call frees device memory, for which it waits until the device is idle."""
-    return _FREE.search(name) is not None
-
-
-def is_loading(name: str) -> bool:
-    """Whether a runtime call loads or compiles code for the device."""
-    return _LOADING.search(name) is not None
 
 
 def loading_calls(context: Context) -> I64:
@@ -101,32 +95,9 @@ def is_loading_overhead(name: str) -> bool:
     return name in _LOADING_OVERHEAD
 
 
-def is_compiling(name: str) -> bool:
-    """Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
-    return _COMPILING.search(name) is not None
-
-
-def is_communicating(name: str) -> bool:
-    """Whether a host range is a collective or point-to-point operation, waits included."""
-    return _COMMUNICATION.search(name) is not None
-
-
-def is_python_line(name: str) -> bool:
-    """Whether a frame has a file and a line, unlike built-in functions and nn.Module calls."""
-    return _PYTHON_LINE.search(name) is not None
-
-
-def is_library_line(name: str) -> bool:
-    """Whether a frame is of PyTorch itself or of the standard library."""
-    return _LIBRARY_LINE.search(name) is not None
-
-
+@cached
 def operator_rows(context: Context) -> Bool:
     """Which host rows are operators: not steps, loaders, optimizers, annotations, wrappers of the whole model."""
-    return context.once(_operator_rows)
-
-
-def _operator_rows(context: Context) -> Bool:
     names, host = context.trace.names, context.trace.host
     wrapper = names.where(marks.is_wrapper)[host.name]
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
@@ -134,12 +105,9 @@ def _operator_rows(context: Context) -> Bool:
     return found
 
 
+@cached
 def launching_threads(context: Context) -> list[int]:
     """Threads that launched work on a device, the one with the most device events first."""
-    return context.once(_launching_threads)
-
-
-def _launching_threads(context: Context) -> list[int]:
     launch = context.links.launch
     threads, rank = ranked(context.trace.launches.thread[launch[launch != NO_PARENT]])
     counts = np.bincount(rank)
@@ -147,7 +115,7 @@ def _launching_threads(context: Context) -> list[int]:
     return order
 
 
-class HostWaits(msgspec.Struct, frozen=True):
+class HostWaits(Columns, frozen=True):
     """Calls in which the host waits for the device, in the order of their start; none lies within another."""
 
     row: I64
@@ -156,10 +124,6 @@ class HostWaits(msgspec.Struct, frozen=True):
     end_ns: I64
     thread: I32
 
-    def take(self, rows: I64 | Bool) -> HostWaits:
-        """Keep some of the waits."""
-        return HostWaits(self.row[rows], self.start_ns[rows], self.end_ns[rows], self.thread[rows])
-
 
 def waits(context: Context) -> HostWaits:
     """Find all waits: synchronizations, and copy calls that block (see `blocking_copies`)."""
@@ -167,9 +131,8 @@ def waits(context: Context) -> HostWaits:
     found = context.trace.names.where(is_wait)[launches.name]
     blocking = context.once(blocking_copies)
     found[context.links.launch[blocking]] = True
-    rows = np.flatnonzero(found)
-    tree, order = Tree.build(launches.thread[rows], launches.start_ns[rows], launches.dur_ns[rows])
-    rows = ascending(rows[order[tree.parent == NO_PARENT]])
+    tree, rows = nest(launches, np.flatnonzero(found))
+    rows = ascending(rows[tree.parent == NO_PARENT])
     start = launches.start_ns[rows]
     return HostWaits(rows, start, start + launches.dur_ns[rows], launches.thread[rows])
 
@@ -191,10 +154,6 @@ def blocking_copies(context: Context) -> Bool:
     outlasted = call_end >= device.start_ns[rows] + device.dur_ns[rows]
     linked[rows] = synchronous | (outlasted & may_block[device.name[rows]])
     return linked
-
-
-_DIRECTION = re.compile(r"\b([HMDSPA])(?:to|2)([HMDSPA])\b")
-_SIDE = re.compile(r"\b(pageable|pinned)\b", re.IGNORECASE)
 
 
 def direction(name: str) -> str | None:
@@ -225,7 +184,7 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
     if not len(rows) or not len(times):
         return np.full(len(times), NO_PARENT, np.int64)
     if _FEW * len(rows) < len(times):
-        asked = np.flatnonzero(Intervals.union(slices.start_ns[rows], slices.end_ns[rows]).contains(times))
+        asked = np.flatnonzero(times_of(slices, rows).contains(times))
         found = np.full(len(times), NO_PARENT, np.int64)
         found[asked] = _innermost(slices, rows, thread[asked], times[asked])
         return found
@@ -237,12 +196,8 @@ def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, t
     start = slices.start_ns[rows]
     following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
     rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, so the slice contains a point
-    tree, order = Tree.build(slices.thread[rows], slices.start_ns[rows], slices.dur_ns[rows])
-    found = tree.innermost(thread, times)
-    result = np.full(len(times), NO_PARENT, np.int64)
-    inside = found != NO_PARENT
-    result[inside] = rows[order[found[inside]]]
-    return result
+    tree, rows = nest(slices, rows)
+    return entries(rows, tree.innermost(thread, times), NO_PARENT)
 
 
 def python_lines(context: Context, thread: I32, times: I64) -> I64:
@@ -259,3 +214,44 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
         rows = np.flatnonzero(lines)
         found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
     return np.where(found == NO_PARENT, -1, entries(frames.name, found, -1))
+
+
+class LineTree(msgspec.Struct, frozen=True):
+    """Frames that have a line, nested."""
+
+    tree: Tree
+    name: I32
+    """Code of the name of each frame, in the order of the tree."""
+    row: I64
+    """Row of each frame in the table of frames."""
+
+    def names_at(self, thread: I32, times: I64) -> I32:
+        """The code of the innermost line that runs on a thread at a time, -1 for none."""
+        position = self.tree.innermost(thread, times)
+        return entries(self.name, position, np.int32(-1))
+
+
+def line_tree(context: Context) -> LineTree:
+    """The frames of the trace that have a line."""
+    return _nested(context, is_line)
+
+
+def own_line_tree(context: Context) -> LineTree:
+    """The frames that have a line outside of the package torch."""
+    return _nested(context, lambda name: is_line(name) and not is_torch(name))
+
+
+def is_line(name: str) -> bool:
+    """Whether a frame is of Python code: `file.py(123): function`."""
+    return _LINE.fullmatch(name) is not None
+
+
+def is_torch(name: str) -> bool:
+    """Whether a frame is of torch's own Python code; the profiler shortens paths to what follows `sys.path`."""
+    return _TORCH.match(name) is not None
+
+
+def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
+    frames = context.trace.frames
+    tree, rows = nest(frames, np.flatnonzero(context.trace.names.where(wanted)[frames.name]))
+    return LineTree(tree, frames.name[rows], rows)

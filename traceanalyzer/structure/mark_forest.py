@@ -1,21 +1,35 @@
 """The marks of a trace, nested; those on autograd's threads within the mark that waits for them.
 
 A program calls `backward` within a mark, and autograd does the work on a separate thread. So a mark on such a thread
-belongs to the mark that is open at its start on the thread that trains.
+belongs to the mark that is open at its start on the thread that trains. In tables numbered marks, such as `layer_0` to
+`layer_999`, share one name, except for the most expensive.
 """
 
 from __future__ import annotations
+
+import re
+from collections import defaultdict
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.autograd_threads import engines
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.autograd import engines
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.host_tree import NodeKind, nest
+from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+MANY = 64
+"""More names than this that differ in numbers only share a row (own choice: no model has so many layers by name)."""
+SINGLE = 8
+"""Of names that share a row, the number of those with the most host time that keep their own row (own choice)."""
+_NUMBER = re.compile(r"\b(?=[a-z]*\d)[a-z0-9]{32,}\b|\d+")
+"""A number, or a key such as torch.compile's of compiled graphs."""
 
 
 class Forest(msgspec.Struct, frozen=True):
@@ -66,9 +80,7 @@ class Forest(msgspec.Struct, frozen=True):
 def forest(context: Context) -> Forest:
     """Nest the marks that start in the chosen steps, or all."""
     host = context.trace.host
-    rows = mark_rows(context)
-    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
-    rows = rows[order]
+    tree, rows = nest(host, mark_rows(context))
     around = _around(context, tree)
     root = tree.nearest(tree.parent == NO_PARENT)
     adopter = around[root]
@@ -98,18 +110,21 @@ def forest(context: Context) -> Forest:
     )
 
 
-def mark_rows(context: Context) -> I64:
-    """Rows of the host table that are marks: annotations, whatever the writer's year called them, except steps."""
-    return context.once(_mark_rows)
-
-
-def _mark_rows(context: Context) -> I64:
+@cached
+def is_mark(context: Context) -> Bool:
+    """Which host rows are marks: annotations, whatever the writer's year called them, except steps."""
     host, names = context.trace.host, context.trace.names
-    annotations = host.category == Category.ANNOTATION
+    annotations: Bool = host.category == Category.ANNOTATION
     others = np.flatnonzero(host.category == Category.OPERATOR)
     annotations[others[names.where(marks.is_mark_among_operators)[host.name[others]]]] = True
-    rows = np.flatnonzero(annotations & (context.kind != NodeKind.STEP))
-    return rows[context.in_scope(host.start_ns[rows])]
+    annotations &= context.kind != NodeKind.STEP
+    return annotations & context.in_scope(host.start_ns)
+
+
+@cached
+def mark_rows(context: Context) -> I64:
+    """Rows of the host table that are marks."""
+    return np.flatnonzero(is_mark(context))
 
 
 def _around(context: Context, tree: Tree) -> I64:
@@ -122,3 +137,42 @@ def _around(context: Context, tree: Tree) -> I64:
         other = np.array([waiting[number] for number in thread[roots].tolist()], np.int32)
         around[roots] = tree.innermost(other, tree.start_ns[roots])
     return around
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """The names of the rows."""
+
+    names: tuple[str, ...]
+    of_mark: I64
+    """For each mark, the position of its row's name."""
+    counts: I64
+    """How many different names each row stands for."""
+
+
+def labels(found: Forest, names: Strings) -> Labels:
+    """Give every mark the name of its row."""
+    codes, of_code = ranked(found.name)
+    texts = [names[code] for code in codes.tolist()]
+    if len(texts) > MANY:
+        texts = _shared(texts, sum_by(of_code, found.dur_ns, len(codes)))
+    number = {text: position for position, text in enumerate(dict.fromkeys(texts))}
+    of_text = np.array([number[text] for text in texts], np.int64)
+    return Labels(tuple(number), of_text[of_code], np.bincount(of_text, minlength=len(number)).astype(np.int64))
+
+
+def pattern(name: str) -> str:
+    """The name with `*` for each number."""
+    return _NUMBER.sub("*", name)
+
+
+def _shared(names: list[str], time: I64) -> list[str]:
+    """The names, each replaced with its pattern where too many others have the same."""
+    alike: defaultdict[str, list[int]] = defaultdict(list)
+    for position, name in enumerate(names):
+        alike[pattern(name)].append(position)
+    shown = list(names)
+    for common, members in alike.items():
+        if len(members) > MANY:
+            for position in sorted(members, key=lambda member: (-int(time[member]), names[member]))[SINGLE:]:
+                shown[position] = common
+    return shown

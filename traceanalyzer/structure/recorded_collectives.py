@@ -1,22 +1,68 @@
-"""The collectives of one trace, in columns: kernels, or host ranges of libraries that work on the CPU."""
+"""The collectives of one trace: kernels of libraries and of a program itself, or host ranges of libraries on the CPU.
+
+Serving engines reduce directly over the memory of other GPUs (vLLM's `cross_device_reduce`, PyTorch's symmetric
+memory), and exchange the tokens of experts without a library (DeepEP). The step breakdown, which follows the
+TensorBoard plugin, does not count them; every other analysis counts them as communication.
+"""
 
 from __future__ import annotations
 
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge import kernel_names
 from traceanalyzer.knowledge.collectives import operation
-from traceanalyzer.structure import communicating, host_activity
-from traceanalyzer.structure.communicating import HOST_NAMES
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.step_breakdown import library_collectives
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+HOST_NAMES = ("nccl:", "gloo:", "xccl:", "hccl:", "ucc:", "mpi:", "c10d::", "_c10d_functional::", "c10d_functional::")
+"""Prefixes of host events that are named after a collective."""
 _ON_HOST = ("gloo:", "mpi:", "ucc:")
+
+
+def communication_kernels(trace: Trace) -> Bool:
+    """Which device events are kernels that exchange data with other devices, by their metadata or their own name."""
+    by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
+    found: Bool = library_collectives(trace) | ((trace.device.category == Category.KERNEL) & by_name)
+    return found
+
+
+def kernels_of_collectives(context: Context) -> Bool:
+    """Which device events are collective kernels that start in the chosen steps (anywhere without a choice)."""
+    device = context.trace.device
+    found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
+    return found
+
+
+def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
+    """For each kernel, the row of its collective (0: none) and the code of the host name that names it (-1: none).
+
+    The kernel's own metadata have priority over those of the innermost host event around its launch that has any.
+    """
+    trace, host = context.trace, context.host
+    tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
+    described = trace.device.collective[kernels].astype(np.int64)
+    node = context.links.device_node()[kernels]
+    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # these rows are of the other table
+    own = entries(trace.host.collective, row, 0)
+    described_by = entries(host.tree.nearest(own > 0), node, NO_PARENT)
+    named_by = entries(host.tree.nearest(tells[host.name]), node, NO_PARENT)
+    described = np.where(described > 0, described, entries(own, described_by, 0))
+    return described, entries(host.name, named_by, -1).astype(np.int64)
+
+
+def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
+    """Times of the kernels of collectives, and of all other kernels, among some device events."""
+    device, communicates = context.trace.device, communication_kernels(context.trace)
+    counted = rows & (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
+    return gaps.times_of(device, counted & communicates), gaps.times_of(device, counted & ~communicates)
 
 
 class RecordedCollectives(msgspec.Struct, frozen=True):
@@ -58,13 +104,13 @@ def on_device(context: Context) -> RecordedCollectives:
     """Collectives as kernels on the device."""
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(context.once(of_libraries))
-    described, host_name = communicating.described_by(context, kernels)
+    described, host_name = described_by(context, kernels)
     sequence, shapes = _from_host(context, kernels)
     own = context.once(_sequences)[described]
     launch = context.links.launch[kernels]
     start, dur = device.start_ns[kernels], device.dur_ns[kernels]
     called = np.where(launch == NO_PARENT, start, entries(trace.launches.start_ns, launch, 0))
-    _, computation = communicating.times_of(context, np.ones(len(device), np.bool_))
+    _, computation = times_of(context, np.ones(len(device), np.bool_))
     names = [
         trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
         for host, kernel in zip(host_name.tolist(), device.name[kernels].tolist(), strict=True)
@@ -114,7 +160,7 @@ def computing(context: Context) -> Intervals:
     host = context.trace.host
     communicates = context.trace.names.where(lambda name: name.startswith(HOST_NAMES))
     rows = host_activity.operator_rows(context) & ~communicates[host.name] & ~_inside_collectives(context)
-    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    return gaps.times_of(host, rows)
 
 
 def _inside_collectives(context: Context) -> Bool:
@@ -127,8 +173,7 @@ def _inside_collectives(context: Context) -> Bool:
     plain = host_activity.operator_rows(context)
     for thread in distinct(host.thread[ranges]).tolist():
         own = host.thread == thread
-        times = Intervals.union(host.start_ns[own & ranges], host.end_ns[own & ranges])
-        if times.contains(host.start_ns[own & plain]).all():
+        if gaps.times_of(host, own & ranges).contains(host.start_ns[own & plain]).all():
             found |= own
     return found
 
@@ -137,8 +182,7 @@ def running_on_host(context: Context) -> Intervals:
     """When collectives run on the CPU; never in a trace in which a device carries out collectives."""
     if context.once(of_libraries).any():
         return Intervals.none()
-    host, rows = context.trace.host, np.flatnonzero(context.once(host_ranges))
-    return Intervals.union(host.start_ns[rows], host.end_ns[rows])
+    return gaps.times_of(context.trace.host, context.once(host_ranges))
 
 
 def exposed_on_host(context: Context) -> Intervals:

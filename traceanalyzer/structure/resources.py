@@ -9,16 +9,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import busy_times, host_activity, recorded_collectives, unread_device
-from traceanalyzer.structure.communicating import communication_kernels
+from traceanalyzer.structure import gaps, host_activity, recorded_collectives, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.launch_queues import blocked_calls
+from traceanalyzer.structure.launch_calls import blocked_calls
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
-from traceanalyzer.trace.tables import Category, DeviceEvents, HostEvents
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -76,7 +76,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
     device, busy = busiest(context, within)
     collectives, exposed = _communication(context, device)
-    loader = _union(trace.host, context.kind == NodeKind.DATALOADER) & within
+    loader = gaps.times_of(trace.host, context.kind == NodeKind.DATALOADER) & within
     waiting = (_waiting(context, steps.window) & within) - loader
     communicates = device is not None or bool(collectives)
     held = exposed & within if device is None else Intervals.none()
@@ -98,7 +98,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         exposed_loader_ns=mean(loader - busy),
         recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
         outside_device_ns=_outside(context, own, inside),
-        unread_device=unread_device.sign(context),
+        unread_device=unrecorded_work.unread_device(context),
     )
 
 
@@ -126,7 +126,7 @@ def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
 
 def busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
     """The device that works longest within the steps, and when it works."""
-    times = [(busy_times.of_device(context, number) & within, number) for number in context.once(_devices)]
+    times = [(gaps.busy(context, number) & within, number) for number in context.once(_devices)]
     if not times:
         return None, Intervals.none()
     busy, number = max(times, key=lambda entry: (entry[0].length, -entry[1]))
@@ -146,8 +146,8 @@ def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, I
     def kernels(number: int) -> tuple[Intervals, Intervals]:
         own = events.device == number
         collectives = own & communicates
-        rest = _union(events, own & ~communicates) if collectives.any() else busy_times.of_device(context, number)
-        return rest, _union(events, collectives)
+        rest = gaps.times_of(events, own & ~communicates) if collectives.any() else gaps.busy(context, number)
+        return rest, gaps.times_of(events, collectives)
 
     return {number: kernels(number) for number in context.once(_devices)}
 
@@ -179,8 +179,3 @@ def _held_by_copies(context: Context) -> tuple[I64, I64]:
     begins = device.start_ns[rows]
     held = (begins > start) & (begins < start + launches.dur_ns[launch[rows]])
     return start[held], begins[held]
-
-
-def _union(table: HostEvents | DeviceEvents, rows: Bool) -> Intervals:
-    start = table.start_ns[rows]
-    return Intervals.union(start, start + table.dur_ns[rows])

@@ -12,6 +12,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import kernel_names, marks
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals, LabelledTime
@@ -122,13 +123,13 @@ def analyze(context: Context) -> StepBreakdown:
     roles = context.once(_roles)
     steps = context.steps
     rows = _divide(steps, roles)
-    average = _average(rows)
+    average = _average(rows) if rows else None
     window = steps.window
     return StepBreakdown(
         window=Window(*window) if window else None,
         steps=rows,
         average=average,
-        median_duration_ns=_median(rows),
+        median_duration_ns=_median(rows) if rows else None,
         dataloader_share=_share(average, "dataloader_ns"),
         dataloader_full_share=_share(average, "dataloader_full_ns"),
         inferred=_inferred(context.inferred_steps, roles),
@@ -137,8 +138,7 @@ def analyze(context: Context) -> StepBreakdown:
 
 def divide(context: Context, steps: Steps) -> Average:
     """Divide some steps, at least one, into parts; the mean over them."""
-    rows = _divide(steps, context.once(_roles))
-    return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
+    return _average(_divide(steps, context.once(_roles)))
 
 
 def library_collectives(trace: Trace) -> Bool:
@@ -164,24 +164,16 @@ def _roles(context: Context) -> _Roles:
     trace, kind = context.trace, context.kind
     host, device, launches = trace.host, trace.device, trace.launches
     communicates = library_collectives(trace)
-    device_end, host_end = device.end_ns, host.end_ns
-
-    def on_device(rows: Bool) -> Intervals:
-        return Intervals.union(device.start_ns[rows], device_end[rows])
-
-    def on_host(rows: Bool) -> Intervals:
-        return Intervals.union(host.start_ns[rows], host_end[rows])
-
     collective = trace.names.where(marks.is_collective)[host.name]
     loader = kind == NodeKind.DATALOADER
     active = {
-        "kernel": on_device((device.category == Category.KERNEL) & ~communicates),
-        "memcpy": on_device(device.category == Category.MEMCPY),
-        "memset": on_device(device.category == Category.MEMSET),
-        "communication": on_device(communicates) | on_host(collective),
+        "kernel": times_of(device, (device.category == Category.KERNEL) & ~communicates),
+        "memcpy": times_of(device, device.category == Category.MEMCPY),
+        "memset": times_of(device, device.category == Category.MEMSET),
+        "communication": times_of(device, communicates) | times_of(host, collective),
         "runtime": Intervals.union(launches.start_ns, launches.end_ns),
-        "dataloader": on_host(loader),
-        "cpu_exec": on_host(~loader & ~collective & (kind != NodeKind.STEP)),
+        "dataloader": times_of(host, loader),
+        "cpu_exec": times_of(host, ~loader & ~collective & (kind != NodeKind.STEP)),
     }
     shown = LabelledTime.build([(PARTS.index(part), times) for part, times in active.items()], PARTS.index("other"))
     return _Roles(shown, active["dataloader"])
@@ -198,14 +190,12 @@ def _divide(steps: Steps, roles: _Roles) -> tuple[Step, ...]:
     )
 
 
-def _average(rows: tuple[Step, ...]) -> Average | None:
-    if not rows:
-        return None
+def _average(rows: tuple[Step, ...]) -> Average:
     return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
 
 
-def _median(rows: tuple[Step, ...]) -> float | None:
-    return float(np.median([r.duration_ns for r in rows])) if rows else None
+def _median(rows: tuple[Step, ...]) -> float:
+    return float(np.median([row.duration_ns for row in rows]))
 
 
 def _share(average: Average | None, part: str) -> float | None:
@@ -213,10 +203,7 @@ def _share(average: Average | None, part: str) -> float | None:
 
 
 def _inferred(steps: Steps | None, roles: _Roles) -> Inferred | None:
-    if steps is None or steps.found_by is None:
+    if steps is None or steps.found_by is None or not len(steps):
         return None
     rows = _divide(steps, roles)
-    average, median = _average(rows), _median(rows)
-    if average is None or median is None:
-        return None
-    return Inferred(steps.found_by, median, rows, average)
+    return Inferred(steps.found_by, _median(rows), rows, _average(rows))

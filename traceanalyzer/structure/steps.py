@@ -12,8 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.knowledge.marks import step_number
-from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.links import Links
+from traceanalyzer.structure.host_tree import Links, NodeKind
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, U8, entries

@@ -1,9 +1,11 @@
-"""Exact sums of integers by group."""
+"""Exact sums of integers by group, and columns of equal length."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Self
 
+import msgspec
 import numpy as np
 
 from traceanalyzer.trace.distinct import ranked, stable_order
@@ -56,3 +58,19 @@ def first_rows(groups: I64, count: int) -> I64:
     first = np.empty(count, np.int64)
     first[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)  # of the rows of a group, the last one written stays
     return first
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """Base of structs whose fields are arrays of one length, with an entry for each row."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.__struct_fields__[0]))
+
+    def take(self, rows: Array | slice) -> Self:
+        """Some of the rows, by their numbers or by a mask."""
+        return type(self)(*(getattr(self, name)[rows] for name in self.__struct_fields__))
+
+    @classmethod
+    def join(cls, parts: Iterable[Self]) -> Self:
+        """The rows of at least one part, one part after the other."""
+        return cls(*map(np.concatenate, zip(*map(msgspec.structs.astuple, parts), strict=True)))

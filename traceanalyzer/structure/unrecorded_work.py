@@ -1,4 +1,4 @@
-"""When did a device most likely run work that was launched before the recording began?
+"""What happened that was not recorded: work launched before the recording, removed events, devices that were not read.
 
 A stream runs its work in order. Three signs at the start of a recording, before much work was launched, show that
 unrecorded work was in front; each counts only while no recorded event runs:
@@ -10,6 +10,9 @@ unrecorded work was in front; each counts only while no recorded event runs:
 They do not count if the program loads code or allocates memory before its first work, because it has just begun to use
 the device, which also takes time. Host work in this time does not keep the device waiting, so this time is not idle
 time of the program.
+
+A hole is a time in the middle of the recording in which no event of any kind begins or runs, apart from marks around
+it, although correlation ids show that the runtime made many calls. A program that only sleeps makes no calls.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceanalyzer.structure import busy_times, host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.knowledge.marks import is_of_accelerator
+from traceanalyzer.structure import gaps, host_activity
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -35,23 +39,25 @@ _HARDLY_ANY = 0.05
 """Greatest share of recorded work in a delay; with more, other streams may have waited for recorded work."""
 _USUAL = 10
 """Own choice: a delay within this many times the median of later ones is usual."""
+_LEAST_HOLE_NS = 1_000_000
+_LEAST_HOLE_SHARE = 0.05
+"""Least share of the recording that a time without events must have to be examined (own choice)."""
+_REMOVED_CALLS = 100
+"""Own choice: some calls leave no event at all, but rarely so many at once."""
 
 
+@cached
 def unrecorded_work(context: Context) -> Mapping[int, Intervals]:
     """The times of such work by number of the device; devices without any are left out."""
-    return context.once(_of_devices)
+    device = context.trace.device
+    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
+    found = {number: _of_device(context, number) for number in numbers}
+    return {number: times for number, times in found.items() if times}
 
 
 def longest_ns(context: Context) -> int:
     """The most such time that one device has, in ns; 0 if none has any."""
     return max((times.length for times in unrecorded_work(context).values()), default=0)
-
-
-def _of_devices(context: Context) -> dict[int, Intervals]:
-    device = context.trace.device
-    numbers = distinct(device.device[device.device != UNKNOWN]).tolist()
-    found = {number: _of_device(context, number) for number in numbers}
-    return {number: times for number, times in found.items() if times}
 
 
 def _of_device(context: Context, number: int) -> Intervals:
@@ -62,7 +68,7 @@ def _of_device(context: Context, number: int) -> Intervals:
     if not len(linked):
         return Intervals.none()
     first = int(device.start_ns[linked].min())
-    busy = busy_times.of_device(context, number)
+    busy = gaps.busy(context, number)
     spans = [*_late_starts(context, linked, busy), *_waits_for_nothing(context, linked, first)]
     spans += _late_copies(context, linked, first)
     begun = _first_use_ns(context)
@@ -135,3 +141,70 @@ def _late_copies(context: Context, linked: I64, first: int) -> list[tuple[int, i
 def _is_usual(delay: int, others: I64) -> bool:
     """Whether a delay is like the others; without others it is unknown whether it is."""
     return len(others) > 0 and delay <= _USUAL * float(np.median(np.maximum(others, 0)))
+
+
+@cached
+def holes(context: Context) -> Intervals:
+    """The times in which events were removed, found once."""
+    trace, tree = context.trace, context.host.tree
+    leaves = np.ones(len(tree), np.bool_)
+    leaves[tree.parent[tree.parent != NO_PARENT]] = False
+    around = context.links.node[context.links.node != NO_PARENT]
+    leaves[around[context.host.category[around] == Category.ANNOTATION]] = False
+    tables = (trace.launches, trace.device, trace.frames)
+    start = np.concatenate((tree.start_ns[leaves], *(table.start_ns for table in tables)))
+    end = np.concatenate((tree.end_ns[leaves], *(table.end_ns for table in tables)))
+    end = np.maximum(end, start + 1)
+    if not len(start) or _is_covered(start, end):
+        return Intervals.none()
+    covered = Intervals.union(start, end)
+    span = int(covered.end[-1] - covered.start[0])
+    begin, until = covered.end[:-1], covered.start[1:]
+    long = until - begin >= max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * span)
+    found = [
+        (low, high)
+        for low, high in zip(begin[long].tolist(), until[long].tolist(), strict=True)
+        if _removed_calls(context, low, high) >= _REMOVED_CALLS
+    ]
+    bounds = np.array(found, np.int64).reshape(-1, 2)
+    return Intervals.union(bounds[:, 0], bounds[:, 1])
+
+
+def _is_covered(start: I64, end: I64) -> bool:
+    """Whether intervals cover a time so densely that no long hole can lie between them.
+
+    A long hole contains one of the equal parts that are half as long. Counting the intervals in each part needs no
+    sorting.
+    """
+    low, high = int(start.min()), int(end.max())
+    part = int(max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * (high - low))) // 2
+    parts = (high - low) // part + 1
+    begins = np.bincount((start - low) // part, minlength=parts)
+    ends = np.bincount((end - 1 - low) // part, minlength=parts)
+    running = np.cumsum(begins) - np.append(0, np.cumsum(ends)[:-1])
+    return bool((running[: (high - low) // part] > 0).all())
+
+
+def _removed_calls(context: Context, begin: int, end: int) -> int:
+    """By how much correlation ids increase from the last call before a time to the first one after it."""
+    launches = context.trace.launches
+    known = launches.correlation != UNKNOWN
+    before = launches.correlation[known & (launches.start_ns < end) & (launches.start_ns <= begin)]
+    after = launches.correlation[known & (launches.start_ns >= end)]
+    return int(after.min() - before.max()) if len(before) and len(after) else 0
+
+
+def unread_device(context: Context) -> str | None:
+    """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header.
+
+    None if device events were read, or there is no such sign.
+    """
+    trace = context.trace
+    if len(trace.device) or len(trace.accelerator):
+        return None
+    unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
+    calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]
+    named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
+    names = [trace.names[name] for name in trace.host.name[named].tolist()]
+    devices = [device.name or str(device.id) for device in trace.info.devices]
+    return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)

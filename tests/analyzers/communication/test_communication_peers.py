@@ -12,8 +12,8 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import communication
-from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import Bool

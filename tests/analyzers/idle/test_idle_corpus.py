@@ -18,7 +18,7 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers import idle
-from traceanalyzer.analyzers.idle import gpu, streams
+from traceanalyzer.analyzers.idle import gpu, streams_of
 from traceanalyzer.structure import gaps
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
@@ -96,7 +96,7 @@ def test_idle_time_of_streams_equals_that_of_hta_by_cause(corpus: Path, corpus_n
         wanted.setdefault(row["stream"], {})[row["idle_category"]] = row["idle_time"]
     device = context.trace.device
     (number,) = np.unique(device.device).tolist()
-    found = {stream.stream: stream for stream in streams.of_device(context, number, window)}
+    found = {stream.stream: stream for stream in streams_of(context, number, window)}
     assert set(wanted) <= set(found)  # HTA's table leaves out streams with nothing to say
     for stream, causes in wanted.items():
         here = np.flatnonzero(device.stream == stream)

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.analyzers.idle.plans import Plan, causes, plans
 from tests.reading import read_built
+from tests.structure.plans import Plan, causes, plans
 from traceanalyzer.analyzers import idle
 from traceanalyzer.analyzers.idle import gpu
 from traceanalyzer.structure.context import Context

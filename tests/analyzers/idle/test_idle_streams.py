@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import idle
-from traceanalyzer.analyzers.idle.streams import GapStatistics, StreamIdle
+from traceanalyzer.analyzers.idle import GapStatistics, StreamIdle
 from traceanalyzer.structure.context import Context
 
 US = 1000

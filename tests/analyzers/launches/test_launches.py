@@ -9,10 +9,9 @@ from tests.builders import ROCM, TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import launches
-from traceanalyzer.analyzers.launches import Blocked, GraphCall, Graphs, LaunchFigures, ShortKernels
-from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
+from traceanalyzer.analyzers.launches import Blocked, Delay, GraphCall, Graphs, KernelDelay, LaunchFigures, ShortKernels
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.launch_queues import StreamQueue
+from traceanalyzer.structure.launch_calls import StreamQueue
 
 US = 1000
 

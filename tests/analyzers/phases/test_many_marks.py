@@ -7,7 +7,7 @@ import pytest
 from tests.analyzers.phases.reading_phases import by_name, phases_of, us
 from tests.builders import TraceBuilder
 from traceanalyzer.analyzers.phases import PLACES, ROWS
-from traceanalyzer.structure.mark_labels import MANY, SINGLE, pattern
+from traceanalyzer.structure.mark_forest import MANY, SINGLE, pattern
 
 
 def numbered(count: int) -> TraceBuilder:

@@ -16,8 +16,9 @@ from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.analyzers.modules.python_lines import Line, PythonLines
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.sections import modules as section
-from traceanalyzer.structure import line_tree
+from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import python_lines as section
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -130,8 +131,8 @@ def test_chosen_steps_cut_frames() -> None:
     ],
 )
 def test_names_of_frames(name: str, is_line: bool, is_torch: bool) -> None:
-    assert line_tree.is_line(name) is is_line
-    assert line_tree.is_torch(name) is is_torch
+    assert host_activity.is_line(name) is is_line
+    assert host_activity.is_torch(name) is is_torch
 
 
 def test_without_stacks_it_says_why() -> None:
@@ -158,7 +159,7 @@ def test_self_times_add_up(frames: list[tuple[str, int, int, int]], launches: li
         trace.launch_kernel("k", at + 300, 5, at=at, tid=tid)
     context = Context(read_built(trace))
     found = python_lines.analyze(context)
-    tree = context.once(line_tree.line_tree).tree  # frames that outlast their caller end with it
+    tree = context.once(host_activity.line_tree).tree  # frames that outlast their caller end with it
     running = int((tree.end_ns - tree.start_ns)[tree.parent == NO_PARENT].sum())
     assert sum(row.host_self_ns for row in found.rows) == running
     assert sum(row.device_self_ns for row in found.rows) == found.device_ns - found.unattributed_device_ns

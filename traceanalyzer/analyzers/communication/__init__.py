@@ -13,8 +13,8 @@ from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.communicating import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals

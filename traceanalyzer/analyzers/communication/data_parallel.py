@@ -16,7 +16,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.late_launches import IdleTime, ended_earlier, summed
+from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, entries

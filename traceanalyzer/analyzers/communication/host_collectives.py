@@ -14,7 +14,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.gradient_buckets import flat_bytes
+from traceanalyzer.structure.recording.frameworks import flat_bytes
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.graph_launches import graph_calls
+from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity, wait_costs
+from traceanalyzer.structure import host_activity, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, sum_by
@@ -173,9 +173,9 @@ def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]
 
 def _avoidable(context: Context, wait: I64) -> I64:
     """For each call that waits for a copy, the time in ns saved without the wait; 0 for no call (-1)."""
-    costs, found = context.once(wait_costs.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
+    costs, found = context.once(host_waits.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
     if costs is not None:
-        found[context.once(host_activity.waits).row] = costs[:, wait_costs.AVOIDABLE]
+        found[context.once(host_activity.waits).row] = costs[:, host_waits.AVOIDABLE]
     return found[wait]
 
 

@@ -14,13 +14,11 @@ import numpy as np
 
 from traceanalyzer.knowledge.op_shapes import words
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.module_classes import class_codes, class_name
-from traceanalyzer.structure.needs import OPERATORS
+from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I64, Bool, entries

@@ -14,7 +14,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import device_time
 from traceanalyzer.structure.owners import OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
-from traceanalyzer.structure.owners.roles import ROLE_IDS
+from traceanalyzer.structure.owners.slices import ROLE_IDS
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -103,7 +103,7 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
         role: For each owner the number of its role, -1 for none.
         count: Number of roles.
     """
-    index, parts = context.once(owner_index), context.once(_parts)
+    index, parts = context.once(owner_index), context.once(measured_parts)
     if parts.idle is None:
         return None
     nested, segments = index.nested, index.timeline
@@ -113,13 +113,8 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
     return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
 
 
-def release(context: Context) -> None:
-    """Free the data for measuring when it is no longer needed."""
-    context.release(_parts)
-
-
 def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> OwnerCosts:
-    parts = context.once(_parts)
+    parts = context.once(measured_parts)
     segments = parts.index.timeline
     by_owner = np.append(of_owner, NO_PARENT)
     segment = by_owner[segments.owner] % (count + 1)
@@ -213,7 +208,8 @@ def _unions(group: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
     return joined.start // room, moments[joined.start % room], moments[joined.end % room]
 
 
-def _parts(context: Context) -> _Parts:
+def measured_parts(context: Context) -> _Parts:
+    """What costs are measured with; it takes much memory."""
     index = context.once(owner_index)
     found, segments, launches = index.critical, index.timeline, context.trace.launches
     idle = device_idle(context)

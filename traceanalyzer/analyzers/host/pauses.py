@@ -16,6 +16,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -103,8 +104,7 @@ def _busy(context: Context) -> Intervals:
     works = names.where(_works)[host.name]
     plain = np.isin(context.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_only_marks)[host.name]
     rows = works | plain | np.isin(context.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER, NodeKind.COLLECTIVE))
-    busy = Intervals.union(host.start_ns[rows], host.end_ns[rows])
-    return busy | Intervals.union(launches.start_ns, launches.end_ns)
+    return times_of(host, rows) | Intervals.union(launches.start_ns, launches.end_ns)
 
 
 def _works(name: str) -> bool:

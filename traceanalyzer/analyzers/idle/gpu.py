@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.structure import busy_times
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure import gaps
+from traceanalyzer.structure.analysis import KERNELS, STEPS, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS, STEPS
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
@@ -71,7 +70,7 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
     length = window[1] - window[0]
     own = kernels & here
     start, dur = device.start_ns[own], device.dur_ns[own]
-    busy_share = busy_times.of_device(context, number).clip(*window).length / length
+    busy_share = gaps.busy(context, number).clip(*window).length / length
     clipped = np.maximum(np.minimum(start + dur, window[1]) - np.maximum(start, window[0]), 0)
     occupancy = device.occupancy[own]
     tensor_cores, unknown = _tensor_core_shares(context, own)

@@ -13,20 +13,19 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.idle import after_waits, busy_parts, gap_owners, longest
-from traceanalyzer.analyzers.idle.longest import LongGap
+from traceanalyzer.analyzers.idle import gap_details
+from traceanalyzer.analyzers.idle.gap_details import LongGap, described
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import gap_causes, gaps
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.divided_gaps import DividedGaps, divide, release
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
+from traceanalyzer.structure.idle_times import DividedGaps, divide, release
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
-from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import F64, I64, Bool, entries
 
 _WARM_UP = 0.05
 """A step in which the device waits for code to be loaded or compiled for at least this share does not count.
@@ -43,6 +42,8 @@ _GAPS = 200
 _SHOWN = 10
 MOST_OWNERS = 10
 """Owners of gaps that are listed, at most."""
+_PARTS = 100
+"""Number of equal parts of the window that show whether a device is busy all the time."""
 
 
 class StepCause(msgspec.Struct, frozen=True):
@@ -163,8 +164,8 @@ class StepIdle(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> StepIdle:
     """Analyze every device that ran a kernel, in the typical steps in which none of them waits for code."""
-    steps = _steps(context)
-    parts = {number: divide(context, number, steps).in_steps() for number in _devices(context).tolist()}
+    steps = program_steps(context).every
+    parts = {number: divide(context, number, steps).in_steps() for number in gaps.with_kernels(context)}
     ready = np.ones(len(steps), np.bool_)
     for part in parts.values():
         loading = np.bincount(part.step, weights=part.of_cause(gap_causes.COMPILATION), minlength=len(steps))
@@ -180,19 +181,8 @@ def analyze(context: Context) -> StepIdle:
         steps.found_by,
         devices,
         later_steps=int(steady[1:].sum()),
-        waits=after_waits.count(context, steps, steady),
+        waits=gap_details.count_waits(context, steps, steady),
     )
-
-
-def _devices(context: Context) -> I64:
-    device = context.trace.device
-    numbers: I64 = distinct(device.device[(device.category == Category.KERNEL) & (device.device != UNKNOWN)])
-    return numbers
-
-
-def _steps(context: Context) -> Steps:
-    """The steps of the program."""
-    return program_steps(context).every
 
 
 def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
@@ -202,20 +192,20 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
     sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
-    waited = after_waits.shares(context, number, part)
-    behind = (after_waits.by_cause(part, waited, rows) for rows in (counts, counts & short))
+    waited = gap_details.shares_after_waits(context, number, part)
+    behind = (gap_details.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short))
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
     late = of_launches > 0
     other = np.where(short, _named(context, part), part.by_host)
     long = counts & (other > 0)
-    owned = gap_owners.divide(context, part.gaps, np.where(long, other, 0))
+    owned = gap_details.by_owner(context, part.gaps, np.where(long, other, 0))
     # Time before the first event of all counts if recorded events show what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
-    launched = gap_owners.divide(context, part.gaps, np.where(counts & short, of_launches, 0))
+    launched = gap_details.by_owner(context, part.gaps, np.where(counts & short, of_launches, 0))
     events = context.trace.device.start_ns[context.trace.device.device == number]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
-    low, high = busy_parts.extremes(context, steps, steady, number)
+    low, high = _busy_extremes(context, steps, steady, number)
     return DeviceInSteps(
         device=number,
         time_ns=time,
@@ -236,7 +226,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     )
 
 
-def _owners(owned: gap_owners.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
+def _owners(owned: gap_details.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
     """The owners with most time of some gaps."""
     rows = owned.largest(chosen, MOST_OWNERS)
     return tuple(GapOwner(own.kind, own.name, own.role, own.file, own.line, time, start) for own, time, start in rows)
@@ -271,7 +261,7 @@ def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64)
     """The work of the host in the gaps in which it did something else for longest."""
     chosen = rows[np.argsort(-time[rows], kind="stable")[:_GAPS]]
     found: dict[tuple[str | None, str | None, str | None], list[tuple[int, LongGap]]] = {}
-    gaps = longest.described(context, device, every.take(chosen), blame_waits=False)
+    gaps = described(context, device, every.take(chosen), blame_waits=False)
     for gap, ns in zip(gaps, time[chosen].tolist(), strict=True):
         found.setdefault((gap.python_line, gap.operator, gap.annotation), []).append((ns, gap))
     summed = [
@@ -283,10 +273,26 @@ def _host_gaps(context: Context, device: int, every: Gaps, rows: I64, time: I64)
 
 _KERNELS = Need(
     Text("skip-step-idle-no-kernels", "the trace has no kernels with a device number, so idle time is unknown"),
-    lambda context: len(_devices(context)) > 0,
+    lambda context: bool(gaps.with_kernels(context)),
 )
 _STEPS = Need(
     Text("skip-step-idle-no-steps", "all steps have a length of 0, so there is no time in which a GPU could idle"),
-    lambda context: _steps(context).has_length,
+    lambda context: program_steps(context).every.has_length,
 )
 ANALYSES = (Analysis(140, "step_idle", StepIdle, analyze, needs=(_KERNELS, _STEPS)),)
+
+
+def _busy_extremes(context: Context, steps: Steps, steady: Bool, number: int) -> tuple[float | None, float | None]:
+    """Busy shares (0 to 1) of the least and the most busy 5 % of equal parts of the window, within steady steps.
+
+    None and None without such a part.
+    """
+    bounds = np.linspace(int(steps.start_ns[0]), int(steps.end_ns[-1]), _PARTS + 1).astype(np.int64)
+    start, end = bounds[:-1], bounds[1:]
+    inside = Intervals.union(steps.start_ns[steady], steps.end_ns[steady]).within(start, end) == end - start
+    start, end = start[inside & (end > start)], end[inside & (end > start)]
+    if not len(start):
+        return None, None
+    busy = gaps.busy(context, number).within(start, end)
+    low, high = np.percentile(busy / (end - start), (5, 95)).tolist()
+    return low, high

@@ -9,9 +9,8 @@ import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import generated, kernel_class
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import KernelSource

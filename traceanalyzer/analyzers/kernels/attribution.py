@@ -15,8 +15,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_backward import forward_nodes
-from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import Bool, entries
 from traceanalyzer.trace.tables import Category

@@ -7,9 +7,8 @@ import numpy as np
 
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT

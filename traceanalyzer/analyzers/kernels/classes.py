@@ -12,9 +12,8 @@ import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
 from traceanalyzer.knowledge.kernel_classes import is_generated, kernel_class
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import Bool
 from traceanalyzer.trace.tables import Category

@@ -14,9 +14,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure.analysis import Analysis, Need
+from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import NO_CONVOLUTIONS
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64

@@ -15,10 +15,9 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.structure.analysis import Analysis, Need
+from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.needs import NO_CONVOLUTIONS
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked

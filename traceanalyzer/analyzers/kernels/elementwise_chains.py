@@ -17,14 +17,12 @@ import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.module_classes import class_codes, class_name
-from traceanalyzer.structure.needs import KERNELS, SHAPES
+from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, entries

@@ -17,9 +17,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.kernels.attribution import of_graphs
 from traceanalyzer.knowledge.kernel_classes import kernel_class
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category

@@ -14,9 +14,8 @@ from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.operator_times import PRODUCTS, leaves, node_times, works_of
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked

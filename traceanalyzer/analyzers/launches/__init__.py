@@ -9,16 +9,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches import delays
-from traceanalyzer.analyzers.launches.delays import Delay, KernelDelay
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import launch_queues, unrecorded_work
+from traceanalyzer.structure import launch_calls, unrecorded_work
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.graph_launches import GraphCapture, graph_calls, graph_capture
-from traceanalyzer.structure.launch_queues import StreamQueue, _held_up
-from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64
+from traceanalyzer.structure.launch_calls import GraphCapture, StreamQueue, graph_calls, graph_capture, held_up
+from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.table import F64, I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -120,10 +118,10 @@ def analyze(context: Context) -> LaunchFigures:
         launched_kernels=len(single),
         unlinked_kernels=len(kernels) - len(linked),
         median_call_ns=float(np.median(call_ns)) if len(calls) else None,
-        delay=delays.overall(context, single),
-        by_kernel=delays.by_kernel(context, single),
+        delay=_overall_delay(context, single),
+        by_kernel=_delays_by_kernel(context, single),
         short_kernels=_short(context, single),
-        queues=tuple(queue for queue, _, _ in context.once(launch_queues.of_streams)),
+        queues=tuple(queue for queue, _, _ in context.once(launch_calls.of_streams)),
         blocked=_blocked(context),
         graphs=_graphs(context, kernels, linked[in_graph]),
         earlier_work_ns=unrecorded_work.longest_ns(context),
@@ -140,7 +138,7 @@ def _short(context: Context, single: I64) -> ShortKernels:
 
 
 def _blocked(context: Context) -> Blocked:
-    held, full, median = context.once(_held_up)
+    held, full, median = context.once(held_up)
     dur = context.trace.launches.dur_ns[held]
     return Blocked(len(held), int((dur - median).sum()), full if len(held) else None)
 
@@ -157,6 +155,94 @@ def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
     total, time = int(device.dur_ns[kernels].sum()), int(device.dur_ns[in_graph].sum())
     share = time / total if total else None
     return Graphs(len(launches), len(in_graph), time, share, tuple(sorted(rows, key=lambda row: row.name)))
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """Time between the end of launch calls and the start of their kernels; 0 where the kernel started earlier."""
+
+    median_ns: float
+    """Median delay in ns."""
+    p95_ns: int
+    """The least delay in ns that 95 % of the launches do not exceed."""
+    max_ns: int
+    """Longest delay in ns."""
+    total_ns: int
+    """Sum of all delays in ns; delays of several kernels overlap."""
+
+
+class KernelDelay(msgspec.Struct, frozen=True):
+    """Launch delays of one kernel, by name."""
+
+    name: str
+    """Name of the kernel as recorded, template arguments included."""
+    calls: int
+    """Number of launches of the kernel by itself, not by a graph."""
+    median_ns: float
+    """Median delay in ns."""
+    p95_ns: int
+    """The least delay in ns that 95 % of the launches do not exceed."""
+    max_ns: int
+    """Longest delay in ns."""
+    total_ns: int
+    """Sum of its delays in ns."""
+    shorter_than_launch: int
+    """Number of launches whose call took longer than the kernel."""
+
+
+def _overall_delay(context: Context, rows: I64) -> Delay | None:
+    """The delays of some device events that have a launch; None for none."""
+    if not len(rows):
+        return None
+    delay = np.sort(_delays(context, rows))
+    first, count = np.array([0]), np.array([len(delay)])
+    median, p95 = float(_median(delay, first, count)[0]), int(_p95(delay, first, count)[0])
+    return Delay(median, p95, int(delay[-1]), int(delay.sum()))
+
+
+def _delays_by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
+    """The delays by name, the greatest sum first."""
+    if not len(rows):
+        return ()
+    device, launches = context.trace.device, context.trace.launches
+    codes, group = ranked(device.name[rows])
+    delay = _delays(context, rows)
+    short = device.dur_ns[rows] < launches.dur_ns[context.links.launch[rows]]
+    count = count_by(group, len(codes))
+    first = np.cumsum(count) - count
+    ordered = delay[np.lexsort((delay, group))]
+    columns = (
+        count,
+        _median(ordered, first, count),
+        _p95(ordered, first, count),
+        ordered[first + count - 1],
+        sum_by(group, delay, len(codes)),
+        count_by(group[short], len(codes)),
+    )
+    names = [context.trace.names[code] for code in codes.tolist()]
+    found = [
+        KernelDelay(name, *values)
+        for name, *values in zip(names, *(column.tolist() for column in columns), strict=True)
+    ]
+    return tuple(sorted(found, key=lambda row: (-row.total_ns, row.name)))
+
+
+def _delays(context: Context, rows: I64) -> I64:
+    launches, launch = context.trace.launches, context.links.launch[rows]
+    called = launches.start_ns[launch] + launches.dur_ns[launch]
+    delay: I64 = np.maximum(context.trace.device.start_ns[rows] - called, 0)
+    return delay
+
+
+def _median(ordered: I64, first: I64, count: I64) -> F64:
+    """The median of each run of ascending values."""
+    median: F64 = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    return median
+
+
+def _p95(ordered: I64, first: I64, count: I64) -> I64:
+    """The least value of each run of ascending values that 95 % of the run do not exceed."""
+    p95: I64 = ordered[first + (95 * count + 99) // 100 - 1]
+    return p95
 
 
 _LAUNCHES = Need(

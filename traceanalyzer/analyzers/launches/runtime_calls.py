@@ -7,15 +7,18 @@ first step of a recording are counted apart from those in later ones.
 from __future__ import annotations
 
 import re
+from functools import reduce
+from operator import or_
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity, launch_queues
+from traceanalyzer.structure import host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
@@ -87,11 +90,8 @@ def analyze(context: Context) -> RuntimeCalls:
     """Set-up that starts within a step."""
     allocations, code = _allocations(context), [*_loading(context), *_compiling(context)]
     rows = [row for kind, events in (*allocations, *code) for row in _grouped(context, kind, events)]
-    times = Intervals.none()
-    for _, events in code:
-        times |= Intervals.union(events.start, events.end)
     steps = context.steps
-    within = times.within(steps.start_ns, steps.end_ns)
+    within = _times(code).within(steps.start_ns, steps.end_ns)
     usual = program_steps(context).typical
     compiling = _compiling_times(context)
     return RuntimeCalls(
@@ -115,11 +115,12 @@ def _usual(context: Context) -> Bool:
 def _compiling_times(context: Context) -> Intervals:
     """When something is compiled, by ranges and frames of compilers and by torch's events about compilations."""
     host, named = context.trace.host, context.trace.names.where(_is_of_dynamo)
-    rows = np.flatnonzero(named[host.name])
-    times = Intervals.union(host.start_ns[rows], host.end_ns[rows])
-    for _, events in _compiling(context):
-        times |= Intervals.union(events.start, events.end)
-    return times
+    return times_of(host, named[host.name]) | _times(_compiling(context))
+
+
+def _times(found: list[tuple[str, _Events]]) -> Intervals:
+    """When any of some events lasts."""
+    return reduce(or_, (events.times for _, events in found))
 
 
 def _order(row: SetUp) -> tuple[object, ...]:
@@ -141,7 +142,7 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
     names, table, overheads = context.trace.names, context.trace.launches, context.trace.overheads
     by_name = names.where(host_activity.is_loading)
     rows = host_activity.loading_calls(context)
-    rows = rows[~np.isin(rows, launch_queues.blocked_calls(context))]
+    rows = rows[~np.isin(rows, launch_calls.blocked_calls(context))]
     if not len(context.trace.device):
         rows = rows[by_name[table.name[rows]]]
     calls = _Events.of(table, rows)
@@ -173,6 +174,11 @@ class _Events:
         """Some rows of a table of slices."""
         name, thread, start, dur = (getattr(table, key)[rows] for key in ("name", "thread", "start_ns", "dur_ns"))
         return cls(name, thread, start, start + dur)
+
+    @property
+    def times(self) -> Intervals:
+        """When any of the events lasts."""
+        return Intervals.union(self.start, self.end)
 
     def take(self, rows: Array) -> _Events:
         """Keep some of the events."""
@@ -206,7 +212,7 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
         longest = np.flatnonzero(own)[(events.end - events.start)[own].argmax()]
         in_usual = events.take(usual)
         calls_by_step = np.bincount(number_of_step[usual], minlength=len(every))
-        ns_by_step = Intervals.union(in_usual.start, in_usual.end).within(every.start_ns, every.end_ns)
+        ns_by_step = in_usual.times.within(every.start_ns, every.end_ns)
         found.append(
             SetUp(
                 kind=kind,
@@ -214,14 +220,14 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
                 is_inferred=bool(events.inferred[row]),
                 python_line=names[line[row]] if line[row] != NO_PARENT else None,
                 calls=int(own.sum()),
-                time_ns=Intervals.union(events.start[own], events.end[own]).length,
+                time_ns=events.take(own).times.length,
                 later_calls=int(later.sum()),
                 later_steps=len(distinct(step[later])),
-                later_ns=Intervals.union(events.start[later], events.end[later]).length,
+                later_ns=events.take(later).times.length,
                 longest_start_ns=int(events.start[longest]),
                 usual_calls=int(usual.sum()),
                 usual_steps=len(distinct(number_of_step[usual])),
-                usual_ns=Intervals.union(in_usual.start, in_usual.end).length,
+                usual_ns=in_usual.times.length,
                 recurring_calls=_lower_median(calls_by_step),
                 recurring_ns=_lower_median(ns_by_step * (calls_by_step > 0)),
             )

@@ -12,12 +12,12 @@ import numpy as np
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loaders import maker_of
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import busy_times, loader_waits
+from traceanalyzer.structure import gaps, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.line_tree import own_line_tree
-from traceanalyzer.structure.loader_waits import is_in_process, outermost
+from traceanalyzer.structure.host_waits import is_in_process, outermost_loads
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
@@ -92,13 +92,13 @@ LONG = 5
 def analyze(context: Context) -> DataLoader:
     """Waits that start in the chosen steps, or all."""
     tree, names = context.host.tree, context.host.name
-    rows = outermost(context)
+    rows = outermost_loads(context)
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
     rows = rows[context.in_scope(tree.start_ns[rows])]
-    busy = busy_times.any_device(context)
+    busy = gaps.any_busy(context)
     waits = dict(members(names[rows]))
     time = {code: int((tree.end_ns[rows[own]] - tree.start_ns[rows[own]]).sum()) for code, own in waits.items()}
-    described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[: loader_waits.LOADERS])
+    described = set(sorted(waits, key=lambda code: (-time[code], context.trace.names[code]))[: host_waits.LOADERS])
     loaders = [_loader(context, code, rows[own], busy) for code, own in waits.items() if code in described]
     return DataLoader(tuple(sorted(loaders, key=lambda row: (-row.total_ns, row.name))))
 

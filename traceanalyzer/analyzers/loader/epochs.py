@@ -16,7 +16,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.loader_waits import is_in_process, outermost
+from traceanalyzer.structure.host_waits import is_in_process, outermost_loads
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 
@@ -82,7 +82,7 @@ def analyze(context: Context) -> LoaderEpochs:
 def _waits(context: Context) -> tuple[I64, I64]:
     """Start and end of the waits within steps for loaders with worker processes, in the order of time."""
     tree, names = context.host.tree, context.trace.names
-    rows = outermost(context)
+    rows = outermost_loads(context)
     in_workers = names.where(lambda name: is_in_process(name) is False)[context.host.name[rows]]
     rows = rows[in_workers & (context.steps.at(tree.start_ns[rows]) >= 0)]
     rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]

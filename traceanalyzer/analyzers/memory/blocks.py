@@ -8,7 +8,7 @@ import numpy as np
 from traceanalyzer.analyzers.memory.ledger import Ledger
 from traceanalyzer.analyzers.memory.operators import is_operator, operator_of
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.line_tree import line_tree, own_line_tree
+from traceanalyzer.structure.host_activity import line_tree, own_line_tree
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT

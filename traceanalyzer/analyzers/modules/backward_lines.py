@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.module_backward import forward_nodes
-from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 

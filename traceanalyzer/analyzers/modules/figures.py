@@ -7,8 +7,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.modules.paths import Paths, paths
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.module_backward import forward_nodes
-from traceanalyzer.structure.module_calls import ModuleOwners, device_time, owners
+from traceanalyzer.structure.module_calls import ModuleOwners, device_time, forward_nodes, owners
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT

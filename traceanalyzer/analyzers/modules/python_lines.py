@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.modules import backward_lines
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.line_tree import LineTree, line_tree, own_line_tree
+from traceanalyzer.structure.host_activity import LineTree, line_tree, own_line_tree
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I64, Bool, entries

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.needs import OPERATORS
 from traceanalyzer.structure.operator_times import NodeTimes, node_times
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked

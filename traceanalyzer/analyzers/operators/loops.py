@@ -14,11 +14,11 @@ import numpy as np
 
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import busy_times, host_activity
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_backward import forward_nodes
+from traceanalyzer.structure.module_calls import forward_nodes
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, entries
@@ -95,7 +95,7 @@ def analyze(context: Context) -> Repeats:
         found.setdefault((names, _parent_name(context, parent), line), []).append(run)
     if not found:
         return Repeats(())
-    busy = busy_times.any_device(context)
+    busy = gaps.any_busy(context)
     backward = _Backward(context)
     rows = [_row(context, key, own, busy, backward) for key, own in found.items()]
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))

@@ -13,10 +13,9 @@ from traceanalyzer.analyzers.operators import OperatorByShape, by_shape
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_shapes import implied, parse
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS, SHAPES
-from traceanalyzer.structure.peers import Peer, Priced, peers
+from traceanalyzer.structure.operator_times import Peer, Priced, peers
 
 _ROWS = 200
 """Rows in the result (own choice: what comes after them is below a thousandth of the device time in real traces)."""

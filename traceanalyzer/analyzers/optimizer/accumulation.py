@@ -9,8 +9,8 @@ import numpy as np
 
 from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.autograd import backward, optimizer_starts
-from traceanalyzer.structure.communicating import communication_kernels
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.collectives import operation
-from traceanalyzer.structure import communicating, recorded_collectives
+from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.autograd import AutogradGraph, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import owners
@@ -154,7 +154,7 @@ def _segments(context: Context) -> _Segments | None:
 def _created(context: Context) -> AutogradGraph:
     """Functions that forward passes created. Receiving takes a number of its own, but is no part of a pass."""
     found, names = context.once(graph), context.trace.names
-    messages = names.where(lambda name: name.startswith(communicating.HOST_NAMES))
+    messages = names.where(lambda name: name.startswith(recorded_collectives.HOST_NAMES))
     kept = ~messages[context.host.name[found.node]]
     return AutogradGraph(found.node[kept], found.start_ns[kept], found.sequence[kept])
 
@@ -220,7 +220,7 @@ def _waits(context: Context) -> tuple[_Waits, bool]:
 def _computing(context: Context, is_on_host: bool) -> Intervals:
     if is_on_host:
         return context.once(recorded_collectives.computing)
-    return communicating.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
+    return recorded_collectives.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
 
 
 def _examples(

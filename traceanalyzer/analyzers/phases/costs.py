@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.phases.windows import windows
-from traceanalyzer.structure import busy_times
-from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure import gaps
+from traceanalyzer.structure.autograd import critical_threads, engines
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import Forest, forest
 from traceanalyzer.structure.module_calls import device_time
@@ -89,7 +89,7 @@ def _host_self(found: Forest) -> I64:
 
 def device_idle(context: Context) -> Intervals:
     """When, within a step, no device works."""
-    return context.once(windows).times - busy_times.any_device(context)
+    return context.once(windows).times - gaps.any_busy(context)
 
 
 def _idle(context: Context, found: Forest) -> tuple[I64, Bool]:

@@ -14,8 +14,7 @@ import numpy as np
 from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks
 from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.knowledge import marks
-from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
-from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure.autograd import backward, critical_threads, engines, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest, mark_rows

@@ -7,8 +7,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.phases.costs import costs
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.mark_forest import Forest, forest
-from traceanalyzer.structure.mark_labels import Labels, labels
+from traceanalyzer.structure.mark_forest import Forest, Labels, forest, labels
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.structure.sums import group as grouped
 from traceanalyzer.trace.distinct import stable_order

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.ranks import rank_work
 from traceanalyzer.analyzers.ranks.rank_work import RankWork
 from traceanalyzer.knowledge.collectives import message_bytes, operation
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import communicating, recorded_collectives, resources
+from traceanalyzer.structure import recorded_collectives, resources
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recorded_collectives import RecordedCollectives
@@ -268,7 +268,7 @@ def _steps(context: Context) -> RankSteps:
     start, end = steps.start_ns[kept], steps.end_ns[kept]
     computation = Intervals.none()
     if len(device):
-        _, computation = communicating.times_of(context, np.ones(len(device), np.bool_))
+        _, computation = recorded_collectives.times_of(context, np.ones(len(device), np.bool_))
     return RankSteps(
         name=steps.names[kept],
         start_ns=tuple(start.tolist()),

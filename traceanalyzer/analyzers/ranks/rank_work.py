@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import communicating
+from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.intervals import Intervals
@@ -77,7 +77,7 @@ def measure(context: Context, found: RankEvents, collectives: int, steps: int) -
         steps: Number of steps.
     """
     device, host = context.trace.device, context.trace.host
-    _, kernels = communicating.times_of(context, np.ones(len(device), np.bool_))
+    _, kernels = recorded_collectives.times_of(context, np.ones(len(device), np.bool_))
     moves = np.isin(device.category, (Category.MEMCPY, Category.MEMSET))
     copies = Intervals.union(device.start_ns[moves], device.end_ns[moves]) - kernels
     waits = context.kind == NodeKind.DATALOADER

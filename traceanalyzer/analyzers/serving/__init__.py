@@ -11,9 +11,8 @@ from traceanalyzer.analyzers.serving.batches import Samples, samples
 from traceanalyzer.analyzers.serving.tokens import Tokens, tokens
 from traceanalyzer.analyzers.serving.typical import typical
 from traceanalyzer.analyzers.serving.utilization import Utilization, utilization
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import STEPS
 
 
 class ThroughputFigures(msgspec.Struct, frozen=True):

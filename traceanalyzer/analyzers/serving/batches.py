@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.analyzers.serving.typical import first_work, typical
 from traceanalyzer.knowledge.op_shapes import Shape, parse
-from traceanalyzer.structure import loader_waits
+from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
@@ -100,7 +100,7 @@ def _from_capture(context: Context) -> tuple[int, float] | None:
 
 def _from_shapes(context: Context) -> tuple[int, float] | str:
     """Batch size and batches per step by the shapes of operators, or why they are unknown."""
-    waits = loader_waits.outermost(context)
+    waits = host_waits.outermost_loads(context)
     if not len(waits):
         return "no-loader"
     if not (context.trace.host.shapes > 0).any():

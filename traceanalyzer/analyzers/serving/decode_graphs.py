@@ -22,7 +22,7 @@ from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.graph_launches import graph_calls
+from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members, sum_by

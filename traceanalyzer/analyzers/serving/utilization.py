@@ -13,8 +13,8 @@ import msgspec
 from traceanalyzer.analyzers.serving.products import ProductCalls, Products, products
 from traceanalyzer.analyzers.serving.typical import typical
 from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.structure.analysis import KERNELS, SHAPES
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.needs import KERNELS, SHAPES
 
 LEAST = 0.8
 """Share of the time in products that must be counted, or the figure would say more of the model than of the program."""

@@ -13,10 +13,9 @@ import numpy as np
 
 from traceanalyzer.knowledge import accelerators
 from traceanalyzer.structure import recording, resources, step_breakdown
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest
-from traceanalyzer.structure.needs import STEPS
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members
 from traceanalyzer.trace.strings import StringPool

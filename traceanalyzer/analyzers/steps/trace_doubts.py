@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from traceanalyzer.knowledge import frameworks, marks
-from traceanalyzer.structure import loader_waits, operators_around, unread_device, unrecorded_work
+from traceanalyzer.structure import host_waits, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.recording.holes import holes
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_marked, program_steps
 from traceanalyzer.structure.recording.workload import workload
 from traceanalyzer.structure.steps import NESTED
+from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.tables import Category
@@ -118,7 +118,11 @@ def _recording(context: Context) -> Iterator[Loss]:
     launching = int(trace.names.where(lambda n: _LAUNCH.match(n) is not None)[trace.launches.name].sum())
     if launching and not len(trace.device) and not counters:
         yield Loss("q-no-gpu-events", launching)
-    elif not len(trace.launches) and (sign := unread_device.sign(context)) is not None and not trace.info.unsupported:
+    elif (
+        not len(trace.launches)
+        and (sign := unrecorded_work.unread_device(context)) is not None
+        and not trace.info.unsupported
+    ):
         yield Loss("q-gpu-not-recorded", 1, {"sign": sign})
     if len(trace.host) and len(trace.shapes) < 2:
         yield Loss("q-shapes-missing", 1)
@@ -130,10 +134,10 @@ def _recording(context: Context) -> Iterator[Loss]:
 def _crowds(context: Context) -> Iterator[Loss]:
     """Things so numerous that a report describes only the first of them."""
     loaders = len(distinct(context.host.name[context.host.kind == NodeKind.DATALOADER]))
-    if loaders > loader_waits.LOADERS:
-        yield Loss("q-many-loaders", loaders, {"described": loader_waits.LOADERS})
-    if deep := operators_around.too_deep(context):
-        yield Loss("q-deep-waits", deep, {"told_apart": operators_around.OPERATORS})
+    if loaders > host_waits.LOADERS:
+        yield Loss("q-many-loaders", loaders, {"described": host_waits.LOADERS})
+    if deep := host_waits.too_deep(context):
+        yield Loss("q-deep-waits", deep, {"told_apart": host_waits.OPERATORS})
 
 
 def _links(context: Context) -> Iterator[Loss]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
-from traceanalyzer.structure.peers import Peer, Priced, peers
+from traceanalyzer.structure.operator_times import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import host_activity, operators_around
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.structure import host_activity, host_waits
+from traceanalyzer.structure.analysis import RUNTIME_CALLS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import HostWaits
-from traceanalyzer.structure.needs import RUNTIME_CALLS
+from traceanalyzer.structure.host_waits import costs
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
-from traceanalyzer.structure.wait_costs import costs
 from traceanalyzer.trace.table import I64, Bool
 
 
@@ -97,7 +95,8 @@ def analyze(context: Context) -> Synchronizations:
     every = context.once(costs)
     figures = None if every is None else every[scope]
     waits = waits.take(scope)
-    window, steps = _steps(context).window, len(_steps(context))
+    every_step = program_steps(context).every
+    window, steps = every_step.window, len(every_step)
     in_step = np.zeros(len(scope), np.bool_)
     if window is not None:
         in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
@@ -114,11 +113,6 @@ def analyze(context: Context) -> Synchronizations:
         rows=_rows(context, waits, in_step, figures),
         calls_outside_steps=len(scope) - int(in_step.sum()) if steps else None,
     )
-
-
-def _steps(context: Context) -> Steps:
-    """The steps of the program, which findings are about."""
-    return program_steps(context).every
 
 
 def _device_figures(figures: I64 | None) -> list[int] | list[None]:
@@ -140,8 +134,8 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     places = list(dict.fromkeys(index.places))
     number = np.array([places.index(place) for place in index.places])
     owner = number[index.of_launches(context, waits.row)]
-    first, groups = group(name, operators_around.chains(context, node), line, owner)
-    count, steps = len(first), len(_steps(context))
+    first, groups = group(name, host_waits.operator_chains(context, node), line, owner)
+    count, steps = len(first), len(program_steps(context))
     waiting = waits.end_ns - waits.start_ns
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, groups, waiting)
@@ -154,7 +148,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     found = [
         Synchronization(
             names[name[row]],
-            operators_around.names(context, int(node[row])),
+            host_waits.operators_around(context, int(node[row])),
             names[line[row]] if line[row] >= 0 else None,
             *values,
             *(*_device_figures(None if sums is None else sums[number : number + 1]), places[owner[row]]),

@@ -6,22 +6,21 @@ timing, and the profiler itself waits for the device where a recording begins an
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import host_activity, wait_costs
-from traceanalyzer.structure.analysis import Analysis
+from traceanalyzer.knowledge.first_match import finds
+from traceanalyzer.structure import host_activity, host_waits
+from traceanalyzer.structure.analysis import RUNTIME_CALLS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.needs import RUNTIME_CALLS
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.table import I64, Bool, entries
 
-_DEVICE_WIDE = re.compile(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
+is_device_wide = finds(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
+"""Whether a call returns only when all work on a device is done."""
 
 
 class DeviceSync(msgspec.Struct, frozen=True):
@@ -56,11 +55,6 @@ class DeviceSyncs(msgspec.Struct, frozen=True):
     """Waits by function, Python line and owner, the most time first."""
 
 
-def is_device_wide(name: str) -> bool:
-    """Whether a call returns only when all work on a device is done."""
-    return _DEVICE_WIDE.search(name) is not None
-
-
 def analyze(context: Context) -> DeviceSyncs:
     """Waits for whole devices that lie between the launches of a step."""
     waits, names = context.once(host_activity.waits), context.trace.names
@@ -69,7 +63,7 @@ def analyze(context: Context) -> DeviceSyncs:
     rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
     if not len(rows):
         return DeviceSyncs(())
-    costs = context.once(wait_costs.costs)
+    costs = context.once(host_waits.costs)
     line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
     index = context.once(owner_index)
     owner = index.of_launches(context, waits.row[rows])
@@ -87,7 +81,7 @@ def analyze(context: Context) -> DeviceSyncs:
                 calls=len(own),
                 steps=len(set(steps)),
                 waiting_ns=int(length.sum()),
-                avoidable_ns=None if costs is None else int(costs[own, wait_costs.AVOIDABLE].sum()),
+                avoidable_ns=None if costs is None else int(costs[own, host_waits.AVOIDABLE].sum()),
                 longest_start_ns=int(waits.start_ns[longest]),
                 longest_step=steps[int(length.argmax())],
                 owner=index.places[owner[row]],

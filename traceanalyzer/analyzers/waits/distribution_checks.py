@@ -8,11 +8,10 @@ in `aten::_is_all_true` whose result is read at once: hardly anything else calls
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -27,7 +26,7 @@ from traceanalyzer.trace.tree import NO_PARENT
 
 READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 """Operators that read a value of a tensor in Python."""
-_CHECK = re.compile(r"(?:^|[/\\])torch[/\\]distributions[/\\]distribution\.py\(\d+\): (?:__init__|_validate_sample)$")
+_is_check = finds(r"(?:^|[/\\])torch[/\\]distributions[/\\]distribution\.py\(\d+\): (?:__init__|_validate_sample)$")
 _PACKAGES = frozenset(
     {"gym", "gymnasium", "pettingzoo", "ale_py", "dm_env", "dm_control", "envpool", "minigrid", "stable_baselines3"}
 )
@@ -142,10 +141,6 @@ def _pairs_in_steps(context: Context) -> I64:
     pairs = context.once(checks_without_frames)
     found: I64 = pairs[program_steps(context).typical.at(context.trace.host.start_ns[pairs[:, 0]]) >= 0]
     return found
-
-
-def _is_check(name: str) -> bool:
-    return _CHECK.search(name) is not None
 
 
 def _is_environment(name: str) -> bool:

@@ -19,7 +19,7 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected, of_nodes
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.late_launches import starvation
+from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals

@@ -10,16 +10,15 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure import gap_causes, gaps, host_activity
-from traceanalyzer.structure.autograd_threads import critical_threads, engines
+from traceanalyzer.structure.autograd import critical_threads, engines
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array
-from traceanalyzer.trace.tables import Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT
 
 _HELPERS = 16
@@ -142,13 +141,11 @@ def _handed_over(context: Context, main: int, engine: int) -> tuple[Intervals, I
     Pauses of autograd between two functions count as its work if the program's thread begins and ends nothing in them.
     """
     host, launches = context.trace.host, context.trace.launches
-    is_mark = np.zeros(len(host), np.bool_)
-    is_mark[mark_rows(context)] = True
-    plain = host_activity.operator_rows(context) & ~is_mark
-    works = _times(host, np.flatnonzero(plain & (host.thread == engine)))
-    works |= _times(launches, np.flatnonzero(launches.thread == engine))
-    own = _times(host, np.flatnonzero(plain & (host.thread == main)))
-    own |= _times(launches, np.flatnonzero(launches.thread == main))
+    plain = host_activity.operator_rows(context) & ~is_mark(context)
+    works, own = (
+        gaps.times_of(host, plain & (host.thread == thread)) | gaps.times_of(launches, launches.thread == thread)
+        for thread in (engine, main)
+    )
     if not works:
         return works, works
     starts, ends = works.end[:-1], works.start[1:]
@@ -165,7 +162,3 @@ def _handed_over(context: Context, main: int, engine: int) -> tuple[Intervals, I
     quiet = np.searchsorted(moments, starts, side="left") == np.searchsorted(moments, ends, side="right")
     episodes = works | Intervals.union(starts[quiet], ends[quiet])
     return episodes - own, episodes
-
-
-def _times(table: HostEvents | Launches | Frames, rows: I64) -> Intervals:
-    return Intervals.union(table.start_ns[rows], table.end_ns[rows])

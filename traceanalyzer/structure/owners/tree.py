@@ -12,10 +12,9 @@ import numpy as np
 
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.mark_forest import mark_rows
-from traceanalyzer.structure.owners.candidates import OwnerKind, Slices, candidates
+from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners.critical import Critical
-from traceanalyzer.structure.owners.roles import own_roles
+from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates, own_roles
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
@@ -48,7 +47,7 @@ def owner_tree(context: Context, found: Critical) -> OwnerTree:
     forward = _forward_passes(context, tree, slices)
     chosen = slices.take(_owns(found, tree, slices, own_roles(context, slices)) & ~forward)
     rest = _homeless(context, found, chosen)
-    all_slices = Slices.join(_engine(found), chosen, rest)  # of equal slices the first one contains the others
+    all_slices = Slices.join((_engine(found), chosen, rest))  # of equal slices the first one contains the others
     tree, order, module = *_nest(all_slices), slices.name[tree.parent[forward]]
     places = dict(zip(module[::-1].tolist(), slices.name[forward][::-1].tolist(), strict=True))
     nested = all_slices.take(order)
@@ -125,16 +124,13 @@ def _is_passed_on(tree: Tree, label: I64, time: I64, total: I64) -> Bool:
 def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     """The outermost operators and runtime calls that start outside of owners; on autograd's thread its evaluations."""
     host, launches = context.trace.host, context.trace.launches
-    is_mark = np.zeros(len(host), np.bool_)
-    is_mark[mark_rows(context)] = True
     evaluated = context.trace.names.where(_is_told_by_autograd)[host.name]
     collective = context.trace.names.where(host_activity.is_communicating)[host.name]
-    leaves = host_activity.operator_rows(context) | collective
-    is_mark &= ~collective
-    leaves &= ~is_mark & is_among(host.thread, found.threads)
+    leaves = (host_activity.operator_rows(context) & ~is_mark(context)) | collective
+    leaves &= is_among(host.thread, found.threads)
     rows = np.flatnonzero(leaves & (evaluated | (host.thread != found.engine)))
     calls = np.flatnonzero(is_among(launches.thread, found.threads) & (launches.thread != found.engine))
-    slices = Slices.join(Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls))
+    slices = Slices.join((Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls)))
     low, high = found.window
     slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
     free = np.ones(len(slices), np.bool_)

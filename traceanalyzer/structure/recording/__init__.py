@@ -9,16 +9,16 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import divided_gaps, resources, unrecorded_work
+from traceanalyzer.structure import idle_times, resources, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.recording import workload
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, main_framework
-from traceanalyzer.structure.recording.holes import holes
 from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, program_steps
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, divide
+from traceanalyzer.structure.unrecorded_work import holes
 
 
 class RecordedWindow(msgspec.Struct, frozen=True):
@@ -188,10 +188,10 @@ def _idle(context: Context, steps: ProgramSteps, device: int | None) -> tuple[Ca
     if device is None:
         return ()
     typical = steps.typical
-    if divided_gaps.are_disjoint(steps.every):
-        found = divided_gaps.divide(context, device, steps.every).in_steps()
+    if idle_times.are_disjoint(steps.every):
+        found = idle_times.divide(context, device, steps.every).in_steps()
         times = found.by_cause(steps.is_typical[found.step])
     else:
-        found = divided_gaps.divide(context, device, typical).in_steps()
+        found = idle_times.divide(context, device, typical).in_steps()
         times = found.by_cause(np.ones(len(found.step), np.bool_))
     return tuple(CauseInStep(cause, time / len(typical)) for cause, time in zip(CAUSES, times.tolist(), strict=True))

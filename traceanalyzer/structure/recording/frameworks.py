@@ -2,31 +2,96 @@
 
 Each distinct name of annotations, operators, frames and categories is checked once, because a trace has far more events
 than names. A framework is shown with its strongest evidence: a mark, else an operator, a module, a frame, a category of
-events. Without any of these, the sizes of all-reduces may be evidence (`gradient_buckets`).
+events. Without any of these, the sizes of all-reduces may be evidence.
+
+DistributedDataParallel puts gradients one after another into flat buckets and reduces each bucket when it is full. The
+first is full at 1 MiB, so that communication starts early; the others at 25 MiB, except for the last one, which has the
+rest. Each step reduces the same buckets in the same order. Programs that set `bucket_cap_mb` or reduce by hand have
+other sizes and are not recognized. This helps with traces without its marks, because threads or events were left out.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from functools import cache
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.first_match import alternatives, required_word
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording.gradient_buckets import gradient_buckets
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.recording.frameworks import gradient_buckets
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32
 from traceanalyzer.trace.tables import Category, Vendor
 
+_ALL_REDUCE = re.compile(r"[a-z]{2,8}:all_?reduce", re.ASCII)
+_MIB = 1 << 20
+_FIRST_CAP = 1 * _MIB
+_CAP = 25 * _MIB
+_STEPS = 3
+"""Fewer repetitions may be chance."""
+_BYTES = {"float": 4, "c10::Half": 2, "c10::BFloat16": 2}
 _MODULE = "nn.Module: "
 _BUILT_IN = "<built-in "
 _NEVER = 1 << 62
 _OF_MTIA = "mtia_ccp_events"
 """Category of events of MTIA devices."""
+
+
+class Buckets(msgspec.Struct, frozen=True):
+    """All-reduces that have the sizes of gradient buckets."""
+
+    name: str
+    events: int
+
+
+def gradient_buckets(context: Context) -> Buckets | None:
+    """The all-reduces, if their sizes are those of gradient buckets in three steps or more."""
+    trace = context.trace
+    is_reduction = trace.names.where(_is_all_reduce)[trace.host.name]
+    rows = np.flatnonzero(is_reduction)
+    sizes = [flat_bytes(trace, int(row)) for row in rows]
+    known = [size for size in sizes if size]
+    buckets = len(set(known))
+    if len(known) < len(sizes) or buckets < 2 or len(known) < _STEPS * buckets or len(known) % buckets:
+        return None
+    if known != known[:buckets] * (len(known) // buckets) or not _are_full(known[:buckets]):
+        return None
+    return Buckets(trace.names[int(trace.host.name[rows[0]])], len(rows))
+
+
+def _is_all_reduce(name: str) -> bool:
+    return _ALL_REDUCE.fullmatch(name) is not None
+
+
+def _are_full(sizes: list[int]) -> bool:
+    """Whether each bucket except the last one is full."""
+    return sizes[0] >= _FIRST_CAP and all(size >= _CAP for size in sizes[1:-1])
+
+
+def flat_bytes(trace: Trace, row: int) -> int | None:
+    """Size of the one flat tensor of numbers that a collective is called with; None for anything else."""
+    shapes, types = trace.shapes[int(trace.host.shapes[row])], trace.types[int(trace.host.types[row])]
+    return _size(shapes, types)
+
+
+@cache
+def _size(shapes: str, types: str) -> int | None:
+    try:
+        tensors, kinds = json.loads(shapes), json.loads(types)
+    except ValueError:
+        return None
+    if not (isinstance(tensors, list) and isinstance(kinds, list) and len(tensors) == len(kinds) == 1):
+        return None
+    shape = tensors[0]
+    is_flat = isinstance(shape, list) and len(shape) == 1 and isinstance(shape[0], int)
+    width = _BYTES.get(kinds[0]) if isinstance(kinds[0], str) else None
+    return shape[0] * width if is_flat and width else None
 
 
 class _Kind(IntEnum):
@@ -55,18 +120,9 @@ class FrameworkEvidence(msgspec.Struct, frozen=True):
     """Number of distinct names that these events have."""
 
 
+@cached
 def frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
     """The frameworks for which there is evidence, in the order of priority by which a report names one."""
-    return context.once(_frameworks)
-
-
-def main_framework(context: Context) -> Framework | None:
-    """The framework that a report names; None if no such framework was found."""
-    found = {evidence.id for evidence in frameworks(context)}
-    return next((known for known in FRAMEWORKS if known.is_named and known.id in found), None)
-
-
-def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
     found = _Found()
     for name, kind, events, first in _names(context):
         found.ask(name, kind, events, first)
@@ -75,6 +131,12 @@ def _frameworks(context: Context) -> tuple[FrameworkEvidence, ...]:
         if buckets:
             found.add("ddp", buckets.name, _Kind.COLLECTIVE, buckets.events, 0)
     return tuple(found.by_id[known.id].result for known in FRAMEWORKS if known.id in found.by_id)
+
+
+def main_framework(context: Context) -> Framework | None:
+    """The framework that a report names; None if no such framework was found."""
+    found = {evidence.id for evidence in frameworks(context)}
+    return next((known for known in FRAMEWORKS if known.is_named and known.id in found), None)
 
 
 def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceanalyzer.structure import gap_causes
+from traceanalyzer.structure import gap_causes, gaps
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -153,8 +152,7 @@ def _earlier_work_ns(context: Context, steps: Steps) -> int:
     unlinked = context.links.launch == NO_PARENT
     # Without recorded launches, earlier work cannot be distinguished from the program's own.
     rows = unlinked & (device.start_ns < steps.end_ns[0]) & (2 * unlinked.sum() < len(device))
-    ran = Intervals.union(device.start_ns[rows], device.end_ns[rows])
-    times = [ran, *unrecorded_work(context).values()]
+    times = [gaps.times_of(device, rows), *unrecorded_work(context).values()]
     return max(int(each.within(*bounds)[0]) for each in times)
 
 

@@ -14,18 +14,17 @@ from msgspec.structs import replace
 
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure import host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.recording import left_out, repeated_graphs
+from traceanalyzer.structure.recording import left_out, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
-from traceanalyzer.structure.recording.optimizers_in_turn import updates_of_a_step
-from traceanalyzer.structure.recording.step_marks import marks_within, outermost, step_marks
+from traceanalyzer.structure.recording.step_signs import marks_within, outermost, step_marks, updates_of_a_step
 from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
-from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -95,12 +94,9 @@ class ProgramSteps(msgspec.Struct, frozen=True):
         return Steps(self.names, self.start_ns, self.end_ns, self.found_by)
 
 
+@cached
 def program_steps(context: Context) -> ProgramSteps:
     """The steps of the program, computed once."""
-    return context.once(_program_steps)
-
-
-def _program_steps(context: Context) -> ProgramSteps:
     if context.scope is not None or is_marked(context):
         return _with_marks(context, context.steps, marks_within(context, context.steps))
     framework, marks = _of_framework(context)
@@ -120,12 +116,9 @@ def is_marked(context: Context) -> bool:
     return context.steps.found_by == MARKED and not is_foreign(context)
 
 
+@cached
 def is_foreign(context: Context) -> bool:
     """Whether the steps belong to processes of which nothing else was recorded, while others left events."""
-    return context.once(_is_foreign)
-
-
-def _is_foreign(context: Context) -> bool:
     trace, marked = context.trace, context.kind == NodeKind.STEP
     if not marked.any():
         return False
@@ -216,8 +209,7 @@ def _holds_the_work(context: Context, marks: I64) -> bool:
         is_between = ~is_inside & (own >= 0) & (own < len(start) - 1)
         inside, between = int(times[is_inside & (own >= 0)].sum()), int(times[is_between].sum())
     else:
-        operators = trace.host.category == Category.OPERATOR
-        ran = Intervals.union(trace.host.start_ns[operators], trace.host.end_ns[operators])
+        ran = times_of(trace.host, trace.host.category == Category.OPERATOR)
         inside, between = int(ran.within(start, end).sum()), int(ran.within(end[:-1], start[1:]).sum())
     pauses = len(marks) - 1
     return between * len(marks) < _BETWEEN * inside * pauses or not between
@@ -249,7 +241,7 @@ def _between(context: Context, rows: I64, found_by: str) -> Steps | None:
 
 def _between_graphs(context: Context) -> Steps | None:
     """Steps from launch to launch of one graph, if graphs repeat."""
-    start = repeated_graphs.starts(context)
+    start = step_signs.graph_starts(context)
     last = int(context.trace.launches.end_ns.max(initial=0))
     return None if start is None else _from_starts(context, start, last, "graph launch")
 

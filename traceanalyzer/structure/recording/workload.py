@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
-from traceanalyzer.structure import busy_times, gap_causes, unread_device
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.graph_launches import graph_capture
+from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
-from traceanalyzer.structure.recording.holes import holes
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
+from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -33,7 +33,7 @@ _HOLES_SHARE = 0.5
 _FEW_OPERATORS = 10
 _REQUESTS = 10
 _IN_FLIGHT = 0.2
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
+_is_backward = finds(r"^autograd::engine::evaluate_function|Backward\d*$|^## backward ##$")
 
 
 class WorkloadEvidence(msgspec.Struct, frozen=True):
@@ -49,12 +49,9 @@ class WorkloadEvidence(msgspec.Struct, frozen=True):
     """Time in ns that it is about; null if it is about none."""
 
 
+@cached
 def workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     """The kind of program and the reasons, found once."""
-    return context.once(_workload)
-
-
-def _workload(context: Context) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     for kind, find in _KINDS:
         reasons = tuple(find(context))
         if reasons:
@@ -73,15 +70,12 @@ def is_hardly_any(context: Context) -> bool:
 
 def device_busy_ns(context: Context) -> int:
     """Time in which something runs on some device, in ns."""
-    return busy_times.any_device(context).length
+    return gaps.any_busy(context).length
 
 
+@cached
 def startup_ns(context: Context) -> int:
     """Time of the recording in which launching threads load or compile code, or take memory."""
-    return context.once(_startup_ns)
-
-
-def _startup_ns(context: Context) -> int:
     found = program_steps(context)
     if not len(found):
         return 0
@@ -131,7 +125,7 @@ def _fragment(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("removed-events", time_ns=removed.length)
     if is_foreign(context):
         yield WorkloadEvidence("foreign-steps")
-    sign = unread_device.sign(context)
+    sign = unrecorded_work.unread_device(context)
     if sign is not None and not len(trace.launches):
         yield WorkloadEvidence("no-device-events", sign)
     operators = int((trace.host.category == Category.OPERATOR).sum())
@@ -204,20 +198,13 @@ def _forward_only(context: Context) -> Iterator[WorkloadEvidence]:
         yield WorkloadEvidence("no-backward")
 
 
+@cached
 def _backward(context: Context) -> str | None:
     """Name of an operator of a backward pass; None if there is none."""
-    return context.once(_first_backward)
-
-
-def _first_backward(context: Context) -> str | None:
     host = context.trace.host
     found = context.trace.names.where(_is_backward)[host.name]
     rows = np.flatnonzero(found)[:1]
     return context.trace.names[int(host.name[rows[0]])] if len(rows) else None
-
-
-def _is_backward(name: str) -> bool:
-    return _BACKWARD.search(name) is not None
 
 
 _KINDS: tuple[tuple[str, Callable[[Context], Iterator[WorkloadEvidence]]], ...] = (

@@ -3,25 +3,49 @@
 The kernels of a graph are not launched one by one, so a trace of its replay has their times but not their operators. A
 recording of the capture has the operators, inputs, modules and lines of every node, and no times. Matched node by node,
 the two show where the time of the graph goes. A capture that does not match is refused.
+
+A joined trace has the host side of captures with the device side of replays, so that every joined event has its launch.
+All analyses that attribute device time to operators, modules and lines work on it as on any other trace. Times on the
+host are those of the capture; a call counts as often as its graph was launched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches.graph_join.captured import captured_graphs
 from traceanalyzer.analyzers.launches.graph_join.choice import Choice, Offer, Rejections, choose, fits, joined
 from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, REQUIRED
-from traceanalyzer.analyzers.launches.graph_join.joined_trace import ReplayedCapture, ReplayedGraph, joined_context
-from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplays, Vocabulary, nodes_of, replays_of
+from traceanalyzer.analyzers.launches.graph_join.sequences import (
+    CapturedGraph,
+    GraphReplays,
+    Vocabulary,
+    captured_graphs,
+    nodes_of,
+    replays_of,
+)
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.structure.context import Context
-from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64
+from traceanalyzer.structure.context import Context, Repetitions
+from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Thread, Trace
+from traceanalyzer.trace.strings import Strings
+from traceanalyzer.trace.table import I32, I64, SliceTable, Table
+from traceanalyzer.trace.tables import (
+    AcceleratorEvents,
+    DeviceEvents,
+    Flows,
+    Frames,
+    GpuAnnotations,
+    HostEvents,
+    Launches,
+    MemoryEvents,
+    Overheads,
+    Syncs,
+)
 
 _NO_GRAPHS = Text("graph-join-no-replay", "the trace launches no graphs")
 _NO_CAPTURE = Text("graph-join-none", "it contains no complete capture of a graph")
@@ -44,6 +68,9 @@ _LENGTH = Text(
     "graph-join-length",
     "none of its graphs has the length of what ran: the closest has {captured:count} kernels, not {replayed:count}",
 )
+T = TypeVar("T", bound=Table)
+S = TypeVar("S", bound=SliceTable)
+_POOLS = ("shapes", "types", "strides", "concrete")
 
 
 class OfferedCapture(msgspec.Struct, frozen=True):
@@ -227,3 +254,159 @@ def _joined(
 
 def _all(parts: list[I64]) -> I64:
     return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int64)
+
+
+class ReplayedGraph(msgspec.Struct, frozen=True, eq=False):
+    """A captured graph that was launched."""
+
+    graph: CapturedGraph
+    launches: int
+    """Number of its launches."""
+
+
+class ReplayedCapture(msgspec.Struct, frozen=True, eq=False):
+    """A capture and those of its graphs that were launched, in the order of their begin."""
+
+    trace: Trace
+    graphs: Sequence[ReplayedGraph]
+
+
+def joined_context(
+    context: Context, captures: Mapping[int, ReplayedCapture], events: I64, capture: I64, calls: I64
+) -> Context:
+    """Put the events of replays under the captured calls.
+
+    Args:
+        context: The recording of the replays.
+        captures: The captures, by number.
+        events: Rows of the joined events on the device.
+        capture: For each of them, the number of its capture.
+        calls: For each of them, the row of its call among the launches of the capture.
+    """
+    pools = _Pools()
+    host, frames, launches = [], [], []
+    repetitions: list[tuple[I64, I64]] = []
+    correlation = np.zeros(len(events), np.int64)
+    first = 1
+    for number, replayed in captures.items():
+        trace, windows = replayed.trace, _Windows(replayed.graphs)
+        nodes = np.concatenate([one.graph.launch for one in replayed.graphs])
+        threads = np.unique(trace.launches.thread[nodes])
+        of_host, host_calls = windows.select(trace.host.take(np.isin(trace.host.thread, threads)))
+        of_frames, frame_calls = windows.select(trace.frames.take(np.isin(trace.frames.thread, threads)))
+        thread = len(pools.threads)
+        pools.threads += trace.threads
+        host.append(pools.coded(trace, of_host, thread))
+        frames.append(pools.coded(trace, of_frames, thread))
+        ids = np.zeros(len(trace.launches), np.int64)
+        ids[nodes] = np.arange(first, first + len(nodes))
+        first += len(nodes)
+        rows = np.sort(nodes)
+        launches.append(pools.coded(trace, replace(trace.launches.take(rows), correlation=ids[rows]), thread))
+        correlation[capture == number] = ids[calls[capture == number]]
+        repetitions.append((host_calls, frame_calls))
+    order = np.argsort(events, kind="stable")
+    device = pools.coded(context.trace, context.trace.device.take(events[order]), 0)
+    host_order, frame_order = _order(host), _order(frames)
+    trace = pools.trace(
+        context.trace,
+        host=_concatenated(HostEvents, host).take(host_order),
+        frames=_concatenated(Frames, frames).take(frame_order),
+        launches=_concatenated(Launches, launches).take(_order(launches)),
+        device=replace(device, correlation=correlation[order]),
+    )
+    host_calls, frame_calls = (np.concatenate(column) for column in zip(*repetitions, strict=True))
+    counts = Repetitions(host_calls[host_order], frame_calls[frame_order])
+    return Context(trace, gpu=context.gpu, repetitions=counts)
+
+
+class _Windows:
+    """The times in which graphs were captured, and how often each was launched."""
+
+    def __init__(self, graphs: Sequence[ReplayedGraph]) -> None:
+        self._begin = np.array([one.graph.begin_ns for one in graphs], np.int64)
+        self._end = np.array([one.graph.end_ns for one in graphs], np.int64)
+        self._launches = np.array([one.launches for one in graphs], np.int64)
+
+    def select(self, table: S) -> tuple[S, I64]:
+        """The slices that overlap a window, and the calls that each stands for: the launches of a graph in it."""
+        first = np.searchsorted(self._end, table.start_ns, side="right")
+        last = np.searchsorted(self._begin, table.end_ns, side="left") - 1
+        inside = np.flatnonzero(first <= last)
+        first, last = first[inside], last[inside]
+        calls = self._launches[last]
+        for a, b in {*zip(first[first < last].tolist(), last[first < last].tolist(), strict=True)}:
+            calls[(first == a) & (last == b)] = self._launches[a : b + 1].max()
+        return table.take(inside), calls
+
+
+class _Pools:
+    """Strings of several traces under one numbering."""
+
+    def __init__(self) -> None:
+        self.threads: tuple[Thread, ...] = ()
+        self._texts: dict[str, dict[str, int]] = {pool: {"": 0} for pool in (*_POOLS, "dims", "names")}
+
+    def coded(self, trace: Trace, table: T, thread: int) -> T:
+        """A table of a trace with its codes in the common numbering.
+
+        Args:
+            trace: The trace of the table.
+            table: Some of its rows.
+            thread: Number that is added to the rows of its threads.
+        """
+        changes: dict[str, Any] = {"name": self._codes("names", trace.names, table.name)}  # type: ignore[attr-defined]
+        for column, pool in (*((pool, pool) for pool in _POOLS), ("grid", "dims"), ("block", "dims")):
+            if hasattr(table, column):
+                changes[column] = self._codes(pool, getattr(trace, pool), getattr(table, column))
+        if hasattr(table, "collective"):
+            changes["collective"] = np.zeros(len(table), np.int32)
+        if hasattr(table, "source"):
+            changes["source"] = np.zeros(len(table), np.int32)
+        if hasattr(table, "kernel"):
+            changes["kernel"] = np.full(len(table), -1, np.int32)
+        if hasattr(table, "thread"):
+            changes["thread"] = (table.thread + thread).astype(np.int32)
+        return replace(table, **changes)
+
+    def _codes(self, pool: str, texts: Strings, column: I32) -> I32:
+        known = self._texts[pool]
+        distinct, which = np.unique(column, return_inverse=True)
+        numbers = [known.setdefault(texts[code], len(known)) for code in distinct.tolist()]
+        return np.array(numbers, np.int32)[which] if len(distinct) else np.zeros(0, np.int32)
+
+    def trace(
+        self, replay: Trace, *, host: HostEvents, frames: Frames, launches: Launches, device: DeviceEvents
+    ) -> Trace:
+        """The trace of these tables; everything else is empty."""
+        return Trace(
+            info=replay.info,
+            names=Strings(self._texts["names"]),
+            shapes=Strings(self._texts["shapes"]),
+            types=Strings(self._texts["types"]),
+            dims=Strings(self._texts["dims"]),
+            strides=Strings(self._texts["strides"]),
+            concrete=Strings(self._texts["concrete"]),
+            collectives=(NO_COLLECTIVE,),
+            sources=(NO_SOURCE,),
+            threads=self.threads,
+            host=host,
+            launches=launches,
+            device=device,
+            gpu_annotations=GpuAnnotations.empty(),
+            frames=frames,
+            memory=MemoryEvents.empty(),
+            syncs=Syncs.empty(),
+            overheads=Overheads.empty(),
+            flows=Flows.empty(),
+            accelerator=AcceleratorEvents.empty(),
+        )
+
+
+def _concatenated(kind: type[T], tables: Sequence[T]) -> T:
+    return kind(*(np.concatenate(columns) for columns in zip(*tables, strict=True)))
+
+
+def _order(tables: Sequence[Table]) -> I64:
+    """The order of start of the rows of several tables."""
+    return np.argsort(np.concatenate([table.start_ns for table in tables]), kind="stable")

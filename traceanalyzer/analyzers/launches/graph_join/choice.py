@@ -4,6 +4,9 @@ A matching graph must have been captured for at least the batch in the replay's 
 smallest captured size that is large enough. The graph with the best match is chosen, and the smallest of equally good
 ones. If several graphs of one size match equally well (the layers of a model that was captured piece by piece),
 launches follow the order of the captures.
+
+The size is at least the batch in the mark of the step, and if it is larger, an operator after the launch has an input
+of that size: servers continue with the output of the graph.
 """
 
 from __future__ import annotations
@@ -14,13 +17,74 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches.graph_join.batches import Batch, StepMarks
 from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, Fit, fit
-from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Nodes, Vocabulary
+from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Marks, Nodes, Vocabulary
+from traceanalyzer.knowledge.frameworks import StepMark, step_mark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_NO_MARK = -1
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Evidence in a recording about the batch of one launch."""
+
+    mark: StepMark
+    """The mark of its step."""
+    sizes: frozenset[int]
+    """First dimensions of the inputs of two dimensions and more, of operators between the launch and the end of the
+    step."""
+
+    def is_held_by(self, size: int, needed: int) -> bool:
+        """Whether a graph that was captured for a batch of one size may have computed a batch of another."""
+        if size <= needed:
+            return size == needed
+        return size in self.sizes or needed not in self.sizes
+
+
+class StepMarks(Marks):
+    """The marks of a framework's steps around launches."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.trace, _is_step)
+
+    def codes(self, launches: I64) -> list[int]:
+        """For each launch the code of the name of the innermost mark around it, or -1."""
+        codes: list[int] = entries(self.name, self.around(launches), np.int32(_NO_MARK)).tolist()
+        return codes
+
+    def batch(self, launch: int) -> Batch | None:
+        """The evidence about the batch of a launch; None without a mark."""
+        position = int(self.around(np.array([launch]))[0])
+        if position == NO_PARENT:
+            return None
+        mark = step_mark(self.trace.names[self.name[position]])
+        return None if mark is None else Batch(mark, self._sizes(launch, int(self.tree.end_ns[position])))
+
+    def _sizes(self, launch: int, end: int) -> frozenset[int]:
+        host, calls = self.trace.host, self.trace.launches
+        first, last = np.searchsorted(host.start_ns, (calls.start_ns[launch], end))
+        after = host.thread[first:last] == calls.thread[launch]
+        codes = np.unique(host.shapes[first:last][after])
+        return frozenset(size for code in codes.tolist() for size in _first_dimensions(self.trace.shapes[code]))
+
+
+def _first_dimensions(shapes: str) -> list[int]:
+    """The first dimension of each input that has two dimensions or more."""
+    inputs = msgspec.json.decode(shapes) if shapes else []
+    return [
+        dims[0]
+        for dims in (inputs if isinstance(inputs, list) else [])
+        if isinstance(dims, list) and len(dims) > 1 and isinstance(dims[0], int)
+    ]
+
+
+def _is_step(name: str) -> bool:
+    mark = step_mark(name)
+    return mark is not None and mark.phase != "capture"
 
 
 class Offer(msgspec.Struct, frozen=True, eq=False):

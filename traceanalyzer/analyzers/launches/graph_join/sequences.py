@@ -1,25 +1,140 @@
-"""The sequences that are compared: nodes of a captured graph, and the device events of one launch of a graph."""
+"""The sequences that are compared: nodes of a captured graph, and the device events of one launch of a graph.
+
+A captured call starts nothing on the device. So the nodes of a graph are the launches, copies and fills between the
+begin and the end of the capture of a stream that started no recorded event; all other calls ran immediately.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.launches.graph_join.captured import CapturedGraph, calls, captured_graphs, device_kinds
 from traceanalyzer.knowledge import graph_calls
-from traceanalyzer.structure import line_tree
-from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.knowledge.frameworks import StepMark, step_mark
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_NO_KIND = 255
 _SUFFIX = ".kd"
 """End of the name of a kernel's descriptor, which HSA's names have and launch calls do not."""
+
+
+class CapturedGraph(msgspec.Struct, frozen=True, eq=False):
+    """The capture of one graph."""
+
+    begin_ns: int
+    end_ns: int
+    launch: I64
+    """Rows of the calls that became nodes, in their order."""
+    kind: U8
+    """KERNEL, MEMCPY or MEMSET for each node."""
+    mark: StepMark | None
+    """The content of the framework's mark around the capture: the batch of the graph."""
+    label: str
+    """Name of this mark; empty if there is none."""
+
+
+@cached
+def captured_graphs(context: Context) -> tuple[CapturedGraph, ...]:
+    """The graphs that were captured from begin to end within the recording, in their order."""
+    trace = context.trace
+    begin, end = _pairs(trace)
+    if not len(begin):
+        return ()
+    kind = _kinds(trace)
+    kind[context.links.launch[context.links.launch != NO_PARENT]] = _NO_KIND  # it ran immediately
+    nodes = np.flatnonzero(kind != _NO_KIND)
+    launches = trace.launches
+    starts, ends = launches.start_ns[begin], launches.end_ns[end]
+    first_node = np.searchsorted(launches.start_ns[nodes], starts)
+    last_node = np.searchsorted(launches.start_ns[nodes], ends)
+    together = bool((starts[1:] < ends[:-1]).any())  # captures on several threads at the same time
+    marks = Marks(trace, _is_capture)
+    found = []
+    for at, row in enumerate(begin.tolist()):
+        own = nodes[first_node[at] : last_node[at]]
+        if together:
+            own = own[launches.thread[own] == launches.thread[row]]
+        if len(own):
+            label = marks.text(row)
+            mark = step_mark(label) if label else None
+            found.append(CapturedGraph(int(starts[at]), int(ends[at]), own, kind[own], mark, label))
+    return tuple(found)
+
+
+def calls(trace: Trace, asked: Callable[[str], bool]) -> I64:
+    """Rows of the runtime calls whose names satisfy a condition."""
+    return np.flatnonzero(trace.names.where(asked)[trace.launches.name])
+
+
+def _pairs(trace: Trace) -> tuple[I64, I64]:
+    """Rows of the calls that begin a capture, and of those that end it on the same thread, without another begin."""
+    rows = np.flatnonzero(
+        trace.names.where(graph_calls.begins_capture)[trace.launches.name]
+        | trace.names.where(graph_calls.ends_capture)[trace.launches.name]
+    )
+    rows = rows[np.argsort(trace.launches.thread[rows], kind="stable")]
+    begins = trace.names.where(graph_calls.begins_capture)[trace.launches.name[rows]]
+    thread = trace.launches.thread[rows]
+    paired = np.flatnonzero(begins[:-1] & ~begins[1:] & (thread[:-1] == thread[1:]))
+    begin, end = rows[paired], rows[paired + 1]
+    order = np.argsort(begin)
+    return begin[order], end[order]
+
+
+def _kinds(trace: Trace) -> U8:
+    """The kind of device event that each call starts."""
+    codes, which = np.unique(trace.launches.name, return_inverse=True)
+    found = [graph_calls.launched(trace.names[code]) for code in codes.tolist()]
+    kinds = np.array([_NO_KIND if kind is None else kind for kind in found], np.uint8)
+    return kinds[which] if len(codes) else np.zeros(0, np.uint8)
+
+
+class Marks:
+    """The marks of a trace that a framework sets around calls, those whose names satisfy a condition."""
+
+    def __init__(self, trace: Trace, wanted: Callable[[str], bool]) -> None:
+        host = trace.host
+        rows = np.flatnonzero(host.category == Category.ANNOTATION)
+        self.trace = trace
+        self.tree, rows = nest(host, rows[trace.names.where(wanted)[host.name[rows]]])
+        self.name = host.name[rows]
+
+    def around(self, launches: I64) -> I64:
+        """For each launch, the position of the innermost mark around it, or -1."""
+        calls = self.trace.launches
+        return self.tree.innermost(calls.thread[launches], calls.start_ns[launches])
+
+    def text(self, launch: int) -> str:
+        """Name of the innermost mark around a launch; empty if there is none."""
+        position = int(self.around(np.array([launch]))[0])
+        return "" if position == NO_PARENT else self.trace.names[self.name[position]]
+
+
+def _is_capture(name: str) -> bool:
+    mark = step_mark(name)
+    return mark is not None and mark.phase == "capture"
+
+
+def device_kinds(trace: Trace) -> U8:
+    """Kind of each device event: KERNEL, MEMCPY or MEMSET; kernels that copy or fill count as copies and fills."""
+    device = trace.device
+    kinds = device.category.copy()
+    codes = np.unique(device.name[kinds == Category.KERNEL])
+    for code in codes.tolist():
+        if (meant := graph_calls.meant(trace.names[code])) != Category.KERNEL:
+            kinds[device.name == code] = meant
+    return kinds
 
 
 class Vocabulary:
@@ -130,7 +245,7 @@ def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
     rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
     node = context.links.node[rows]
     owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top, node, NO_PARENT))
-    line = context.once(line_tree.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
+    line = context.once(host_activity.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
     caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
     at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))
     shapes = entries(trace.host.shapes, at, np.int32(-1)).astype(np.int64)

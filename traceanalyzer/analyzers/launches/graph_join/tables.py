@@ -6,11 +6,17 @@ graph. Times on the host are left out: in a replay the host does not run these c
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 import msgspec
 
 from traceanalyzer.analyzers import modules, operators
 from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.structure.context import Context
+
+T = TypeVar("T", bound=msgspec.Struct)
+R = TypeVar("R", operators.Operator, operators.OperatorByShape, modules.Module, modules.ModuleClass, python_lines.Line)
 
 
 class JoinedOperator(msgspec.Struct, frozen=True):
@@ -132,56 +138,47 @@ class JoinedLines(msgspec.Struct, frozen=True):
     """Part of it in ns that no recorded line launched."""
 
 
+def _shown(kind: type[T], rows: Iterable[msgspec.Struct]) -> tuple[T, ...]:
+    """Rows with the fields of a kind, made of rows that have more fields."""
+    fields = kind.__struct_fields__
+    return tuple(kind(*(getattr(row, field) for field in fields)) for row in rows)
+
+
+def _launching(rows: Iterable[R]) -> Iterator[R]:
+    """The rows that have device time."""
+    return (row for row in rows if row.device_total_ns)
+
+
 def by_name(context: Context) -> JoinedOperators:
     """The operators of a joined trace."""
-    found = operators.by_name(context).rows
-    rows = tuple(
-        JoinedOperator(r.name, r.calls, r.device_self_ns, r.device_total_ns) for r in found if r.device_total_ns
-    )
+    rows = _shown(JoinedOperator, _launching(operators.by_name(context).rows))
     whole = int(context.trace.device.dur_ns.sum())
     return JoinedOperators(rows, whole, whole - sum(row.device_self_ns for row in rows))
 
 
 def by_shape(context: Context) -> JoinedOperatorsByShape:
     """The operators of a joined trace by their inputs."""
-    found = operators.by_shape(context).rows
-    return JoinedOperatorsByShape(
-        tuple(
-            JoinedOperatorByShape(r.name, r.input_shapes, r.input_types, r.calls, r.device_self_ns, r.device_total_ns)
-            for r in found
-            if r.device_total_ns
-        )
-    )
+    return JoinedOperatorsByShape(_shown(JoinedOperatorByShape, _launching(operators.by_shape(context).rows)))
 
 
 def by_module(context: Context) -> JoinedModules:
     """The modules of a joined trace."""
     found = modules.analyze(context)
     return JoinedModules(
-        rows=tuple(_module(row) for row in found.rows if row.device_total_ns),
-        classes=tuple(_module(row) for row in found.classes if row.device_total_ns),
-        tree=tuple(
-            JoinedPlace(p.name, p.parent, p.depth, p.calls, p.device_self_ns, p.device_total_ns) for p in found.tree
-        ),
+        rows=_shown(JoinedModule, _launching(found.rows)),
+        classes=_shown(JoinedModule, _launching(found.classes)),
+        tree=_shown(JoinedPlace, found.tree),
         device_ns=found.device_ns,
         outside_device_ns=found.outside_device_ns,
     )
-
-
-def _module(row: modules.Module | modules.ModuleClass) -> JoinedModule:
-    return JoinedModule(row.name, row.calls, row.device_self_ns, row.device_total_ns)
 
 
 def by_line(context: Context) -> JoinedLines:
     """The lines of a joined trace."""
     found = python_lines.analyze(context)
     return JoinedLines(
-        rows=_lines(found.rows),
-        rows_outside_torch=_lines(found.rows_outside_torch),
+        rows=_shown(JoinedLine, _launching(found.rows)),
+        rows_outside_torch=_shown(JoinedLine, _launching(found.rows_outside_torch)),
         device_ns=found.device_ns,
         unattributed_device_ns=found.unattributed_device_ns,
     )
-
-
-def _lines(rows: tuple[python_lines.Line, ...]) -> tuple[JoinedLine, ...]:
-    return tuple(JoinedLine(r.name, r.calls, r.device_self_ns, r.device_total_ns) for r in rows if r.device_total_ns)

@@ -1,0 +1,210 @@
+"""Which steps are not typical, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.structure.recording.reading import US, recorded
+from traceanalyzer.structure.recording import left_out
+
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def steps(*lengths: int, tail: dict[int, int] | None = None) -> TraceBuilder:
+    """Steps one after the other; the device works from 5 us after their start to 5 us (`tail`) before their end."""
+    trace, start = TraceBuilder(), 0
+    for number, length in enumerate(lengths):
+        trace.step(number, start, length)
+        trace.op("aten::mm", start + 1, 4)
+        idle = (tail or {}).get(number, 5)
+        trace.launch_kernel("gemm", start + 5, length - 5 - idle, at=start + 2, call_dur=2)
+        start += length
+    return trace
+
+
+def reasons(trace: TraceBuilder) -> list[str | None]:
+    return [step.reason for step in recorded(trace).steps]
+
+
+@pytest.mark.parametrize(("length", "reason"), [(120, None), (121, "unknown"), (80, None), (79, "unknown")])
+def test_a_step_may_differ_from_the_median_by_a_fifth(length: int, reason: str | None) -> None:
+    trace = steps(100, 100, length, 100, 100)
+    assert reasons(trace) == [None, None, reason, None, None]
+    found = recorded(trace)
+    assert found.typical_step_ns == (400 + (0 if reason else length)) * US / (4 if reason else 5)
+
+
+def test_a_first_step_that_is_merely_slower_counts() -> None:
+    trace = steps(118, 100, 100, 100)
+    assert reasons(trace) == [None] * 4
+    assert recorded(trace).typical_step_ns == 418 * US / 4
+
+
+@pytest.mark.parametrize(
+    ("call", "taken", "reason"),
+    [
+        ("cuModuleLoadData", 50, "loading"),
+        ("cuModuleLoadData", 49, "unknown"),
+        ("cudaMalloc", 50, "allocation"),
+        ("cudaMalloc", 49, "unknown"),
+    ],
+)
+def test_a_one_off_explains_a_step_if_it_is_half_of_the_excess(call: str, taken: int, reason: str) -> None:
+    trace = steps(100, 200, 100, 100, 100)
+    trace.launch(call, 110, taken)
+    assert reasons(trace) == [None, reason, None, None, None]
+
+
+def test_what_every_step_does_explains_no_single_one() -> None:
+    trace = steps(100, 200, 100, 100, 100)
+    for start in (0, 100, 300, 400, 500):
+        trace.launch("cudaMalloc", start + 10, 50)
+    assert reasons(trace) == [None, "unknown", None, None, None]
+
+
+def waiting(number: int, *at: int) -> TraceBuilder:
+    """Steps of 100 us, of which those at some positions wait for 100 us more for the loader."""
+    lengths = [200 if position in at else 100 for position in range(number)]
+    trace = steps(*lengths)
+    for position in at:
+        trace.annotation(LOADER, sum(lengths[:position]) + 10, 100)
+    return trace
+
+
+@pytest.mark.parametrize("position", [0, 3])
+def test_one_wait_for_the_loader_is_a_one_off(position: int) -> None:
+    assert reasons(waiting(8, position))[position] == "loader"
+
+
+def test_waits_for_the_loader_that_come_again_are_the_programs_usual_work() -> None:
+    """Slow workers deliver in bursts: the median step waits for nothing, and the run waits all the time."""
+    trace = waiting(9, 0, 4, 8)
+    assert reasons(trace) == ["loader", *[None] * 8]
+    assert recorded(trace).typical_step_ns == (6 * 100 + 2 * 200) * US / 8
+
+
+def test_a_first_step_with_work_from_before_is_left_out() -> None:
+    trace = steps(100, 100, 100, 100)
+    trace.kernel("earlier", 0, 6)
+    # work from before pushes the start of the step to 6 us; 6 of 94 are more than a twentieth
+    assert reasons(trace) == ["earlier-work", None, None, None]
+
+
+def test_little_work_from_before_changes_no_step() -> None:
+    trace = steps(100, 100, 100, 100)
+    trace.kernel("earlier", 0, 4)
+    assert reasons(trace) == [None] * 4
+
+
+def test_where_no_launch_is_recorded_nothing_tells_work_from_before() -> None:
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.step(number, 100 * number, 100)
+        trace.kernel("gemm", 100 * number + 5, 90)
+    assert reasons(trace) == [None] * 4
+
+
+def test_a_last_step_with_the_end_of_the_recording_is_left_out() -> None:
+    assert reasons(steps(100, 100, 100, 100, tail={3: 10})) == [None, None, None, "recording-end"]
+    assert reasons(steps(100, 100, 100, 100, tail={3: 9})) == [None] * 4
+    assert reasons(steps(100, 100, 100, 100, tail={2: 40})) == [None] * 4, "the host's time within a recording"
+
+
+def test_without_three_others_all_steps_count() -> None:
+    found = recorded(steps(100, 100, 200))
+    assert [(step.is_typical, step.reason) for step in found.steps] == [(True, None), (True, None), (True, "unknown")]
+    assert found.all_steps_count
+    assert found.typical_step_ns == pytest.approx(400 * US / 3)
+
+
+def test_three_that_are_left_make_a_typical_step() -> None:
+    found = recorded(steps(100, 100, 100, 200))
+    assert [step.is_typical for step in found.steps] == [True, True, True, False]
+    assert not found.all_steps_count
+
+
+def test_two_steps_always_count() -> None:
+    found = recorded(steps(100, 300))
+    assert [step.is_typical for step in found.steps] == [True, True]
+    assert found.typical_step_ns == 200 * US
+
+
+def test_one_step_has_nothing_to_be_compared_with() -> None:
+    found = recorded(steps(100))
+    assert [(step.is_typical, step.reason) for step in found.steps] == [(True, None)]
+    assert not found.all_steps_count
+
+
+def test_a_prefill_among_decode_steps_is_another_phase() -> None:
+    reasons_before = [None, "unknown", "unknown", "loading"]
+    phases = ["decode", "prefill", "decode", "prefill"]
+    assert left_out.of_phases(reasons_before, phases) == (None, "other-phase", "unknown", "loading")
+    assert left_out.of_phases(["unknown", None], [None, None]) == ("unknown", None)
+
+
+def trained(*, steps: int, after: int, operators: int = 1, optimizer: bool = False) -> TraceBuilder:
+    """Marked training steps of 100 us with three operators and an optimizer, then a mark of `after` us."""
+    trace = TraceBuilder(devices=())
+    for number in range(steps):
+        trace.step(number, 100 * number, 100)
+        for call in range(3):
+            trace.op("aten::addmm", 100 * number + 25 * call, 20)
+        trace.annotation("Optimizer.step#SGD.step", 100 * number + 80, 10)
+    trace.step(steps, 100 * steps, after)
+    for call in range(operators):
+        trace.op("aten::addmm", 100 * steps + 2 * call, 1)
+    if optimizer:
+        trace.annotation("Optimizer.step#SGD.step", 100 * steps + 8, 1)
+    return trace
+
+
+def test_a_recording_that_ends_in_a_step_does_not_make_it_one() -> None:
+    """Programs that end, or that leave the profiler, within a step: of few steps the last is no half of the mean."""
+    trace = trained(steps=1, after=20)
+    assert reasons(trace) == [None, "recording-end"]
+    assert recorded(trace).typical_step_ns == 100 * US
+    assert reasons(trained(steps=4, after=49)) == [None] * 4 + ["recording-end"]
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        trained(steps=3, after=50),  # a shorter step
+        trained(steps=3, after=20, operators=2),  # as much work, faster
+        trained(steps=3, after=20, optimizer=True),  # a complete step of a small batch
+    ],
+)
+def test_a_short_last_step_is_a_step(trace: TraceBuilder) -> None:
+    assert reasons(trace) == [None] * 3 + ["unknown"]
+
+
+def test_a_last_step_with_work_after_it_was_not_cut() -> None:
+    trace = trained(steps=3, after=20)
+    trace.op("aten::addmm", 400, 20)
+    assert reasons(trace) == [None] * 3 + ["unknown"]
+
+
+def test_after_the_last_optimizer_step_no_step_ends() -> None:
+    trace = TraceBuilder(devices=())
+    for number in range(3):
+        trace.annotation("Optimizer.step#SGD.step", 100 * number, 10)
+        trace.op("aten::add_", 100 * number + 1, 5)
+        if number < 2:
+            for call in range(3):
+                trace.op("aten::addmm", 100 * number + 20 + 25 * call, 20)
+    assert reasons(trace) == [None, None, "recording-end"]
+    assert recorded(trace).typical_step_ns == 100 * US
+
+
+@pytest.mark.parametrize(("more", "reason"), [(10, "other-phase"), (9, "unknown")])
+def test_a_step_with_more_operators_does_other_work(more: int, reason: str) -> None:
+    """Four steps of 100 us call ten operators; one takes three times as long, half of which twice as many explain."""
+    trace, at = TraceBuilder(devices=()), 0
+    for number in range(5):
+        length, calls = (300, 10 + more) if number == 2 else (100, 10)
+        trace.step(number, at, length)
+        for call in range(calls):
+            trace.op("aten::linear", at + 5 * call, 4)
+        at += length
+    assert reasons(trace) == [None, None, reason, None, None]

@@ -1,0 +1,57 @@
+"""Optimizers that take turns, such as those of a generator and a discriminator, make one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.structure.recording.reading import US, recorded
+
+
+def in_turn(*backward: Sequence[str], names: Sequence[str] = ("Adam",)) -> TraceBuilder:
+    """Updates of 100 us: a backward pass that evaluates some functions, then an optimizer; names take turns."""
+    trace = TraceBuilder(devices=())
+    for number, functions in enumerate(backward):
+        for call, function in enumerate(functions):
+            trace.op(f"autograd::engine::evaluate_function: {function}", 100 * number + 10 * call, 8)
+        trace.annotation(f"Optimizer.step#{names[number % len(names)]}.step", 100 * number + 80, 10)
+    return trace
+
+
+CRITIC, GENERATOR = ("MeanBackward0", "AddmmBackward0", "AddmmBackward0"), ("MeanBackward0", "AddmmBackward0")
+
+
+@pytest.mark.parametrize(
+    ("updates", "steps"),
+    [
+        ([CRITIC, GENERATOR] * 3, 3),  # two optimizers of one class take turns
+        ([CRITIC, CRITIC, GENERATOR] * 3, 3),  # two updates of the critic for one of the generator
+        ([CRITIC] * 6, 6),
+        ([CRITIC, GENERATOR] * 2, 4),  # too few to tell
+        ([CRITIC, GENERATOR, GENERATOR, CRITIC, GENERATOR, CRITIC], 6),  # in no order
+    ],
+)
+def test_optimizers_that_take_turns_make_one_step(updates: list[tuple[str, ...]], steps: int) -> None:
+    found = recorded(in_turn(*updates))
+    assert (found.steps_from, len(found.steps)) == ("Optimizer.step", steps)
+
+
+def test_optimizers_of_several_classes_make_one_step() -> None:
+    trace = in_turn(*[GENERATOR] * 6, names=("SparseAdam", "Adam"))
+    assert len(recorded(trace).steps) == 3
+    assert recorded(trace).steps[0].duration_ns == 200 * US
+
+
+def test_a_validation_every_few_updates_is_no_turn() -> None:
+    trace = in_turn(*[GENERATOR] * 8)
+    for epoch in range(4):
+        trace.op("aten::linear", 200 * epoch + 95, 3)
+    assert len(recorded(trace).steps) == 8
+
+
+def test_only_the_first_updates_tell_whether_optimizers_take_turns() -> None:
+    """A table of all updates by all functions would grow with both."""
+    found = recorded(in_turn(*[CRITIC, GENERATOR] * 505, GENERATOR, GENERATOR))
+    assert len(found.steps) == 506

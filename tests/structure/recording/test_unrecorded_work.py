@@ -1,0 +1,170 @@
+"""Work from before the recording: each sign of it, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from tests.structure.recording.reading import US
+from traceanalyzer.analyzers import idle
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.unrecorded_work import longest_ns, unrecorded_work
+
+
+def found(trace: TraceBuilder) -> list[tuple[int, int]]:
+    """The times of such work on device 0, in microseconds."""
+    times = unrecorded_work(Context(read_built(trace))).get(0)
+    return [] if times is None else [(s // US, e // US) for s, e in zip(times.start, times.end, strict=True)]
+
+
+def followed(trace: TraceBuilder, at: int, delay: int = 5) -> TraceBuilder:
+    """The same with two more kernels, each launched when the one before it had long ended."""
+    for number in range(2):
+        start = at + 100_000 * number
+        trace.launch_kernel("gemm", start + 5 + delay, 100, at=start, call_dur=5)
+    return trace
+
+
+def late_start(start: int, call_dur: int = 5) -> TraceBuilder:
+    """An operator whose kernel is launched at 10 us and starts late."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 10 + call_dur + 5)
+    trace.launch_kernel("gemm", start, 100, at=10, call_dur=call_dur)
+    return trace
+
+
+def test_a_first_kernel_that_starts_late_waits_for_work_from_before() -> None:
+    trace = followed(late_start(8000), 9000)
+    assert found(trace) == [(15, 8000)]
+    assert longest_ns(Context(read_built(trace))) == 7985 * US
+
+
+def test_such_time_is_a_cause_of_its_own_and_no_time_of_the_host() -> None:
+    (device,) = idle.analyze(Context(read_built(late_start(8000)))).devices
+    assert {row.cause: row.time_ns // US for row in device.causes if row.time_ns} == {
+        "unrecorded_work": 7985,
+        "launch_bound": 15,
+    }
+
+
+@pytest.mark.parametrize(("start", "wanted"), [(1014, []), (1015, [(15, 1015)])])
+def test_it_counts_from_a_millisecond_on(start: int, wanted: list[tuple[int, int]]) -> None:
+    assert found(late_start(start)) == wanted
+
+
+@pytest.mark.parametrize(("delay", "is_usual"), [(798, False), (799, True)])
+def test_a_delay_within_ten_times_the_later_ones_is_usual(delay: int, is_usual: bool) -> None:
+    assert (found(followed(late_start(8000), 9000, delay)) == []) is is_usual
+
+
+def test_what_is_launched_behind_the_first_waits_for_the_same_work_and_proves_nothing() -> None:
+    trace = late_start(8000)
+    for number in range(5):
+        trace.launch_kernel("gemm", 8200 + 100 * number, 50, at=100 + 10 * number, call_dur=5)
+    assert found(trace) == [(15, 8000)]
+
+
+def test_a_first_launch_that_is_slow_because_code_is_loaded() -> None:
+    assert found(followed(late_start(8000, call_dur=7980), 9000)) == []
+
+
+def test_a_program_that_really_starts_late() -> None:
+    trace = TraceBuilder()
+    trace.op("aten::rand", 0, 9000)
+    trace.launch_kernel("gemm", 9010, 100, at=9000, call_dur=5)
+    assert found(followed(trace, 9200)) == []
+
+
+def test_a_kernel_that_waits_for_another_stream() -> None:
+    trace = TraceBuilder()
+    trace.launch_kernel("first", 10, 7980, at=2, call_dur=3, stream=20)
+    trace.launch("cudaStreamWaitEvent", 8, 1)
+    trace.launch_kernel("gemm", 8000, 100, at=10, call_dur=5)
+    assert found(followed(trace, 9000)) == []
+
+
+def test_a_small_event_of_another_stream_does_not_keep_the_device_busy() -> None:
+    trace = followed(late_start(8000), 9000)
+    trace.memset(64, 500, 20, at=490, call_dur=4, stream=20)
+    assert found(trace) == [(15, 500), (520, 8000)]
+
+
+def test_a_long_wait_inside_the_recording_is_pending() -> None:
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 720)
+    trace.launch_kernel("first", 5, 595, at=0, call_dur=5)
+    trace.launch_kernel("second", 9000, 100, at=700, call_dur=5, stream=8)
+    assert found(trace) == []
+    (device,) = idle.analyze(Context(read_built(trace))).devices
+    # 0 to 5 and 600 to 705 in the operator and the calls, then 705 to 9000
+    assert {row.cause: row.time_ns // US for row in device.causes if row.time_ns} == {
+        "launch_bound": 5 + 105,
+        "pending": 8295,
+    }
+
+
+def waiting(*before: tuple[str, int, int], then: tuple[tuple[str, int, int], ...] = ()) -> TraceBuilder:
+    """A synchronization from 3000 to 8000 us before anything is launched; calls before and after it."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 8500)
+    for name, start, dur in (*before, ("cudaDeviceSynchronize", 3000, 5000), *then):
+        trace.launch(name, start, dur)
+    return followed(trace, 8200)
+
+
+def test_a_wait_for_nothing_that_was_recorded_waits_for_work_from_before() -> None:
+    assert found(waiting()) == [(3000, 8000)]
+    assert found(waiting(("cudaMalloc", 100, 3))) == [(3000, 8000)]
+    assert found(waiting(("cudaFree", 100, 1500))) == [(3000, 8000)], "which waits, too"
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        waiting(("cudaMalloc", 100, 2000)),
+        waiting(("cuModuleLoadData", 100, 50)),
+        waiting(then=(("cuLibraryLoadData", 8050, 50),)),
+    ],
+    ids=["slow memory before", "code before", "code after"],
+)
+def test_a_first_wait_of_a_program_that_starts_is_no_work_from_before(trace: TraceBuilder) -> None:
+    assert found(trace) == []
+
+
+def test_a_wait_for_recorded_work_is_none() -> None:
+    trace = TraceBuilder()
+    trace.launch_kernel("gemm", 10, 6000, at=0, call_dur=5)
+    trace.launch("cudaDeviceSynchronize", 20, 6000)
+    assert found(followed(trace, 8000)) == []
+
+
+def copying(*delays: int) -> TraceBuilder:
+    """Blocking copies, each of which starts so long after its call began."""
+    trace = TraceBuilder()
+    for number, delay in enumerate(delays):
+        start = 20_000 * number
+        trace.memcpy("HtoD", 4096, start + delay, 10, at=start, call_dur=delay + 20)
+    return trace
+
+
+def test_a_first_copy_that_starts_late_within_its_call() -> None:
+    assert found(copying(5000, 5, 5)) == [(0, 5000)]
+
+
+@pytest.mark.parametrize("delays", [(5000,), (5000, 500), (900, 5, 5), (5, 5000, 5)])
+def test_other_copies_are_no_sign(delays: tuple[int, ...]) -> None:
+    assert found(copying(*delays)) == []
+
+
+def test_nothing_is_known_where_no_launch_was_recorded() -> None:
+    trace = TraceBuilder()
+    trace.launch("cudaDeviceSynchronize", 0, 5000)
+    trace.kernel("gemm", 6000, 100)
+    assert found(trace) == []
+
+
+def test_devices_are_told_apart() -> None:
+    trace = followed(late_start(8000), 9000)
+    trace.launch_kernel("other", 30, 10, at=20, call_dur=2, device=1)
+    assert sorted(unrecorded_work(Context(read_built(trace)))) == [0]

@@ -1,0 +1,168 @@
+"""Waits of the host: for batches of loaders, and for the device; the operators around them, and what they cost there.
+
+Steps and modules are left out of the operators around a wait, and an operator that calls itself counts once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.structure import gap_causes, gaps, host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import HostWaits
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.sums import group, members
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+LOADERS = 200
+"""Greatest number of loaders in the result, those with the longest waits (own choice: each epoch may create one)."""
+OPERATORS = 32
+"""Greatest number of operators around a wait that are compared and shown, the innermost ones (own choice: programs nest
+about a dozen, recursion has no end)."""
+AVOIDABLE = 4
+"""Column of `costs` with the time that is saved without the wait."""
+
+
+def is_in_process(name: str) -> bool | None:
+    """Whether the iterator of this name prepares batches in the process that waits for them."""
+    if "_SingleProcess" in name:
+        return True
+    return False if "_MultiProcessing" in name else None
+
+
+def outermost_loads(context: Context) -> I64:
+    """Positions of waits that do not lie within another wait."""
+    is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
+    rows = np.flatnonzero(is_wait)
+    around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
+    found: I64 = rows[around == NO_PARENT]
+    return found
+
+
+def operator_chains(context: Context, node: I64) -> I64:
+    """A number for each node; two nodes have the same number if the same operators are around them.
+
+    Args:
+        context: Of the trace.
+        node: Positions in the host tree; -1 for a call outside of every node.
+    """
+    above = context.once(_named_above)
+    chain, around = np.zeros(len(node), np.int64), _first_named(context, node)
+    for _ in range(OPERATORS):
+        counted = np.flatnonzero(around != NO_PARENT)
+        if not len(counted):
+            break
+        # Each level gives new numbers; those without a further name keep theirs, which count fewer names.
+        longer = group(chain[counted], context.host.name[around[counted]])[1]
+        chain[counted] = int(chain.max()) + 1 + longer
+        around = above[around]
+    return chain
+
+
+def too_deep(context: Context) -> int:
+    """Number of waits that lie in more than `OPERATORS` operators, so that the outermost are ignored."""
+    above = context.once(_named_above)
+    around = _first_named(context, context.links.node[context.once(host_activity.waits).row])
+    for _ in range(OPERATORS):
+        around = above[around]
+    return int((around != NO_PARENT).sum())
+
+
+def _first_named(context: Context, position: I64) -> I64:
+    """For each node, itself or its nearest ancestor that is named; -1 for none."""
+    return entries(context.once(_nearest_named), position, NO_PARENT)
+
+
+def operators_around(context: Context, node: int) -> tuple[str, ...]:
+    """Names of a node and of the operators around it, outermost first; at most the innermost `OPERATORS`."""
+    above = context.once(_named_above)
+    found: list[str] = []
+    around = int(_first_named(context, np.array([node]))[0])
+    while around != NO_PARENT and len(found) < OPERATORS:
+        found.append(context.trace.names[context.host.name[around]])
+        around = int(above[around])
+    return tuple(reversed(found))
+
+
+def _named_above(context: Context) -> I64:
+    """The nearest named ancestor of each node, -1 for none; one more -1 at the end answers for the position -1."""
+    nearest = np.append(context.once(_nearest_named), NO_PARENT)
+    return np.append(nearest[context.host.tree.parent], NO_PARENT)
+
+
+def _nearest_named(context: Context) -> I64:
+    """For each node, itself or its nearest ancestor that is named around a wait; -1 for none.
+
+    Steps and modules are not named, nor is an operator that calls itself again.
+    """
+    host = context.host
+    return host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP) & ~host.merged)
+
+
+def costs(context: Context) -> I64 | None:
+    """What each wait of the trace costs on its device; None where no device activity was recorded.
+
+    Columns, in ns: the device's idle time during the wait; 1 if the device has nothing to do after it, else 0; for how
+    long; the part of that without another reason; and the time that is saved without the wait, which is never longer
+    than the wait itself.
+    """
+    if not (context.trace.device.device != UNKNOWN).any():
+        return None
+    waits = context.once(host_activity.waits)
+    idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
+    where = _devices(context, waits)
+    for number in distinct(where).tolist():
+        rows = np.flatnonzero(where == number)
+        busy = gaps.busy(context, number)
+        start, end = waits.start_ns[rows], waits.end_ns[rows]
+        worked = busy.within(start, end)
+        idle[rows] = end - start - worked
+        drained[rows] = _until_next(busy, end, worked > 0)
+    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    explained = timeline.within(waits.end_ns, waits.end_ns + drained, gap_causes.EXPLICIT)
+    unexplained = drained - sum(explained)
+    avoidable = np.minimum(waits.end_ns - waits.start_ns, unexplained)
+    return np.column_stack((idle, drained > 0, drained, unexplained, avoidable))
+
+
+def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
+    """From each end of a wait to the next activity, if the device worked during the wait and is idle at its end.
+
+    Where several waits end in the same gap, each has the time until the next one ends.
+    """
+    following = np.searchsorted(busy.start, end, side="right")
+    reach = entries(busy.end, following - 1, 0)
+    drains = np.flatnonzero(worked & (following < len(busy)) & (reach <= end))
+    gap = following[drains]
+    until = busy.start[gap]
+    order = np.lexsort((end[drains], gap))
+    same_gap = gap[order][1:] == gap[order][:-1]
+    until[order[:-1][same_gap]] = end[drains][order[1:][same_gap]]
+    drained = np.zeros(len(end), np.int64)
+    drained[drains] = until - end[drains]
+    return drained
+
+
+def _devices(context: Context, waits: HostWaits) -> I64:
+    """The device that each wait is for: that of the thread's last launch before it, else of its next one.
+
+    A thread that launched nothing waits for the device that ran most.
+    """
+    device, launch = context.trace.device, context.links.launch
+    numbers, counts = np.unique(device.device[device.device != UNKNOWN], return_counts=True)
+    where = np.full(len(waits.row), int(numbers[counts.argmax()]), np.int64)
+    if len(numbers) == 1:
+        return where
+    linked = np.flatnonzero((launch != NO_PARENT) & (device.device != UNKNOWN))
+    by_launch = linked[np.argsort(launch[linked], kind="stable")]
+    calls = launch[by_launch]
+    launched = {thread: by_launch[rows] for thread, rows in members(context.trace.launches.thread[calls])}
+    for thread, rows in members(waits.thread):
+        own = launched.get(thread)
+        if own is not None:
+            before = np.searchsorted(launch[own], waits.row[rows], side="right") - 1
+            where[rows] = device.device[own[np.maximum(before, 0)]]
+    return where

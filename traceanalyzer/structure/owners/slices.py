@@ -1,0 +1,202 @@
+"""Slices of host threads that may own time, and their roles, as far as their names show them.
+
+They are marks, modules, Python functions, evaluations of autograd, and broadcasts of buffers: DistributedDataParallel
+broadcasts the buffers of a model at the start of each forward pass of a training, unless it was made with
+`broadcast_buffers=False`: it flattens the buffers, broadcasts them and copies them back. Without stacks only the first
+operators of `DistributedDataParallel.forward` show it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from traceanalyzer.knowledge import host_roles, python_frames
+from traceanalyzer.knowledge.first_match import finds
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.module_calls import forward_nodes, owners
+from traceanalyzer.structure.owners.critical import Critical
+from traceanalyzer.structure.sums import Columns, group
+from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+FORWARD = "DistributedDataParallel.forward"
+is_part = finds(
+    r"^(?:aten::(?:(?:un)?flatten_dense_tensors|copy_|cat|empty\w*|view|slice|narrow|detach|detach_|to|reshape|select)"
+    r"|detach_?|c10d::\w*broadcast\w*|(?:nccl|gloo|rccl|xccl):_?broadcast\w*|record_param_comms"
+    r"|torch::distributed\w*::\w*)$"
+)
+"""Whether an operator may be part of a broadcast of buffers."""
+is_broadcast = finds(r"broadcast")
+"""Whether an event is a broadcast, by c10d's operator or by the mark of the collective."""
+ROLE_IDS = (None, *(role.id for role in host_roles.ROLES), host_roles.LOADER, host_roles.COMPILATION)
+"""Ids by code; code 0 is none."""
+
+
+class Broadcasts(Columns, frozen=True):
+    """Broadcasts of buffers in the order of time."""
+
+    mark: I64
+    """Row of each mark of a forward pass in the host table."""
+    start_ns: I64
+    end_ns: I64
+
+
+def broadcasts(context: Context) -> Broadcasts:
+    """Each interval is from the start of a forward pass to the end of the last operator of its broadcast."""
+    host, names = context.trace.host, context.trace.names
+    marks = np.flatnonzero(host.name == names.code(FORWARD))
+    is_part_of = names.where(is_part)
+    found = [Broadcasts(*np.empty((3, 0), np.int64))]
+    for thread in distinct(host.thread[marks]).tolist():
+        own = marks[host.thread[marks] == thread]
+        rows = _outermost(context, thread)
+        start = host.start_ns[rows]
+        first = np.searchsorted(start, host.start_ns[own])
+        others = np.append(np.flatnonzero(~is_part_of[host.name[rows]]), len(rows))
+        after = np.minimum(others[np.searchsorted(others, first)], np.searchsorted(start, host.end_ns[own]))
+        told = np.append(0, np.cumsum(names.where(is_broadcast)[host.name[rows]]))
+        begins = (after > first) & (told[after] > told[first])
+        last = rows[after[begins] - 1]
+        end = np.minimum(host.end_ns[last], host.end_ns[own[begins]])
+        found.append(Broadcasts(own[begins], host.start_ns[own[begins]], end))
+    return Broadcasts.join(found)
+
+
+def _outermost(context: Context, thread: int) -> I64:
+    """Rows of the outermost operators and collectives of a thread in the order of time."""
+    host, names = context.trace.host, context.trace.names
+    wanted = host_activity.operator_rows(context) | names.where(is_broadcast)[host.name]
+    rows = np.flatnonzero(wanted & (host.thread == thread) & (host.name != names.code(FORWARD)))
+    reach = np.maximum.accumulate(np.append(-1, host.end_ns[rows]))[:-1]
+    return rows[host.start_ns[rows] >= reach]
+
+
+class OwnerKind(IntEnum):
+    """Kinds of slices that may own time."""
+
+    MARK = 0
+    MODULE = 1
+    FUNCTION = 2
+    """A Python function of the program itself."""
+    LIBRARY = 3
+    """A Python function of an installed library."""
+    BACKWARD = 4
+    """Autograd's evaluations for the forward pass of a module."""
+    AUTOGRAD = 5
+    """Autograd's thread outside of recorded functions."""
+    OPERATOR = 6
+    """An operator outside of owners of other kinds."""
+    CALL = 7
+    """A runtime call outside of owners of other kinds."""
+    BUILT_IN = 8
+    """A built-in function with a role; its caller is the owner."""
+    BROADCAST = 9
+    """The part of a mark in which DistributedDataParallel broadcasts buffers."""
+
+
+class Slices(Columns, frozen=True):
+    """Slices of host threads in any order."""
+
+    thread: I32
+    start_ns: I64
+    dur_ns: I64
+    name: I64
+    """Code of the name that groups slices of one kind."""
+    kind: Array
+
+    @classmethod
+    def of(cls, kind: OwnerKind, table: object, rows: I64, name: I64 | None = None) -> Slices:
+        """Rows of a table of slices as slices of one kind."""
+        own = np.full(len(rows), kind, np.uint8)
+        code = getattr(table, "name")[rows].astype(np.int64) if name is None else name  # noqa: B009 - any table
+        return cls(table.thread[rows], table.start_ns[rows], table.dur_ns[rows], code, own)  # type: ignore[attr-defined]
+
+
+def candidates(context: Context, found: Critical) -> Slices:
+    """Everything that may own time on the threads whose owners are reported, near the steps that count."""
+    parts = (_marks(context), *_frames(context), _backward(context), _broadcasts(context))
+    joined = Slices.join(parts)
+    low, high = found.window
+    near = (joined.start_ns < high) & (joined.start_ns + joined.dur_ns > low)
+    return joined.take(near & is_among(joined.thread, found.threads))
+
+
+def _marks(context: Context) -> Slices:
+    """Marks except those of collectives, which are leaves like operators."""
+    rows = mark_rows(context)
+    rows = rows[~context.trace.names.where(host_activity.is_communicating)[context.trace.host.name[rows]]]
+    return Slices.of(OwnerKind.MARK, context.trace.host, rows)
+
+
+def _frames(context: Context) -> tuple[Slices, ...]:
+    frames, names = context.trace.frames, context.trace.names
+    modules = frames.module_id != UNKNOWN
+    own = names.where(python_frames.is_own)[frames.name] & ~modules
+    library = names.where(python_frames.is_telling_library)[frames.name] & ~modules
+    built_in = names.where(_is_built_in_with_role)[frames.name] & ~modules
+    kinds = (
+        (OwnerKind.MODULE, modules),
+        (OwnerKind.FUNCTION, own),
+        (OwnerKind.LIBRARY, library),
+        (OwnerKind.BUILT_IN, built_in),
+    )
+    return tuple(Slices.of(kind, frames, np.flatnonzero(rows)) for kind, rows in kinds)
+
+
+def _is_built_in_with_role(name: str) -> bool:
+    return name.startswith("<built-in ") and host_roles.of_frame(name) is not None
+
+
+def _backward(context: Context) -> Slices:
+    """Evaluations of autograd whose module is known, under the name of the module."""
+    modules = context.once(owners)
+    evaluations, forward = forward_nodes(context)
+    module = entries(modules.module, forward, NO_PARENT)
+    known = np.flatnonzero(module != NO_PARENT)
+    nodes, host = evaluations[known], context.host
+    kind = np.full(len(nodes), OwnerKind.BACKWARD, np.uint8)
+    start, end = host.tree.start_ns[nodes], host.tree.end_ns[nodes]
+    return Slices(host.tree.thread[nodes], start, end - start, host.name[module[known]].astype(np.int64), kind)
+
+
+def _broadcasts(context: Context) -> Slices:
+    """Broadcasts of buffers that no Python function shows."""
+    host, frames = context.trace.host, context.trace.frames
+    found = context.once(broadcasts)
+    told = frames.thread[context.trace.names.where(_broadcasts_buffers)[frames.name]]
+    rows = np.flatnonzero(~np.isin(host.thread[found.mark], told))
+    mark = found.mark[rows]
+    kind = np.full(len(rows), OwnerKind.BROADCAST, np.uint8)
+    duration = (found.end_ns - found.start_ns)[rows]
+    return Slices(host.thread[mark], found.start_ns[rows], duration, host.name[mark].astype(np.int64), kind)
+
+
+def _broadcasts_buffers(name: str) -> bool:
+    return host_roles.of_frame(name) == host_roles.BUFFERS
+
+
+_BY_FRAME = (OwnerKind.MODULE, OwnerKind.FUNCTION, OwnerKind.LIBRARY, OwnerKind.BUILT_IN)
+
+
+def own_roles(context: Context, slices: Slices) -> I64:
+    """For each slice the code of the role that its own name shows, 0 for none."""
+    names = context.trace.names
+    first, of_slice = group(slices.kind, slices.name)
+    kinds = zip(slices.kind[first].tolist(), slices.name[first].tolist(), strict=True)
+    told = [ROLE_IDS.index(_role(kind, names[name])) for kind, name in kinds]
+    return np.array(told, np.int64)[of_slice]
+
+
+def _role(kind: int, name: str) -> str | None:
+    if kind == OwnerKind.BROADCAST:
+        return host_roles.BUFFERS
+    if kind == OwnerKind.MARK:
+        return host_roles.COMPILATION if host_activity.is_compiling(name) else host_roles.of_mark(name)
+    if kind in _BY_FRAME:
+        return host_roles.COMPILATION if host_activity.is_compiling(name) else host_roles.of_frame(name)
+    return None

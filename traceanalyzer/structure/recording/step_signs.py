@@ -1,0 +1,156 @@
+"""Signs of steps that the profiler did not mark: marks of the framework, optimizers in turn, repeated graphs.
+
+Several optimizers may take turns in one step, such as those of a generator and a discriminator. Their ranges have the
+same name, so they are told apart by what autograd evaluates before each: as often as it takes turns, in the same order.
+A validation every few updates evaluates nothing and changes no turn.
+
+A program may be cut into several graphs, such as one for each layer, which it launches in the same order in each step.
+Graphs are distinguished by the names of what runs in them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.launch_calls import graph_calls
+from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.structure.recording.frameworks import main_framework
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_MOST_OPTIMIZERS = 4
+"""Greatest number of optimizers in turn that is recognized (own choice: losses of every eighth step are no turn)."""
+_EXAMINED = 1000
+"""Number of calls that are examined (own choice), so that many updates and functions make no large table."""
+_REPEATS = 3
+"""Number of whole turns that it takes to recognize them."""
+_GRAPH_REPEATS = 3
+"""How often a graph must repeat to define steps."""
+_MOST_PERIODS = 200
+"""Number of lengths of a repeating sequence that are tried (own choice)."""
+
+
+def step_marks(context: Context) -> tuple[I64, dict[int, StepMark]]:
+    """Host rows that are step marks of the main framework, and what the mark of each name says, by its code."""
+    framework, trace = main_framework(context), context.trace
+    if framework is None or framework.step_mark is None:
+        return np.empty(0, np.int64), {}
+    annotation = np.flatnonzero(trace.host.category == Category.ANNOTATION)
+    codes = distinct(trace.host.name[annotation]).tolist()
+    said = {code: mark for code in codes if (mark := framework.step_mark(trace.names[code])) is not None}
+    return annotation[np.isin(trace.host.name[annotation], [*said])], said
+
+
+def outermost(context: Context, rows: I64) -> I64:
+    """The host rows that do not start within another of the given rows."""
+    start, end = context.trace.host.start_ns[rows], context.trace.host.end_ns[rows]
+    before = np.maximum.accumulate(np.append(-1, end))[:-1]
+    return rows[start >= before]
+
+
+def marks_within(context: Context, steps: Steps) -> tuple[StepMark | None, ...]:
+    """What the framework's only mark in each step says; None for steps with none or several, empty without any."""
+    rows, said = step_marks(context)
+    start, end = steps.mark_ns or (steps.start_ns, steps.end_ns)
+    times = context.trace.host.start_ns[rows := outermost(context, rows)]
+    step = np.searchsorted(start, times, side="right") - 1
+    inside = times < entries(end, step, 0)
+    rows, step = rows[inside], step[inside]
+    if not len(rows):
+        return ()
+    alone = count_by(step, len(steps))[step] == 1
+    marks: list[StepMark | None] = [None] * len(steps)
+    for row, number in zip(rows[alone].tolist(), step[alone].tolist(), strict=True):
+        marks[number] = said[int(context.trace.host.name[row])]
+    return tuple(marks)
+
+
+def updates_of_a_step(context: Context, calls: I64) -> int:
+    """The number of calls of optimizers from which on they repeat; 1 if they all are alike, or not periodic.
+
+    Args:
+        context: Of the trace.
+        calls: Rows of the host table that are calls of `step`, in the order of time, shape (calls,).
+    """
+    if len(calls) < 2 * _REPEATS:
+        return 1
+    calls = calls[:_EXAMINED]
+    what = _between(context, calls)
+    if (what[1:] == what[:-1]).all():
+        return 1
+    fitting = range(2, min(_MOST_OPTIMIZERS, len(calls) // _REPEATS) + 1)
+    return next((turns for turns in fitting if (what[turns:] == what[:-turns]).all()), 1)
+
+
+def _between(context: Context, calls: I64) -> I64:
+    """What lies between each call and the next one: how often autograd evaluates each function, and the call's name.
+
+    Returns:
+        Shape (calls - 1, functions + 1).
+    """
+    host, tree = context.trace.host, context.host.tree
+    nodes = np.flatnonzero(context.once(evaluations))
+    codes, function = ranked(host.name[context.host.row[nodes]])
+    call = np.searchsorted(host.start_ns[calls], tree.start_ns[nodes], side="right") - 1
+    within = (call >= 0) & (call < len(calls) - 1)
+    shape = len(calls) - 1, len(codes)
+    counts = np.bincount(call[within] * shape[1] + function[within], minlength=shape[0] * shape[1]).reshape(shape)
+    return np.column_stack((counts, host.name[calls[:-1]]))
+
+
+def graph_starts(context: Context) -> I64 | None:
+    """When steps start, in ns; None where no graph repeats three times.
+
+    Where graphs alternate in a fixed order, the launch after the longest pause begins the step; where pauses are equal,
+    that of the graph with most kernels. Else it is the graph that ran most kernels in all.
+    """
+    launches = context.trace.launches
+    rows = np.flatnonzero(graph_calls(context))
+    if len(rows) < _GRAPH_REPEATS:
+        return None
+    graph, kernels = _graphs(context, rows)
+    if not kernels.any():
+        return None
+    period = _period(graph)
+    if period > 1:
+        return launches.start_ns[
+            rows[_opens(launches.start_ns[rows], launches.end_ns[rows], kernels, period) :: period]
+        ]
+    _, first, kind, counts = np.unique(graph, return_index=True, return_inverse=True, return_counts=True)
+    most = int(np.lexsort((kernels[first], counts * kernels[first]))[-1])
+    return launches.start_ns[rows[kind == most]] if counts[most] >= _GRAPH_REPEATS and kernels[first[most]] else None
+
+
+def _graphs(context: Context, rows: I64) -> tuple[I64, I64]:
+    """For each launch of a graph, a number that identifies the graph, and how much runs in it.
+
+    The number does not depend on the order of names, which changes from launch to launch if several streams run.
+    """
+    place = np.full(len(context.trace.launches) + 1, NO_PARENT, np.int64)
+    place[rows] = np.arange(len(rows))
+    own = place[context.links.launch]
+    names = context.trace.device.name[own != NO_PARENT].astype(np.uint64) + np.uint64(1)
+    own = own[own != NO_PARENT]
+    mixed = names * np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: spreads small numbers
+    mixed = (mixed ^ (mixed >> np.uint64(29))) >> np.uint64(24)  # 40 bits: sums of millions stay exact
+    return sum_by(own, mixed.astype(np.int64), len(rows)), count_by(own, len(rows))
+
+
+def _period(values: I64) -> int:
+    """After how many rows a column repeats itself, from its first to its last row and three times or more; else 0."""
+    longest = len(values) // _GRAPH_REPEATS
+    candidates = 1 + np.flatnonzero(values[1 : longest + 1] == values[0])[:_MOST_PERIODS]
+    return next((n for n in candidates.tolist() if np.array_equal(values[n:], values[:-n])), 0)
+
+
+def _opens(start: I64, end: I64, kernels: I64, period: int) -> int:
+    """Which of the alternating launches begins the step."""
+    offset = np.arange(1, len(start)) % period
+    pauses = sum_by(offset, start[1:] - end[:-1], period) // np.maximum(count_by(offset, period), 1)
+    return int(np.lexsort((-np.arange(period), kernels[:period], pauses))[-1])
