@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.memory.curve import Curve
+from traceanalyzer.analyzers.memory.levels import Curve
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.names import clean

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import FORWARD

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import hypot, sqrt
 
-from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
+from traceanalyzer.analyzers.loader import LoaderEpochs
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import EPOCH

@@ -36,7 +36,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers.kernels.by_shape import KernelByShape, KernelsByShape
+from traceanalyzer.analyzers.kernels import KernelByShape, KernelsByShape
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass

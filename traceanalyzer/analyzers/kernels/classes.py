@@ -8,8 +8,8 @@ judged.
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 
+from traceanalyzer.analyzers.kernels import counted
 from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass as Class
@@ -17,8 +17,6 @@ from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.needs import KERNELS
 from traceanalyzer.structure.sums import count_by, group, sum_by
-from traceanalyzer.trace.table import Bool
-from traceanalyzer.trace.tables import Category
 
 _NAMES_SHOWN = 10
 """Unexplained names in the result (own choice: enough to extend the table, little enough to read)."""
@@ -82,7 +80,7 @@ class KernelClasses(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
     device, names = context.trace.device, context.trace.names
-    kernels = np.flatnonzero(_counted(context))
+    kernels = counted(context)
     described = device.collective[kernels] > 0
     first, groups = group(device.name[kernels], described)
     calls = count_by(groups, len(first)).tolist()
@@ -113,12 +111,6 @@ def analyze(context: Context) -> KernelClasses:
         unexplained_share=_share(time, total),
         unexplained=tuple(unexplained[:_NAMES_SHOWN]),
     )
-
-
-def _counted(context: Context) -> Bool:
-    device = context.trace.device
-    counted: Bool = (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
-    return counted
 
 
 def _class(found: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:

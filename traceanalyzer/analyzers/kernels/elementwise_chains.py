@@ -18,7 +18,6 @@ import numpy as np
 from traceanalyzer.knowledge.generated_kernels import is_generated
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
-from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
@@ -33,11 +32,6 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_SHAPES = Text(
-    "skip-no-shapes",
-    "the trace has no input shapes: record them with record_shapes=True",
-    "record_shapes=True is code",
-)
 _LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
 _PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
 """Operators whose small kernels are part of a matrix product."""

@@ -12,8 +12,7 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.modules.figures import ModuleTotals, totals
-from traceanalyzer.analyzers.modules.paths import Paths
+from traceanalyzer.analyzers.modules.figures import ModuleTotals, Paths, totals
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
@@ -25,7 +24,32 @@ _PREFIX = "nn.Module: "
 _NUMBER = re.compile(r"_\d+$")
 
 
-class Module(msgspec.Struct, frozen=True):
+class ModuleTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of calls of modules; as keywords they follow the fields with which a row begins."""
+
+    operators: int
+    """Number of operators that the forward pass calls directly, in all calls."""
+    host_self_ns: int
+    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
+    host_total_ns: int
+    """Duration of the calls in ns."""
+    device_self_ns: int
+    """Device time in ns of what the calls launched, each in full, without the modules inside."""
+    device_total_ns: int
+    """Device time in ns of what the calls launched, each in full, with the modules inside."""
+    backward_functions: int
+    """Number of functions that autograd evaluated for operators of the module itself."""
+    backward_host_self_ns: int
+    """Duration in ns of these evaluations, without the modules inside."""
+    backward_host_total_ns: int
+    """Duration in ns of the evaluations for the module and the modules inside."""
+    backward_device_self_ns: int
+    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
+    backward_device_total_ns: int
+    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
+
+
+class Module(ModuleTimes, frozen=True):
     """All calls of one module. Totals of a module that calls itself count twice."""
 
     name: str
@@ -34,29 +58,9 @@ class Module(msgspec.Struct, frozen=True):
     """Number that the profiler gave this module, which distinguishes it from others of its name."""
     calls: int
     """Number of forward calls."""
-    operators: int
-    """Number of operators that the forward pass calls directly, in all calls."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    device_self_ns: int
-    """Device time in ns of what the calls launched, each in full, without the modules inside."""
-    device_total_ns: int
-    """Device time in ns of what the calls launched, each in full, with the modules inside."""
-    backward_functions: int
-    """Number of functions that autograd evaluated for operators of the module itself."""
-    backward_host_self_ns: int
-    """Duration in ns of these evaluations, without the modules inside."""
-    backward_host_total_ns: int
-    """Duration in ns of the evaluations for the module and the modules inside."""
-    backward_device_self_ns: int
-    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
-    backward_device_total_ns: int
-    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
-class ModuleClass(msgspec.Struct, frozen=True):
+class ModuleClass(ModuleTimes, frozen=True):
     """All modules of one class. Totals of modules inside a module of the same class count twice."""
 
     name: str
@@ -65,29 +69,9 @@ class ModuleClass(msgspec.Struct, frozen=True):
     """Number of modules of this class that were called, or evaluated by autograd."""
     calls: int
     """Number of forward calls."""
-    operators: int
-    """Number of operators that the forward pass calls directly, in all calls."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    device_self_ns: int
-    """Device time in ns of what the calls launched, each in full, without the modules inside."""
-    device_total_ns: int
-    """Device time in ns of what the calls launched, each in full, with the modules inside."""
-    backward_functions: int
-    """Number of functions that autograd evaluated for operators of the module itself."""
-    backward_host_self_ns: int
-    """Duration in ns of these evaluations, without the modules inside."""
-    backward_host_total_ns: int
-    """Duration in ns of the evaluations for the module and the modules inside."""
-    backward_device_self_ns: int
-    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
-    backward_device_total_ns: int
-    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(ModuleTimes, frozen=True):
     """A module as called from one place in the tree of modules."""
 
     name: str
@@ -100,26 +84,6 @@ class Place(msgspec.Struct, frozen=True):
     """Number of places around this one; 0 at the top."""
     calls: int
     """Number of forward calls from this place."""
-    operators: int
-    """Number of operators that the forward pass calls directly, in all calls."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    device_self_ns: int
-    """Device time in ns of what the calls launched, each in full, without the modules inside."""
-    device_total_ns: int
-    """Device time in ns of what the calls launched, each in full, with the modules inside."""
-    backward_functions: int
-    """Number of functions that autograd evaluated for operators of the module itself."""
-    backward_host_self_ns: int
-    """Duration in ns of these evaluations, without the modules inside."""
-    backward_host_total_ns: int
-    """Duration in ns of the evaluations for the module and the modules inside."""
-    backward_device_self_ns: int
-    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
-    backward_device_total_ns: int
-    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
 class Unattributed(msgspec.Struct, frozen=True):
@@ -175,14 +139,19 @@ def _rank(row: Module | ModuleClass, on_device: bool) -> tuple[int, int, str]:
     return (-both, -row.host_self_ns, row.name)
 
 
+def _figures(values: list[int]) -> dict[str, int]:
+    """The number of calls and all times of a row by their names."""
+    return dict(zip(("calls", *ModuleTimes.__struct_fields__), values, strict=True))
+
+
 def _by_module(context: Context, found: ModuleTotals) -> list[Module]:
     paths, names = found.paths, _names(context, found.paths)
     first, groups = group(paths.name, paths.module_id)
     columns = [sum_by(groups, column, len(first)) for column in found.figures]
     return [
-        Module(names[place], int(paths.module_id[place]), *figures)
-        for place, figures in zip(first.tolist(), np.column_stack(columns).tolist(), strict=True)
-        if any(figures)
+        Module(names[place], int(paths.module_id[place]), **_figures(values))
+        for place, values in zip(first.tolist(), np.column_stack(columns).tolist(), strict=True)
+        if any(values)
     ]
 
 
@@ -192,7 +161,7 @@ def _by_class(rows: list[Module]) -> list[ModuleClass]:
         figures = (1, *msgspec.structs.astuple(row)[2:])
         known = sums.setdefault(_NUMBER.sub("", row.name), [0] * len(figures))
         known[:] = [a + b for a, b in zip(known, figures, strict=True)]
-    return [ModuleClass(name, *figures) for name, figures in sums.items()]
+    return [ModuleClass(name, modules, **_figures(values)) for name, (modules, *values) in sums.items()]
 
 
 def _tree(context: Context, found: ModuleTotals) -> tuple[Place, ...]:
@@ -201,18 +170,10 @@ def _tree(context: Context, found: ModuleTotals) -> tuple[Place, ...]:
     shown = np.flatnonzero(paths.subtree_sums((figures != 0).any(axis=1).astype(np.int64)))
     number = np.full(len(paths) + 1, NO_PARENT, np.int64)
     number[shown] = np.arange(len(shown))
-    places: list[tuple[int, int, int, list[int]]] = list(
-        zip(
-            shown.tolist(),
-            number[paths.parent[shown]].tolist(),
-            paths.depth[shown].tolist(),
-            figures[shown].tolist(),
-            strict=True,
-        )
-    )
+    columns = np.column_stack((shown, paths.module_id[shown], number[paths.parent[shown]], paths.depth[shown]))
     return tuple(
-        Place(names[place], int(paths.module_id[place]), parent if parent >= 0 else None, depth, *values)
-        for place, parent, depth, values in places
+        Place(names[place], module_id, parent if parent >= 0 else None, depth, **_figures(values))
+        for (place, module_id, parent, depth), values in zip(columns.tolist(), figures[shown].tolist(), strict=True)
     )
 
 
