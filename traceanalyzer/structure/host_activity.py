@@ -259,3 +259,10 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
         rows = np.flatnonzero(lines)
         found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
     return np.where(found == NO_PARENT, -1, entries(frames.name, found, -1))
+
+
+def lines_of_nodes(context: Context, nodes: I64) -> list[str | None]:
+    """The Python line that runs at the start of each of some nodes of the host tree; None without one."""
+    tree, names = context.host.tree, context.trace.names
+    codes = python_lines(context, tree.thread[nodes], tree.start_ns[nodes])
+    return [names[code] if code >= 0 else None for code in codes.tolist()]

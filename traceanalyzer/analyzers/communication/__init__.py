@@ -21,14 +21,14 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.communicating import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording.gradient_buckets import flat_bytes
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
 
 
-class CollectiveRow(msgspec.Struct, frozen=True):
-    """All kernels of one operation in one process group with messages of one size."""
+class CollectiveKind(msgspec.Struct, frozen=True):
+    """What collectives have in common that are one row."""
 
     operation: str | None
     """What the collective does: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
@@ -41,6 +41,11 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     """Element type of the message as recorded; null where it is not recorded."""
     message_bytes: int | None
     """Size of one message in bytes: the input of a rank, for `all_gather` the output; null if unknown."""
+
+
+class CollectiveRow(CollectiveKind, frozen=True):
+    """All kernels of one operation in one process group with messages of one size."""
+
     calls: int
     """Number of kernels."""
     total_ns: int
@@ -150,58 +155,38 @@ def _link(context: Context) -> GpuLink | None:
     return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    """The values that distinguish rows of the table."""
-
-    operation: str | None
-    process_group: str | None
-    group_size: int | None
-    dtype: str | None
-    message_bytes: int | None
-
-
-_Figures = tuple[int, int, int, int]
-"""Calls, and total, shortest and longest duration in ns."""
-
-
 def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(context.once(kernels_of_collectives))
     described, host_name = described_by(context, kernels)
     duration = device.dur_ns[kernels]
     first, groups = group(described, host_name, device.name[kernels])
-    least, most = np.full(len(first), np.iinfo(np.int64).max), np.zeros(len(first), np.int64)
-    np.minimum.at(least, groups, duration)
-    np.maximum.at(most, groups, duration)
-    total = sum_by(groups, duration, len(first))
-    figures = np.column_stack((first, count_by(groups, len(first)), total, least, most))
-    joined: dict[_Kind, list[_Figures]] = {}
-    for row, calls, time, shortest, longest in figures.tolist():
+    sums = [of(groups, duration, len(first)) for of in (sum_by, least_by, most_by)]
+    joined: dict[CollectiveKind, list[list[int]]] = {}
+    for row, *figures in np.column_stack((first, count_by(groups, len(first)), *sums)).tolist():
         facts = trace.collectives[described[row]]
         host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
         names = (facts.name, host, trace.names[device.name[kernels[row]]])
-        found = next((known for name in names if (known := operation(name)) is not None), None)
-        size = message_bytes(found, facts)
-        kind = _Kind(found, facts.group or None, facts.group_size, facts.dtype or None, size)
-        joined.setdefault(kind, []).append((calls, time, shortest, longest))
-    return tuple(sorted((_row(kind, members) for kind, members in joined.items()), key=_order))
+        what = next((known for name in names if (known := operation(name)) is not None), None)
+        size = message_bytes(what, facts)
+        kind = CollectiveKind(what, facts.group or None, facts.group_size, facts.dtype or None, size)
+        joined.setdefault(kind, []).append(figures)
+    return tuple(sorted((_row(kind, figures) for kind, figures in joined.items()), key=_order))
 
 
-def _row(kind: _Kind, figures: list[_Figures]) -> CollectiveRow:
-    calls, total = sum(f[0] for f in figures), sum(f[1] for f in figures)
+def _row(kind: CollectiveKind, figures: list[list[int]]) -> CollectiveRow:
+    """A row of the sums of some calls, durations, shortest and longest durations."""
+    counts, durations, shortest, longest = zip(*figures, strict=True)
+    calls, total = sum(counts), sum(durations)
     rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
     factor = bus_factor(kind.operation, kind.group_size)
     return CollectiveRow(
-        kind.operation,
-        kind.process_group,
-        kind.group_size,
-        kind.dtype,
-        kind.message_bytes,
+        *msgspec.structs.astuple(kind),
         calls=calls,
         total_ns=total,
         mean_ns=total / calls,
-        min_ns=min(f[2] for f in figures),
-        max_ns=max(f[3] for f in figures),
+        min_ns=min(shortest),
+        max_ns=max(longest),
         algorithm_gb_per_s=rate,  # bytes per ns are 10^9 per second
         bus_gb_per_s=None if rate is None or factor is None else rate * factor,
     )

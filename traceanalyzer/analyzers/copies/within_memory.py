@@ -22,7 +22,7 @@ from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.module_classes import class_codes, class_name
 from traceanalyzer.structure.needs import OPERATORS
 from traceanalyzer.structure.operator_times import node_times
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -104,18 +104,17 @@ def analyze(context: Context) -> Conversions:
     first, groups = group(*keys)
     count, times = len(first), context.once(node_times)
     device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
-    runs = _runs(context, asking, groups, count)
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
     sums = (
         count_by(groups, count),
         sum_by(groups, device_ns, count),
         sum_by(groups, host_ns, count),
-        runs,
+        _runs(context, asking, groups, count),
         sum_by(groups, _made_ns(context, asking), count),
     )
     order = np.lexsort((np.arange(count), -sums[2], -sums[1]))
-    lines = _lines(context, asking[longest])
+    lines = host_activity.lines_of_nodes(context, asking[longest])
     rows = [
         _row(
             context, [int(key[first[g]]) for key in keys], [int(s[g]) for s in sums], int(asking[longest[g]]), lines[g]
@@ -203,9 +202,7 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
     follows = (here[1:] == tree.after[here[:-1]]) & (tree.parent[here[1:]] == tree.parent[here[:-1]])
     follows &= of[1:] == of[:-1]
     starts = np.flatnonzero(np.append(True, ~follows))[: len(here)]
-    longest = np.zeros(count, np.int64)
-    np.maximum.at(longest, of[starts], np.diff(np.append(starts, len(here))))
-    return longest
+    return most_by(of[starts], np.diff(np.append(starts, len(here))), count)
 
 
 def _made_ns(context: Context, asking: I64) -> I64:
@@ -222,12 +219,6 @@ def _made_ns(context: Context, asking: I64) -> I64:
     waited = np.where(tree.thread[before[outer]] == tree.thread[outer], start - ended, 0)
     made: I64 = tree.end_ns[outer] - start + np.clip(waited, 0, _BEFORE_NS)
     return made
-
-
-def _lines(context: Context, asking: I64) -> list[str | None]:
-    tree = context.host.tree
-    codes = host_activity.python_lines(context, tree.thread[asking], tree.start_ns[asking])
-    return [context.trace.names[code] if code >= 0 else None for code in codes.tolist()]
 
 
 def _row(context: Context, key: list[int], sums: list[int], asking: int, line: str | None) -> Conversion:

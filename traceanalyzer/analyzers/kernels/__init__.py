@@ -20,7 +20,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.needs import KERNELS, SHAPES
 from traceanalyzer.structure.resources import recorded
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import KernelSource
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
@@ -216,32 +216,22 @@ def counted(context: Context) -> I64:
 
 
 def _order(row: KernelByOperator) -> tuple[object, ...]:
-    return (
-        -row.total_ns,
-        row.name,
-        row.operator or "",
-        row.grid,
-        row.block,
-        row.registers_per_thread or -1,
-        row.shared_memory_bytes or -1,
-    )
+    numbers = row.registers_per_thread or -1, row.shared_memory_bytes or -1
+    return (-row.total_ns, row.name, row.operator or "", row.grid, row.block, *numbers)
 
 
 def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[_Figures]:
     """Calls, total, mean, min, max, blocks per SM and occupancy of each group."""
     dur = kernels.dur_ns
     calls, total = count_by(groups, count), sum_by(groups, dur, count)
-    least, most = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-    np.minimum.at(least, groups, dur)
-    np.maximum.at(most, groups, dur)
     occupancy = np.where(kernels.occupancy >= 0, kernels.occupancy / 100, np.nan)
     return list(
         zip(
             calls.tolist(),
             total.tolist(),
             (total / np.maximum(calls, 1)).tolist(),
-            least.tolist(),
-            most.tolist(),
+            least_by(groups, dur, count).tolist(),
+            most_by(groups, dur, count).tolist(),
             _weighted(groups, kernels.blocks_per_sm, dur, count),
             _weighted(groups, occupancy, dur, count),
             strict=True,

@@ -7,6 +7,8 @@ judged.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import msgspec
 
 from traceanalyzer.analyzers.kernels import counted
@@ -86,22 +88,24 @@ def analyze(context: Context) -> KernelClasses:
     calls = count_by(groups, len(first)).tolist()
     times = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
     total = sum(times)
-    members: dict[Class, dict[str, ClassifiedKernel]] = {}
+    figures: defaultdict[Class, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     inferred: set[Class] = set()
     for row, number, time in zip(first.tolist(), calls, times, strict=True):
         name = names[device.name[kernels[row]]]
-        found = Class.COMMUNICATION if described[row] else kernel_class(name)
-        if not described[row] and found is not Class.OTHER:
-            inferred.add(found)
-        known = members.setdefault(found, {})
-        before = known.get(name, ClassifiedKernel(name, 0, 0, None))
-        whole = before.total_ns + time
-        known[name] = ClassifiedKernel(name, before.calls + number, whole, _share(whole, total))
-    ordered = {
-        found: sorted(rows.values(), key=lambda row: (-row.total_ns, row.name)) for found, rows in members.items()
+        kind = Class.COMMUNICATION if described[row] else kernel_class(name)
+        if not described[row] and kind is not Class.OTHER:
+            inferred.add(kind)
+        known = figures[kind][name]
+        known[:] = known[0] + number, known[1] + time
+    kernels_of = {
+        kind: sorted(
+            (ClassifiedKernel(name, *sums, _share(sums[1], total)) for name, sums in own.items()),
+            key=lambda row: (-row.total_ns, row.name),
+        )
+        for kind, own in figures.items()
     }
-    rows = [_class(found, rows, total, inferred=found in inferred) for found, rows in ordered.items()]
-    unexplained = ordered.get(Class.OTHER, [])
+    rows = [_class(kind, own, total, inferred=kind in inferred) for kind, own in kernels_of.items()]
+    unexplained = kernels_of.get(Class.OTHER, [])
     time = sum(row.total_ns for row in unexplained)
     return KernelClasses(
         rows=tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name))),
@@ -113,17 +117,11 @@ def analyze(context: Context) -> KernelClasses:
     )
 
 
-def _class(found: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
+def _class(kind: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
     time = sum(row.total_ns for row in rows)
+    calls, generated = sum(row.calls for row in rows), sum(row.total_ns for row in rows if is_generated(row.name))
     return KernelClassTime(
-        found.value,
-        sum(row.calls for row in rows),
-        time,
-        _share(time, total),
-        len(rows),
-        rows[0].name,
-        inferred,
-        sum(row.total_ns for row in rows if is_generated(row.name)),
+        kind.value, calls, time, _share(time, total), len(rows), rows[0].name, inferred, generated_ns=generated
     )
 
 

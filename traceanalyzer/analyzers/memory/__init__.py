@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.memory.levels import Curve, Ledger, StepMemory, cur
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import UNKNOWN
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ def analyze(context: Context) -> MemoryUse:
 
 
 def _device(context: Context, ledger: Ledger) -> DeviceMemory:
-    rows = _rows_in_scope(context, ledger)
+    rows = np.flatnonzero(context.in_scope(ledger.time_ns))
     taken = rows[ledger.change_bytes[rows] > 0]
     given = rows[ledger.change_bytes[rows] < 0]
     outside = taken[~context.once(holders.is_operator)[holders.operator_of(context, ledger)[taken]]]
@@ -114,11 +114,6 @@ def _device(context: Context, ledger: Ledger) -> DeviceMemory:
         growth_bytes_per_step=levels.growth(steps),
         at_peak=None if peak is None else holders.at_peak(context, ledger, int(rows[peak])),
     )
-
-
-def _rows_in_scope(context: Context, ledger: Ledger) -> I64:
-    """Positions in the ledger of the records within the chosen steps."""
-    return np.flatnonzero(context.in_scope(ledger.time_ns))
 
 
 def _capacity(context: Context, ledger: Ledger) -> int | None:

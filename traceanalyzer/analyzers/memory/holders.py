@@ -213,16 +213,12 @@ def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
 def _asking(context: Context, node: I64) -> I64:
     """The innermost operator that is not `aten::empty`, else the innermost operator, else -1."""
     empty = context.trace.names.where(lambda name: name.startswith("aten::empty"))
-    is_row = context.once(is_operator)
-    innermost = _climb(context, node, is_row)
-    asking = _climb(context, innermost, is_row & ~np.append(empty[context.host.name], False))
+    is_row = context.host.is_row
+    innermost, asking = (
+        entries(context.host.tree.nearest(wanted), node, NO_PARENT)
+        for wanted in (is_row, is_row & ~empty[context.host.name])
+    )
     return np.where(asking == NO_PARENT, innermost, asking)
-
-
-def _climb(context: Context, node: I64, wanted: Bool) -> I64:
-    """For each node, itself or its nearest ancestor that is wanted, -1 for none."""
-    found: I64 = entries(context.host.tree.nearest(wanted[: len(context.host.tree)]), node, NO_PARENT)
-    return found
 
 
 def _holders(context: Context, size: I64, operator: I32, line: I32) -> tuple[Holder, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_backward import forward_nodes
 from traceanalyzer.structure.module_calls import ModuleOwners, device_time, owners
-from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.structure.sums import least_by, sum_by
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -68,9 +68,9 @@ def find_paths(context: Context, owners: ModuleOwners) -> Paths:
     for above, *own in np.column_stack((parent_call, name, module_id)).tolist():
         parent = path[above] if above != NO_PARENT else NO_PARENT
         path.append(places.setdefault((parent, *own), len(places)))
-    start = np.full(len(places), np.iinfo(np.int64).max)
-    np.minimum.at(start, path, host.tree.start_ns[calls])
-    return _in_order(calls, np.array(path, np.int64), np.array([*places], np.int64).reshape(-1, 3), start)
+    of_call = np.array(path, np.int64)
+    start = least_by(of_call, host.tree.start_ns[calls], len(places))
+    return _in_order(calls, of_call, np.array([*places], np.int64).reshape(-1, 3), start)
 
 
 def _in_order(calls: I64, path: I64, places: I64, start: I64) -> Paths:
@@ -124,10 +124,7 @@ def totals(context: Context) -> ModuleTotals:
     whole, outside = _outside(context, found, device)
     return ModuleTotals(
         paths=places,
-        figures=(
-            *_forward(context, found, places, device),
-            *_backward(places, module, values),
-        ),
+        figures=(*_forward(context, found, places, device), *_backward(places, module, values)),
         device_ns=whole,
         outside_device_ns=outside,
         backward_outside=unattributed((forward != NO_PARENT) & (module == NO_PARENT)),
@@ -191,5 +188,5 @@ def _outside(context: Context, found: ModuleOwners, device: I64) -> tuple[int, i
     counted = context.in_scope(np.where(linked, entries(start, launch, 0), events.start_ns))
     whole = int(events.dur_ns[counted].sum())
     owner = entries(found.owner, found.launch_node, NO_PARENT)
-    homeless = (owner == NO_PARENT) & context.in_scope(start)
-    return whole, int(device[homeless].sum()) + int(events.dur_ns[counted & ~linked].sum())
+    ownerless = (owner == NO_PARENT) & context.in_scope(start)
+    return whole, int(device[ownerless].sum()) + int(events.dur_ns[counted & ~linked].sum())

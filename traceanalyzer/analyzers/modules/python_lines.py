@@ -193,11 +193,11 @@ def _frames_of_launches(context: Context, frames: Tree) -> I64:
     frame = np.full(len(found.forward), NO_PARENT, np.int64)
     frame[known] = frames.innermost(tree.thread[forward], tree.start_ns[forward])
     while True:  # one round for each level of nested backward passes
-        homeless = np.flatnonzero((frame == NO_PARENT) & (found.around_forward != NO_PARENT))
-        further = frame[found.around_forward[homeless]]
+        unknown = np.flatnonzero((frame == NO_PARENT) & (found.around_forward != NO_PARENT))
+        further = frame[found.around_forward[unknown]]
         if not (further != NO_PARENT).any():
             return entries(frame, found.of_launch, NO_PARENT)
-        frame[homeless] = further
+        frame[unknown] = further
 
 
 def _evaluations(context: Context) -> _Evaluations:

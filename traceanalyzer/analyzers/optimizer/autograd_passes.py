@@ -25,10 +25,17 @@ from traceanalyzer.structure.autograd import Backward, backward, graph, optimize
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
-from traceanalyzer.structure.sums import count_by, group
+from traceanalyzer.structure.sums import count_by, group, least_by, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.table import I32, I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
+
+_USES_GRADIENTS = re.compile(
+    r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
+)
+"""Operators after a backward pass that read gradients: they are kept, checked, clipped, or stepped along."""
+_DISCARDED_SHOWN = 5
+_UNUSED_SHOWN = 10
 
 
 class Passes(msgspec.Struct, frozen=True):
@@ -69,9 +76,9 @@ def analyze(context: Context) -> Passes:
     tree, created = context.host.tree, np.flatnonzero(context.in_scope(context.once(graph).start_ns))
     nodes = context.once(graph).node[created]
     return Passes(
-        backward_passes=_count(context, context.once(backward).start_ns),
-        updates=_count(context, updates),
-        zero_grads=_count(context, zeroed),
+        backward_passes=int(context.in_scope(context.once(backward).start_ns).sum()),
+        updates=int(context.in_scope(updates).sum()),
+        zero_grads=int(context.in_scope(zeroed).sum()),
         graph_functions=len(nodes),
         graph_passes=_graph_passes(context, created),
         graph_host_ns=int((tree.end_ns - tree.start_ns)[nodes].sum()),
@@ -94,11 +101,6 @@ def _added_ns(context: Context) -> int:
     return int((tree.end_ns - tree.start_ns)[nodes].sum())
 
 
-def _count(context: Context, start_ns: I64) -> int:
-    """Number of times that lie in the chosen steps."""
-    return int(context.in_scope(start_ns).sum())
-
-
 def _graph_passes(context: Context, created: I64) -> int:
     """Most calls of one outermost module, or else steps, that created some of these functions of the graph."""
     modules, start = context.once(roots), context.once(graph).start_ns[created]
@@ -119,13 +121,6 @@ _AUTOGRAD = Need(
     ),
     lambda context: bool(len(context.once(backward)) or len(context.once(graph).node)),
 )
-
-
-_USES_GRADIENTS = re.compile(
-    r"_foreach_|_fused_|_amp_|norm|clip|clone|stack|cat$|reduce|nccl|(add|sub|mul|div|copy|lerp)_$"
-)
-"""Operators after a backward pass that read gradients: they are kept, checked, clipped, or stepped along."""
-_DISCARDED_SHOWN = 5
 
 
 class Waste(msgspec.Struct, frozen=True):
@@ -210,9 +205,6 @@ def _waste(context: Context, passes: Backward, number: int) -> Waste:
     return Waste(begin, int(passes.functions[number]), device, end - begin)
 
 
-_UNUSED_SHOWN = 10
-
-
 class UnusedForward(msgspec.Struct, frozen=True):
     """A module that runs on inputs of one shape more often than its outputs reach a backward pass."""
 
@@ -282,12 +274,13 @@ def find_unused(context: Context) -> tuple[UnusedForward, ...]:
     if not known.any() or not len(passes) or not len(steps):
         return ()
     extends, first = np.unique(calls.of_graph[known], return_index=True)
-    low, high = (reduce(created.sequence[known], calls.of_graph[known], extends) for reduce in (_least, _greatest))
+    call = np.searchsorted(extends, calls.of_graph[known])
+    low, high = (bound(call, created.sequence[known], len(extends)) for bound in (least_by, most_by))
     update = np.searchsorted(steps, calls.start_ns[extends])
     judged = (update < len(steps)) & (calls.start_ns[extends] < passes.start_ns[-1])
     judged &= context.in_scope(calls.start_ns[extends])
-    shapes = _shapes(context, created.node[known][first])
-    functions = count_by(np.searchsorted(extends, calls.of_graph[known]), len(extends))
+    shapes = context.trace.host.shapes[context.host.row[created.node[known][first]]]
+    functions = count_by(call, len(extends))
     keys = (calls.name[extends], calls.instance[extends], shapes, functions)
     evaluated = _evaluated(context, low, high)
     example, kind = group(*keys)
@@ -302,18 +295,6 @@ def find_unused(context: Context) -> tuple[UnusedForward, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.device_ns, -row.host_ns, row.name, row.start_ns))[:_UNUSED_SHOWN])
 
 
-def _least(values: I64, groups: I64, numbers: I64) -> I64:
-    found = np.full(len(numbers), np.iinfo(np.int64).max)
-    np.minimum.at(found, np.searchsorted(numbers, groups), values)
-    return found
-
-
-def _greatest(values: I64, groups: I64, numbers: I64) -> I64:
-    found = np.full(len(numbers), -1, np.int64)
-    np.maximum.at(found, np.searchsorted(numbers, groups), values)
-    return found
-
-
 def _evaluated(context: Context, low: I64, high: I64) -> Bool:
     """Whether autograd evaluated a function with a number of each range."""
     host, table = context.host, context.trace.host
@@ -321,11 +302,6 @@ def _evaluated(context: Context, low: I64, high: I64) -> Bool:
     numbers = np.sort(table.sequence[host.row[nodes]])
     found: Bool = np.searchsorted(numbers, high, side="right") > np.searchsorted(numbers, low, side="left")
     return found
-
-
-def _shapes(context: Context, nodes: I64) -> I64:
-    shapes: I64 = context.trace.host.shapes[context.host.row[nodes]].astype(np.int64)
-    return shapes
 
 
 def _unused(

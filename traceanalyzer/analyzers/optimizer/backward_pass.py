@@ -29,7 +29,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import group, most_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
@@ -39,6 +39,7 @@ _ALIKE = 0.75
 first operator of a segment may differ, and so may a last one that is stopped early)."""
 _FEWEST = 3
 """Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
+_NAMES = 8
 
 
 class Recomputation(msgspec.Struct, frozen=True):
@@ -80,9 +81,6 @@ def recomputation(context: Context) -> Recomputation:
     )
 
 
-_NAMES = 8
-
-
 class _Segments(msgspec.Struct, frozen=True):
     """Evaluations that compute something again, when each is done with it, and the operators that it repeats."""
 
@@ -95,7 +93,8 @@ def _segments(context: Context) -> _Segments:
     tree, steps = context.host.tree, program_steps(context).typical
     called, evaluation = _called(context)
     inside = evaluation != NO_PARENT
-    kind = _kinds(context, called)
+    rows = context.host.row[called]
+    kind = group(context.trace.host.name[rows], context.trace.host.shapes[rows])[1]
     follows = _pairs(kind, called, evaluation, tree.thread[called])
     forward = distinct(follows[~inside & (follows >= 0)])
     within = np.flatnonzero(inside)
@@ -110,8 +109,7 @@ def _segments(context: Context) -> _Segments:
     kept = (count >= _FEWEST) & (alike >= _ALIKE * pairs) & (pairs >= _FEWEST - 1)
     if len(steps):
         kept &= steps.at(tree.start_ns[segment]) >= 0
-    end = np.zeros(len(segment), np.int64)
-    np.maximum.at(end, row, tree.end_ns[called[within]])
+    end = most_by(row, tree.end_ns[called[within]], len(segment))
     return _Segments(segment[kept], end[kept], called[within][kept[row]])
 
 
@@ -122,7 +120,7 @@ def _called(context: Context) -> tuple[I64, I64]:
     their own.
     """
     host, table, names = context.host, context.trace.host, context.trace.names
-    tree, own = host.tree, context.once(owners)
+    tree = host.tree
     plain = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_is_frame_of_autograd)[host.name]
     nodes = np.flatnonzero(plain)
     row = host.row[nodes]
@@ -131,18 +129,11 @@ def _called(context: Context) -> tuple[I64, I64]:
     adds[nodes] = True
     around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
     nodes = nodes[around == NO_PARENT]
-    evaluation = own.evaluation[nodes]
-    return nodes, evaluation
+    return nodes, context.once(owners).evaluation[nodes]
 
 
 def _is_frame_of_autograd(name: str) -> bool:
     return marks.is_backward(name) or name.startswith(("autograd::", "torch::autograd::")) or marks.is_wrapper(name)
-
-
-def _kinds(context: Context, nodes: I64) -> I64:
-    """A number for each name and shapes of inputs."""
-    rows = context.host.row[nodes]
-    return group(context.trace.host.name[rows], context.trace.host.shapes[rows])[1]
 
 
 def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
@@ -231,16 +222,10 @@ def _checks(context: Context) -> _Checks:
     is_counted = np.zeros(len(tree), np.bool_)
     is_counted[counted] = True
     checks = np.flatnonzero((host.name == names.code(_CHECK)) & (tree.parent != NO_PARENT))
-    checks = checks[is_counted[tree.parent[checks]] & _is_behind_work(context, checks)]
+    is_first = checks == tree.parent[checks].astype(np.int64) + 1  # hooks come before the function, checks after it
+    checks = checks[is_counted[tree.parent[checks]] & ~is_first]
     checked, first = np.unique(tree.parent[checks], return_index=True)
     return _Checks(len(counted), checked.astype(np.int64), checks[first])
-
-
-def _is_behind_work(context: Context, checks: I64) -> Bool:
-    """Which checks are not the first operator of their evaluation: hooks come before the function, checks after it."""
-    tree = context.host.tree
-    found: Bool = checks > tree.parent[checks].astype(np.int64) + 1
-    return found
 
 
 def _stacks_ns(context: Context, nodes: I64) -> int:

@@ -36,6 +36,12 @@ _SAME = 0.5
 """An exchange that takes half as long as that of the last pass, or has half as many collectives, is one of all
 gradients (own choice: statistics and losses that are exchanged beside them are far smaller)."""
 _SHOWN = 5
+_RECEIVES = re.compile(r"c10d::recv(_any_source)?_$")
+_SENDS = re.compile(r"c10d::send$")
+_BETWEEN_RANKS = ("send", "recv", "send_recv")
+_FORWARD, _BACKWARD, _MESSAGE, _UPDATE = range(4)
+_PLACES = ("", "first-forward", "first-backward", "last-backwards")
+_LATER = np.iinfo(np.int64).max
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -156,13 +162,6 @@ def _reduces(context: Context) -> _Reduces:
     return _Reduces(start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)
 
 
-_RECEIVES = re.compile(r"c10d::recv(_any_source)?_$")
-_SENDS = re.compile(r"c10d::send$")
-_BETWEEN_RANKS = ("send", "recv", "send_recv")
-_FORWARD, _BACKWARD, _MESSAGE, _UPDATE = range(4)
-_LATER = np.iinfo(np.int64).max
-
-
 class PipelineWait(msgspec.Struct, frozen=True):
     """Waiting between two passes of a stage."""
 
@@ -234,7 +233,10 @@ def pipeline(context: Context) -> Pipeline | None:
     counted = (run >= 0) & (np.isin(entries(runs.update, run, -1), updates))
     where = np.where(counted, entries(place, run, 0), 0)
     end = waits.start + waits.dur
-    computing = _computing(context, is_on_host)
+    if is_on_host:
+        computing = context.once(recorded_collectives.computing)
+    else:
+        computing = communicating.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
     found = Intervals.union(waits.start[where > 0], end[where > 0]) - computing
     others = Intervals.union(waits.start[counted & (where == 0)], end[counted & (where == 0)]) - computing - found
     return Pipeline(
@@ -319,9 +321,6 @@ def _places(runs: _Segments, updates: I64) -> I64:
     return place
 
 
-_PLACES = ("", "first-forward", "first-backward", "last-backwards")
-
-
 class _Waits(msgspec.Struct, frozen=True):
     """Messages that hold the stage up."""
 
@@ -343,12 +342,6 @@ def _waits(context: Context) -> tuple[_Waits, bool]:
     receives = context.trace.names.where(lambda name: operation(name) == "recv")[host.name]
     rows = np.flatnonzero(context.once(recorded_collectives.host_ranges) & receives)
     return _Waits(host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows]), True
-
-
-def _computing(context: Context, is_on_host: bool) -> Intervals:
-    if is_on_host:
-        return context.once(recorded_collectives.computing)
-    return communicating.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
 
 
 def _examples(
