@@ -181,7 +181,7 @@ def _row(kind: CollectiveKind, figures: list[list[int]]) -> CollectiveRow:
     rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
     factor = bus_factor(kind.operation, kind.group_size)
     return CollectiveRow(
-        *msgspec.structs.astuple(kind),
+        **msgspec.structs.asdict(kind),
         calls=calls,
         total_ns=total,
         mean_ns=total / calls,

@@ -159,8 +159,7 @@ def _crossing(context: Context) -> Bool:
     node = context.links.device_node()[rows]
     found = np.zeros(len(context.host.tree) + 1, np.bool_)
     found[context.host.top[node[node != NO_PARENT]]] = True
-    crossing_nodes: Bool = found[:-1]
-    return crossing_nodes
+    return found[:-1]
 
 
 def _asks(name: str) -> bool:

@@ -99,7 +99,7 @@ def analyze(context: Context) -> KernelClasses:
         known[:] = known[0] + number, known[1] + time
     kernels_of = {
         kind: sorted(
-            (ClassifiedKernel(name, *sums, _share(sums[1], total)) for name, sums in own.items()),
+            (ClassifiedKernel(name, calls, time, _share(time, total)) for name, (calls, time) in own.items()),
             key=lambda row: (-row.total_ns, row.name),
         )
         for kind, own in figures.items()

@@ -272,8 +272,7 @@ def _is_scalar(context: Context) -> Bool:
     trace, host = context.trace, context.host
     scalar = np.array([not text or text.startswith("[[]") for text in trace.shapes], np.bool_)
     rows = np.where(host.kind != NodeKind.MODULE, host.row, 0)
-    found: Bool = scalar[trace.host.shapes[rows]]
-    return found
+    return scalar[trace.host.shapes[rows]]
 
 
 def _has_bias(context: Context, nodes: I64) -> Bool:

@@ -270,8 +270,7 @@ def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:
         return None
     starting = context.trace.names.where(lambda name: _STARTS.search(name) is not None)[frames.name]
     begins = np.sort(frames.start_ns[starting])
-    found: Bool = np.searchsorted(begins, until) > np.searchsorted(begins, since)
-    return found
+    return np.searchsorted(begins, until) > np.searchsorted(begins, since)
 
 
 _NEEDED = Need(

@@ -122,8 +122,7 @@ def _levels(change: I64, total: I64, is_true: Bool) -> I64:
     if not len(anchors):
         return summed
     last = np.maximum(np.searchsorted(anchors, np.arange(len(change)), side="right") - 1, 0)
-    levels: I64 = summed + (total[anchors] - summed[anchors])[last]
-    return levels
+    return summed + (total[anchors] - summed[anchors])[last]
 
 
 POINTS = 512
@@ -244,5 +243,4 @@ def growth(rows: tuple[StepMemory, ...]) -> float | None:
 
 def _between(values: I64, low: I64, high: I64) -> I64:
     summed = np.concatenate(([0], np.cumsum(values)))
-    between: I64 = summed[high] - summed[low]
-    return between
+    return summed[high] - summed[low]

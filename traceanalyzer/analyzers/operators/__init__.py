@@ -139,8 +139,7 @@ def _beside(context: Context) -> Bool:
     if not len(makes) and len(tree):
         outermost = tree.parent == NO_PARENT
         makes = np.array([np.bincount(thread[outermost], (tree.end_ns - tree.start_ns)[outermost]).argmax()])
-    beside: Bool = ~np.isin(thread, np.append(makes, thread[context.once(owners).is_evaluation]))
-    return beside
+    return ~np.isin(thread, np.append(makes, thread[context.once(owners).is_evaluation]))
 
 
 class ShapeCost(msgspec.Struct, frozen=True):

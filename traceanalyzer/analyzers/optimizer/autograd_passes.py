@@ -300,8 +300,7 @@ def _evaluated(context: Context, low: I64, high: I64) -> Bool:
     host, table = context.host, context.trace.host
     nodes = np.flatnonzero(context.once(owners).is_evaluation)
     numbers = np.sort(table.sequence[host.row[nodes]])
-    found: Bool = np.searchsorted(numbers, high, side="right") > np.searchsorted(numbers, low, side="left")
-    return found
+    return np.searchsorted(numbers, high, side="right") > np.searchsorted(numbers, low, side="left")
 
 
 def _unused(

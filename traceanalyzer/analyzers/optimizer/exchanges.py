@@ -118,8 +118,7 @@ def _until(context: Context) -> I64:
     """For each pass, when the next pass or the next call of an optimizer begins: what it launched lies before."""
     passes = context.once(backward)
     marks = np.sort(np.concatenate((passes.start_ns, *context.once(optimizer_starts))))
-    until: I64 = entries(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
-    return until
+    return entries(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
 
 
 class _Reduces(msgspec.Struct, frozen=True):
@@ -292,8 +291,7 @@ def _created(context: Context) -> AutogradGraph:
 def _rows(context: Context, pattern: re.Pattern[str]) -> I64:
     """Host events of some names."""
     named = context.trace.names.where(lambda name: pattern.match(name) is not None)
-    found: I64 = np.flatnonzero(named[context.trace.host.name])
-    return found
+    return np.flatnonzero(named[context.trace.host.name])
 
 
 def _micro_batches(runs: _Segments, update: int) -> tuple[int, bool] | None:

@@ -86,8 +86,7 @@ class AveragedEvents:
     @property
     def on_device(self) -> Bool:
         """Which events ran on the device."""
-        on_device: Bool = self.kind >= EventKind.DEVICE
-        return on_device
+        return self.kind >= EventKind.DEVICE
 
     @property
     def is_user_annotation(self) -> Bool:
