@@ -296,14 +296,8 @@ _NEEDED = Need(
 )
 
 
+_HOST_COLLECTIVES_QUESTION = "What do collectives cost that run on the CPU, such as those of gloo?"
 ANALYSES = (
     Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,)),
-    Analysis(
-        300,
-        "host_collectives",
-        HostCollectives,
-        on_host,
-        needs=(_NEEDED,),
-        question="What do collectives cost that run on the CPU, such as those of gloo?",
-    ),
+    Analysis(300, "host_collectives", HostCollectives, on_host, needs=(_NEEDED,), question=_HOST_COLLECTIVES_QUESTION),
 )

@@ -23,6 +23,7 @@ from traceanalyzer.structure.module_classes import class_codes, class_name
 from traceanalyzer.structure.needs import OPERATORS
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -106,20 +107,24 @@ def analyze(context: Context) -> Conversions:
     device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
-    sums = (
-        count_by(groups, count),
-        sum_by(groups, device_ns, count),
-        sum_by(groups, host_ns, count),
-        _runs(context, asking, groups, count),
-        sum_by(groups, _made_ns(context, asking), count),
-    )
-    order = np.lexsort((np.arange(count), -sums[2], -sums[1]))
+    sums = {
+        "calls": count_by(groups, count),
+        "device_ns": sum_by(groups, device_ns, count),
+        "host_ns": sum_by(groups, host_ns, count),
+        "longest_run": _runs(context, asking, groups, count),
+        "start_ns": context.host.tree.start_ns[asking[longest]],
+        "call_ns": sum_by(groups, _made_ns(context, asking), count),
+    }
     lines = host_activity.lines_of_nodes(context, asking[longest])
+    order = np.lexsort((np.arange(count), -sums["host_ns"], -sums["device_ns"]))
     rows = [
         _row(
-            context, [int(key[first[g]]) for key in keys], [int(s[g]) for s in sums], int(asking[longest[g]]), lines[g]
+            context.trace,
+            [int(key[first[number]]) for key in keys],
+            {field: int(values[number]) for field, values in sums.items()},
+            lines[number],
         )
-        for g in order[:_SHOWN].tolist()
+        for number in order[:_SHOWN].tolist()
     ]
     return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
 
@@ -220,26 +225,19 @@ def _made_ns(context: Context, asking: I64) -> I64:
     return made
 
 
-def _row(context: Context, key: list[int], sums: list[int], asking: int, line: str | None) -> Conversion:
-    trace = context.trace
+def _row(trace: Trace, key: list[int], figures: dict[str, int], line: str | None) -> Conversion:
     operator, caller, shapes, types, backward, device = key
-    calls, device_ns, host_ns, run, call_ns = sums
-    kinds = _types(trace.types[types])
+    to_type, from_type = _types(trace.types[types])
     return Conversion(
         operator=trace.names[operator],
         caller=class_name(trace.names[caller]) if caller >= 0 else None,
         input_shapes=trace.shapes[shapes],
-        to_type=kinds[0],
-        from_type=kinds[1],
+        to_type=to_type,
+        from_type=from_type,
         is_backward=bool(backward),
         on_device=bool(device),
-        calls=calls,
-        device_ns=device_ns,
-        host_ns=host_ns,
-        longest_run=run,
-        start_ns=int(context.host.tree.start_ns[asking]),
         python_line=line,
-        call_ns=call_ns,
+        **figures,
     )
 
 

@@ -390,23 +390,13 @@ _BLOCKS = Need(
 )
 
 
+_KERNELS_BY_SHAPE_QUESTION = "Which kernel does an operator launch for which inputs?"
+_SM_FILL_QUESTION = "Which kernels leave multiprocessors without a block?"
 ANALYSES = (
     Analysis(120, "kernels", Kernels, by_name, needs=(KERNELS,)),
     Analysis(360, "kernels_by_operator", KernelsByOperator, by_operator, needs=(KERNELS,)),
     Analysis(
-        370,
-        "kernels_by_shape",
-        KernelsByShape,
-        by_shape,
-        needs=(KERNELS, SHAPES),
-        question="Which kernel does an operator launch for which inputs?",
+        370, "kernels_by_shape", KernelsByShape, by_shape, needs=(KERNELS, SHAPES), question=_KERNELS_BY_SHAPE_QUESTION
     ),
-    Analysis(
-        390,
-        "sm_fill",
-        SmFill,
-        sm_fill,
-        needs=(_BLOCKS,),
-        question="Which kernels leave multiprocessors without a block?",
-    ),
+    Analysis(390, "sm_fill", SmFill, sm_fill, needs=(_BLOCKS,), question=_SM_FILL_QUESTION),
 )

@@ -317,6 +317,7 @@ _HAS_CONVOLUTIONS = Need(
 )
 
 
+_CONVOLUTION_NORMS_QUESTION = "Which convolutions does a batch norm follow, do they have a bias, and what do both cost?"
 ANALYSES = (
     Analysis(410, "convolution_algorithms", ConvolutionAlgorithms, algorithms, needs=(_HAS_KERNELS, _VALUES)),
     Analysis(
@@ -325,6 +326,6 @@ ANALYSES = (
         ConvolutionNorms,
         norms,
         needs=(_HAS_CONVOLUTIONS,),
-        question="Which convolutions does a batch norm follow, do they have a bias, and what do both cost?",
+        question=_CONVOLUTION_NORMS_QUESTION,
     ),
 )

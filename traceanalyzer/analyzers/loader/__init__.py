@@ -279,14 +279,8 @@ _NEEDED = Need(
 )
 
 
+_LOADER_EPOCHS_QUESTION = "What does the change from one epoch to the next cost, where the loader has worker processes?"
 ANALYSES = (
     Analysis(190, "dataloader", DataLoader, analyze, needs=(_LOADER,)),
-    Analysis(
-        200,
-        "loader_epochs",
-        LoaderEpochs,
-        epochs,
-        needs=(_NEEDED,),
-        question="What does the change from one epoch to the next cost, where the loader has worker processes?",
-    ),
+    Analysis(195, "loader_epochs", LoaderEpochs, epochs, needs=(_NEEDED,), question=_LOADER_EPOCHS_QUESTION),
 )

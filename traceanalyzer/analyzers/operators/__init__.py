@@ -213,15 +213,9 @@ def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | Non
     return found.output, found.moved, work.bytes if work else None, work.flops if work else None
 
 
+_SHAPE_COSTS_QUESTION = "What does an operator cost per shape, and does a call of the same size cost less?"
 ANALYSES = (
     Analysis(100, "operators", Operators, by_name, needs=(OPERATORS,)),
     Analysis(110, "operators_by_shape", OperatorsByShape, lambda context: context.once(by_shape), needs=(OPERATORS,)),
-    Analysis(
-        380,
-        "shape_costs",
-        ShapeCosts,
-        shape_costs,
-        needs=(KERNELS, SHAPES),
-        question="What does an operator cost per shape, and does a call of the same size cost less?",
-    ),
+    Analysis(380, "shape_costs", ShapeCosts, shape_costs, needs=(KERNELS, SHAPES), question=_SHAPE_COSTS_QUESTION),
 )
