@@ -57,7 +57,6 @@ def test_structs_that_mirror_each_other_are_few_and_listed() -> None:
     assert len(MIRRORED) <= 15
 
 
-@NOT_YET
 def test_subjects_are_in_no_circle() -> None:
     assert house.circles() == []
 

@@ -223,16 +223,6 @@ def _steps(context: Context) -> tuple[StepCommunication, ...]:
     return tuple(StepCommunication(*values) for values in zip(steps.names, *columns, strict=True))
 
 
-_COLLECTIVES = Need(
-    Text(
-        "skip-no-collectives",
-        "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of "
-        "the program's own",
-    ),
-    lambda context: context.once(kernels_of_collectives).any(),
-)
-
-
 class HostCollectiveRow(msgspec.Struct, frozen=True):
     """All collectives of one operation."""
 
@@ -287,6 +277,14 @@ def exposed(context: Context, rows: I64) -> Intervals:
     return Intervals.union(host.start_ns[rows], host.end_ns[rows]) - context.once(recorded_collectives.computing)
 
 
+_COLLECTIVES = Need(
+    Text(
+        "skip-no-collectives",
+        "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of "
+        "the program's own",
+    ),
+    lambda context: context.once(kernels_of_collectives).any(),
+)
 _NEEDED = Need(
     Text("skip-no-host-collectives", "the trace has no collectives that run on the CPU"),
     lambda context: (
@@ -294,8 +292,6 @@ _NEEDED = Need(
         and context.once(recorded_collectives.host_ranges).any()
     ),
 )
-
-
 _HOST_COLLECTIVES_QUESTION = "What do collectives cost that run on the CPU, such as those of gloo?"
 ANALYSES = (
     Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,)),

@@ -31,6 +31,8 @@ _MOST_BY_SHAPE = 500
 """Rows by shape in the result (own choice: real models launch a few hundred combinations; the rest is one sum)."""
 _MOST_UNFILLED = 100
 """Rows of kernels that leave multiprocessors empty (own choice: more than people read)."""
+_Figures = tuple[int, int, float, int, int, float | None, float | None]
+"""Calls, total, mean, min and max in ns, blocks per SM, occupancy."""
 
 
 class Kernel(msgspec.Struct, frozen=True):
@@ -106,10 +108,6 @@ class KernelByOperator(msgspec.Struct, frozen=True):
     """Mean number of blocks per multiprocessor, weighted by duration; null where the trace has no figure."""
     mean_est_achieved_occupancy: float | None
     """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
-
-
-_Figures = tuple[int, int, float, int, int, float | None, float | None]
-"""Calls, total, mean, min and max in ns, blocks per SM, occupancy."""
 
 
 class Kernels(msgspec.Struct, frozen=True):
@@ -388,8 +386,6 @@ _BLOCKS = Need(
     Text("skip-no-blocks-per-sm", "no kernel has a recorded number of blocks per multiprocessor"),
     lambda context: _known(context.trace.device).any(),
 )
-
-
 _KERNELS_BY_SHAPE_QUESTION = "Which kernel does an operator launch for which inputs?"
 _SM_FILL_QUESTION = "Which kernels leave multiprocessors without a block?"
 ANALYSES = (

@@ -37,6 +37,14 @@ _ROWS = 50
 """Rows in the result (own choice: networks have a few dozen different convolutions)."""
 
 _ANY_CONVOLUTION = re.compile(r"aten::\w*conv\w*$")
+_CONVOLUTION = re.compile(r"aten::(_?convolution|conv[123]d|(cudnn|miopen|mkldnn)_convolution)$")
+_NORM = re.compile(r"aten::(batch_norm|_batch_norm_impl_index|native_batch_norm|(cudnn|miopen)_batch_norm)$")
+_ADDITION = re.compile(r"aten::add_?$")
+_SUM = re.compile(r"aten::sum$")
+_BACKWARD = re.compile(r"Backward\d*$|_backward$|^autograd::engine")
+_CONVOLUTION_BACKWARD = re.compile(r"Conv\w{0,32}Backward\d*$|convolution_backward$")
+_TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain|welford", re.IGNORECASE)
+_INFERS = re.compile(r"bn_fw_inf|FwdInfer", re.IGNORECASE)
 
 
 class Algorithm(msgspec.Struct, frozen=True):
@@ -130,31 +138,6 @@ def _choice(context: Context, node: int, algorithms: list[Algorithm]) -> Convolu
     saving = sum(max(0.0, a.device_ns - min(proven) * a.calls) for a in algorithms) if proven else 0.0
     shapes = trace.shapes[int(trace.host.shapes[host.row[node]])]
     return ConvolutionChoice(trace.names[int(host.name[node])], shapes, tuple(algorithms), saving)
-
-
-_HAS_KERNELS = Need(
-    NO_CONVOLUTIONS,
-    lambda context: len(context.once(_kernels)[0]) > 0,
-)
-_VALUES = Need(
-    Text(
-        "skip-no-convolution-values",
-        "the trace has no stride and padding of convolutions: record them with record_shapes=True and torch 2.1 "
-        "or newer",
-        note="record_shapes=True is code",
-    ),
-    lambda context: (context.trace.host.concrete[context.host.row[context.once(_kernels)[0]]] > 0).any(),
-)
-
-
-_CONVOLUTION = re.compile(r"aten::(_?convolution|conv[123]d|(cudnn|miopen|mkldnn)_convolution)$")
-_NORM = re.compile(r"aten::(batch_norm|_batch_norm_impl_index|native_batch_norm|(cudnn|miopen)_batch_norm)$")
-_ADDITION = re.compile(r"aten::add_?$")
-_SUM = re.compile(r"aten::sum$")
-_BACKWARD = re.compile(r"Backward\d*$|_backward$|^autograd::engine")
-_CONVOLUTION_BACKWARD = re.compile(r"Conv\w{0,32}Backward\d*$|convolution_backward$")
-_TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain|welford", re.IGNORECASE)
-_INFERS = re.compile(r"bn_fw_inf|FwdInfer", re.IGNORECASE)
 
 
 class NormedConvolution(msgspec.Struct, frozen=True):
@@ -309,14 +292,25 @@ def _rows(context: Context, pairs: I64, bias: I64, norm: I64) -> tuple[NormedCon
     return tuple(rows[:_ROWS])
 
 
+_HAS_KERNELS = Need(
+    NO_CONVOLUTIONS,
+    lambda context: len(context.once(_kernels)[0]) > 0,
+)
+_VALUES = Need(
+    Text(
+        "skip-no-convolution-values",
+        "the trace has no stride and padding of convolutions: record them with record_shapes=True and torch 2.1 "
+        "or newer",
+        note="record_shapes=True is code",
+    ),
+    lambda context: (context.trace.host.concrete[context.host.row[context.once(_kernels)[0]]] > 0).any(),
+)
 _HAS_CONVOLUTIONS = Need(
     NO_CONVOLUTIONS,
     lambda context: (
         context.once(node_times).device_total_ns[context.trace.names.where(_is_convolution)[context.host.name]] > 0
     ).any(),
 )
-
-
 _CONVOLUTION_NORMS_QUESTION = "Which convolutions does a batch norm follow, do they have a bias, and what do both cost?"
 ANALYSES = (
     Analysis(410, "convolution_algorithms", ConvolutionAlgorithms, algorithms, needs=(_HAS_KERNELS, _VALUES)),

@@ -31,6 +31,13 @@ from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SHOWN = 5
+LONG = 5
+"""A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
+_STARTS = re.compile(r"_MultiProcessingDataLoaderIter|multiprocessing[/\\](?:popen_\w+|process|context)\.py")
+_LEAST_NS = 1_000_000
+"""A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
+_WORK = 0.1
+"""Share of the time between two waits from which on operators are the program's own work (own choice)."""
 
 
 class LongWait(msgspec.Struct, frozen=True):
@@ -89,10 +96,6 @@ class DataLoader(msgspec.Struct, frozen=True):
 
     loaders: tuple[Loader, ...]
     """Loaders by name, the one that is waited for longest first."""
-
-
-LONG = 5
-"""A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
 
 
 def analyze(context: Context) -> DataLoader:
@@ -161,22 +164,6 @@ def _maker(context: Context, wait: int) -> str | None:
             return found.title
         around = int(lines.tree.parent[around])
     return None
-
-
-_LOADER = Need(
-    Text(
-        "skip-no-dataloader",
-        "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
-    ),
-    lambda context: (context.kind == NodeKind.DATALOADER).any(),
-)
-
-
-_STARTS = re.compile(r"_MultiProcessingDataLoaderIter|multiprocessing[/\\](?:popen_\w+|process|context)\.py")
-_LEAST_NS = 1_000_000
-"""A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
-_WORK = 0.1
-"""Share of the time between two waits from which on operators are the program's own work (own choice)."""
 
 
 class EpochTurn(msgspec.Struct, frozen=True):
@@ -273,12 +260,17 @@ def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:
     return np.searchsorted(begins, until) > np.searchsorted(begins, since)
 
 
+_LOADER = Need(
+    Text(
+        "skip-no-dataloader",
+        "the trace has no wait for a DataLoader: the program uses none, or its loader leaves no marks in the trace",
+    ),
+    lambda context: (context.kind == NodeKind.DATALOADER).any(),
+)
 _NEEDED = Need(
     Text("skip-no-epochs", "no epoch of a loader with worker processes ends and begins in the steps"),
     lambda context: len(context.once(_turns)[0]),
 )
-
-
 _LOADER_EPOCHS_QUESTION = "What does the change from one epoch to the next cost, where the loader has worker processes?"
 ANALYSES = (
     Analysis(190, "dataloader", DataLoader, analyze, needs=(_LOADER,)),

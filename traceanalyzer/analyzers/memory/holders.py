@@ -18,6 +18,9 @@ from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
+LARGEST = 32
+"""Blocks that are listed one by one (own choice)."""
+
 
 class OperatorMemory(msgspec.Struct, frozen=True):
     """What all calls of one operator did to the memory of one device."""
@@ -105,10 +108,6 @@ def _sums(context: Context, ledger: Ledger) -> tuple[I64, I64]:
 def _by_name(name: I32, node: I64, values: I64, is_row: Bool, size: int) -> I64:
     rows = is_row[node]
     return np.stack([sum_by(name[node[rows]], value[rows], size) for value in values])
-
-
-LARGEST = 32
-"""Blocks that are listed one by one (own choice)."""
 
 
 class MemoryBlock(msgspec.Struct, frozen=True):

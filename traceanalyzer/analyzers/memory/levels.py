@@ -20,6 +20,8 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 CPU = "CPU"
 _HOST_TYPES = (0, 2, 5)
 """CPU, MKLDNN and IDEEP of `c10::DeviceType`; every other known type is an accelerator."""
+POINTS = 512
+"""Most points of a curve: enough for one per pixel column of a chart (own choice)."""
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -123,10 +125,6 @@ def _levels(change: I64, total: I64, is_true: Bool) -> I64:
         return summed
     last = np.maximum(np.searchsorted(anchors, np.arange(len(change)), side="right") - 1, 0)
     return summed + (total[anchors] - summed[anchors])[last]
-
-
-POINTS = 512
-"""Most points of a curve: enough for one per pixel column of a chart (own choice)."""
 
 
 class Curve(msgspec.Struct, frozen=True):

@@ -160,12 +160,6 @@ def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64
     return total, (position[found], device.dur_ns[events[found]]), (behind[known], device.dur_ns[others[known]])
 
 
-_FRAMES = Need(
-    Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True"),
-    lambda context: len(context.once(line_tree).tree),
-)
-
-
 class _Evaluations(msgspec.Struct, frozen=True):
     """Autograd's evaluations, in the order of the host tree."""
 
@@ -210,4 +204,8 @@ def _evaluations(context: Context) -> _Evaluations:
     return _Evaluations(forward, inside[forward + 1], inside[modules.launch_node + 1])
 
 
+_FRAMES = Need(
+    Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True"),
+    lambda context: len(context.once(line_tree).tree),
+)
 ANALYSES = (Analysis(340, "python_lines", PythonLines, analyze, needs=(_FRAMES,)),)

@@ -113,16 +113,6 @@ def _graph_passes(context: Context, created: I64) -> int:
     return len(distinct(step[step >= 0]))
 
 
-_AUTOGRAD = Need(
-    Text(
-        "skip-no-autograd",
-        "the trace has no backward pass, and its operators have no sequence numbers of autograd (no gradients, or an "
-        "old torch)",
-    ),
-    lambda context: bool(len(context.once(backward)) or len(context.once(graph).node)),
-)
-
-
 class Waste(msgspec.Struct, frozen=True):
     """A forward and backward pass whose gradients were not used."""
 
@@ -324,4 +314,12 @@ def _unused(
     )
 
 
+_AUTOGRAD = Need(
+    Text(
+        "skip-no-autograd",
+        "the trace has no backward pass, and its operators have no sequence numbers of autograd (no gradients, or an "
+        "old torch)",
+    ),
+    lambda context: bool(len(context.once(backward)) or len(context.once(graph).node)),
+)
 ANALYSES = (Analysis(430, "passes", Passes, analyze, needs=(_AUTOGRAD,)),)

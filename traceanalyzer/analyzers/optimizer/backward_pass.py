@@ -40,6 +40,7 @@ first operator of a segment may differ, and so may a last one that is stopped ea
 _FEWEST = 3
 """Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
 _NAMES = 8
+_CHECK = "aten::isnan"
 
 
 class Recomputation(msgspec.Struct, frozen=True):
@@ -159,15 +160,6 @@ def _device_ns(context: Context, found: _Segments) -> int | None:
     return int(device[inside].sum())
 
 
-_NOTHING = Need(
-    Text("skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"),
-    lambda context: len(context.once(_segments).evaluation),
-)
-
-
-_CHECK = "aten::isnan"
-
-
 class NanChecks(msgspec.Struct, frozen=True):
     """What autograd does in anomaly mode; sums over the typical steps, times in ns of the host."""
 
@@ -254,12 +246,14 @@ def _time_before_work(context: Context) -> tuple[I64, Bool]:
     return np.where(calls, tree.start_ns[first] - tree.start_ns, 0), calls
 
 
+_NOTHING = Need(
+    Text("skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"),
+    lambda context: len(context.once(_segments).evaluation),
+)
 _CHECKS = Need(
     Text("skip-no-nan-checks", "the trace has no backward pass in its steps, or autograd looks for no NaN in it"),
     lambda context: len(context.once(_checks).evaluation),
 )
-
-
 _NAN_CHECKS_QUESTION = "Does autograd check for anomalies, and how much time does this take?"
 ANALYSES = (
     Analysis(450, "recomputation", Recomputation, recomputation, needs=(_NOTHING,)),

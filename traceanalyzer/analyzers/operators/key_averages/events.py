@@ -41,6 +41,8 @@ _LEFT_OUT = frozenset(
     )
 )
 """Utilities that torch leaves out (`_filter_name` in torch/autograd/profiler_util.py)."""
+Columns = dict[str, Array]
+Slices = HostEvents | Frames | Launches | Overheads | DeviceEvents | Syncs | GpuAnnotations
 
 
 class EventKind(IntEnum):
@@ -93,10 +95,6 @@ class AveragedEvents:
         """Which events are ranges that the user named, on the CPU or on the device."""
         annotation: Bool = (self.kind == EventKind.ANNOTATION) | (self.kind == EventKind.DEVICE_ANNOTATION)
         return annotation
-
-
-Columns = dict[str, Array]
-Slices = HostEvents | Frames | Launches | Overheads | DeviceEvents | Syncs | GpuAnnotations
 
 
 def collect(context: Context) -> AveragedEvents:

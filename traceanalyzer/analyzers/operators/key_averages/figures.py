@@ -19,6 +19,12 @@ from traceanalyzer.trace.table import F64, I32, I64, Array, Bool, entries
 from traceanalyzer.trace.tables import MemoryEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
+_BEYOND = np.iinfo(np.int64).max
+_CPU = (0, 2, 5)
+"""c10::DeviceType: CPU, MKLDNN, IDEEP."""
+_DEVICES = (1, 6, 12, 20)
+"""c10::DeviceType: CUDA, HIP, XPU, PrivateUse1."""
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -99,9 +105,6 @@ def _memory(
     return (columns[0], columns[1], columns[2], columns[3])
 
 
-_BEYOND = np.iinfo(np.int64).max
-
-
 @dataclass(frozen=True)
 class Nesting:
     """Events by thread, start, longest first; parents come before children."""
@@ -178,12 +181,6 @@ def levels(parent: I64) -> list[Array]:
     order = stable_order(depth)
     bounds = np.searchsorted(depth[order], np.arange(1, depth.max(initial=0) + 1))
     return list(reversed(np.split(order, bounds)))
-
-
-_CPU = (0, 2, 5)
-"""c10::DeviceType: CPU, MKLDNN, IDEEP."""
-_DEVICES = (1, 6, 12, 20)
-"""c10::DeviceType: CUDA, HIP, XPU, PrivateUse1."""
 
 
 def during(memory: MemoryEvents, start: I64, end: I64) -> tuple[I64, I64]:

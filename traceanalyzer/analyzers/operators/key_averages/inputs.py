@@ -21,6 +21,10 @@ from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32, I64
 
+_MAX = 2**63 - 1
+Inputs = tuple[Sequence[Sequence[int]], Sequence[str], Sequence[str]]
+"""Shapes, types and values (as text) of the inputs."""
+
 
 @dataclass(frozen=True)
 class Shapes:
@@ -53,11 +57,6 @@ def _shape(item: Any) -> list[int]:
 
 def _printed(text: str) -> str:
     return str(parse(text))
-
-
-_MAX = 2**63 - 1
-Inputs = tuple[Sequence[Sequence[int]], Sequence[str], Sequence[str]]
-"""Shapes, types and values (as text) of the inputs."""
 
 
 def flops(trace: Trace, events: AveragedEvents) -> I64:
