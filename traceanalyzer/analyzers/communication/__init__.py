@@ -27,7 +27,7 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
 
 
-class CollectiveKind(msgspec.Struct, frozen=True):
+class DescribedCollective(msgspec.Struct, frozen=True):
     """What collectives have in common that are one row."""
 
     operation: str | None
@@ -43,7 +43,7 @@ class CollectiveKind(msgspec.Struct, frozen=True):
     """Size of one message in bytes: the input of a rank, for `all_gather` the output; null if unknown."""
 
 
-class CollectiveRow(CollectiveKind, frozen=True):
+class CollectiveRow(DescribedCollective, frozen=True):
     """All kernels of one operation in one process group with messages of one size."""
 
     calls: int
@@ -162,19 +162,19 @@ def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     duration = device.dur_ns[kernels]
     first, groups = group(described, host_name, device.name[kernels])
     sums = [of(groups, duration, len(first)) for of in (sum_by, least_by, most_by)]
-    joined: dict[CollectiveKind, list[list[int]]] = {}
+    joined: dict[DescribedCollective, list[list[int]]] = {}
     for row, *figures in np.column_stack((first, count_by(groups, len(first)), *sums)).tolist():
         facts = trace.collectives[described[row]]
         host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
         names = (facts.name, host, trace.names[device.name[kernels[row]]])
         what = next((known for name in names if (known := operation(name)) is not None), None)
         size = message_bytes(what, facts)
-        kind = CollectiveKind(what, facts.group or None, facts.group_size, facts.dtype or None, size)
+        kind = DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size)
         joined.setdefault(kind, []).append(figures)
     return tuple(sorted((_row(kind, figures) for kind, figures in joined.items()), key=_order))
 
 
-def _row(kind: CollectiveKind, figures: list[list[int]]) -> CollectiveRow:
+def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
     """A row of the sums of some calls, durations, shortest and longest durations."""
     counts, durations, shortest, longest = zip(*figures, strict=True)
     calls, total = sum(counts), sum(durations)
