@@ -28,7 +28,7 @@ def report() -> str:
     of_model = {analyzer.key: analyzer.result for analyzer in simulation.ANALYSES}
     results = analyzers.RESULTS | of_model | tables.RESULTS | {"ranks": Ranks, "stragglers": Stragglers}
     (whole, *parts), components = described([Report, *results.values()])
-    keys = {key: part | {"description": _question(results[key])} for key, part in zip(results, parts, strict=True)}
+    keys = {key: part | {"description": question(key, results[key])} for key, part in zip(results, parts, strict=True)}
     keys["stragglers"] = _or_null(keys["stragglers"])  # null for ranks that cannot be replayed together
     body = components[whole["$ref"].rsplit("/", 1)[1]]
     body["properties"]["analyses"] |= {"properties": keys, "additionalProperties": False}
@@ -105,8 +105,11 @@ def field_docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
     return {encoded[name]: text for name, text in found.items() if name in encoded}
 
 
-def _question(result: Any) -> str:
-    """The question that an analysis answers, from the docstring of its module, or else the first sentence there."""
+def question(key: str, result: Any) -> str:
+    """The question that an analysis answers: its own, or that of the docstring of its module, or the first sentence."""
+    told = next((one.question for one in analyzers.ANALYSES if one.key == key), "")
+    if told:
+        return told
     struct = next(_structs([result]))
     first = (sys.modules[struct.__module__].__doc__ or "").partition("\n\n")[0]
     question, mark, _ = " ".join(first.split()).partition("?")

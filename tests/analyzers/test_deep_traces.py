@@ -13,7 +13,7 @@ from traceanalyzer.analyzers import loader as dataloader
 from traceanalyzer.analyzers import modules, waits
 from traceanalyzer.analyzers import steps as timeline
 from traceanalyzer.analyzers.copies import host_tensors
-from traceanalyzer.analyzers.modules.paths import Paths
+from traceanalyzer.analyzers.modules import Paths
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context

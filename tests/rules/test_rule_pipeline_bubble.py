@@ -17,15 +17,15 @@ from tests.rules.situations.pipeline_bubble import (
     fires_on_the_first_stage,
     gpipe,
 )
-from traceanalyzer.analyzers.optimizer import pipeline
-from traceanalyzer.analyzers.optimizer.pipeline import Pipeline
+from traceanalyzer.analyzers.optimizer import exchanges
+from traceanalyzer.analyzers.optimizer.exchanges import Pipeline
 from traceanalyzer.structure.context import Context
 
 RULE = "pipeline-bubble"
 
 
 def stage(trace: TraceBuilder) -> Pipeline:
-    found = pipeline.find(Context(read_built(trace)))
+    found = exchanges.pipeline(Context(read_built(trace)))
     assert found is not None
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.memory.curve import Curve
+from traceanalyzer.analyzers.memory.levels import Curve
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels.by_shape import KernelsByShape
+from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.kernels.roofline import RooflineRow
 from traceanalyzer.rules._products import sides
 from traceanalyzer.rules.engine.change import Interval

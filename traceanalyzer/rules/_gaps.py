@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline
-from traceanalyzer.analyzers.operators.shape_costs import ShapeCosts
+from traceanalyzer.analyzers.operators import ShapeCosts
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.structure.operator_times import Peer

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels.convolution_norms import ConvolutionNorms
+from traceanalyzer.analyzers.kernels.convolutions import ConvolutionNorms
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts, Missing

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels.by_shape import KernelsByShape
+from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.optimizer.recomputation import Recomputation
+from traceanalyzer.analyzers.optimizer.backward_pass import Recomputation
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _host_work
 from traceanalyzer.rules._place_labels import BACKWARD

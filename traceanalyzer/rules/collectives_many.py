@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.communication.host_collectives import HostCollectives
-from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.analyzers.communication import Communication, HostCollectives
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
 from traceanalyzer.rules.engine.change import TimeSaved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.kernels.convolution_algorithms import ConvolutionAlgorithms
+from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules.engine.change import TimeSaved

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from traceanalyzer.analyzers.loader import DataLoader
-from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
+from traceanalyzer.analyzers.loader import DataLoader, LoaderEpochs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence

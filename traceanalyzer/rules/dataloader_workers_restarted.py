@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import hypot, sqrt
 
-from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
+from traceanalyzer.analyzers.loader import LoaderEpochs
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import EPOCH
 from traceanalyzer.rules.engine.change import Interval, TimeSaved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.communication.host_collectives import HostCollectives
+from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.report.model import Evidence

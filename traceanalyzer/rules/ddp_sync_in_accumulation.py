@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules.engine.change import TimeSaved

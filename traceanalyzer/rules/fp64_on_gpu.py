@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from traceanalyzer.analyzers.kernels.by_shape import KernelByShape, KernelsByShape
+from traceanalyzer.analyzers.kernels import KernelByShape, KernelsByShape
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.model import CodePlace, Evidence

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.optimizer.discarded import Discarded
-from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
-from traceanalyzer.analyzers.optimizer.unused import UnusedForward
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import BACKWARD
 from traceanalyzer.rules._processor import Processor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.kernels.sm_fill import SmFill, UnfilledKernel
+from traceanalyzer.analyzers.kernels import SmFill, UnfilledKernel
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _program
 from traceanalyzer.rules.engine.change import TimeSaved

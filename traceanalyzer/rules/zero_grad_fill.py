@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers
-from traceanalyzer.analyzers.optimizer.passes import Passes
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._idle_claims import claims

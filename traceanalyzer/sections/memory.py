@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.memory.blocks import Holder
-from traceanalyzer.analyzers.memory.steps import StepMemory
+from traceanalyzer.analyzers.memory.holders import Holder
+from traceanalyzer.analyzers.memory.levels import StepMemory
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Term, Topic

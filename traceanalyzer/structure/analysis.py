@@ -31,6 +31,8 @@ class Analysis(msgspec.Struct, frozen=True):
     result: type[msgspec.Struct]
     analyze: Callable[[Context], msgspec.Struct]
     needs: tuple[Need, ...] = ()
+    question: str = ""
+    """What it answers, where the docstring of its module does not begin with it; the published schema says it."""
 
     def missing(self, context: Context) -> Message | None:
         """The reason why it cannot run on a trace: that of the first need that is not met, or None."""

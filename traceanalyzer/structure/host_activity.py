@@ -255,3 +255,10 @@ def _nested(context: Context, wanted: Callable[[str], bool]) -> LineTree:
     frames = context.trace.frames
     tree, rows = nest(frames, np.flatnonzero(context.trace.names.where(wanted)[frames.name]))
     return LineTree(tree, frames.name[rows], rows)
+
+
+def lines_of_nodes(context: Context, nodes: I64) -> list[str | None]:
+    """The Python line that runs at the start of each of some nodes of the host tree; None without one."""
+    tree, names = context.host.tree, context.trace.names
+    codes = python_lines(context, tree.thread[nodes], tree.start_ns[nodes])
+    return [names[code] if code >= 0 else None for code in codes.tolist()]

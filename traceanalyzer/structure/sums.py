@@ -32,6 +32,20 @@ def count_by(groups: Array, count: int) -> I64:
     return np.bincount(groups, minlength=count).astype(np.int64)
 
 
+def least_by(groups: Array, values: I64, count: int) -> I64:
+    """The least value of each group 0..count-1; the greatest number of 64 bits for a group without members."""
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, groups, values)
+    return least
+
+
+def most_by(groups: Array, values: I64, count: int) -> I64:
+    """The greatest value of each group 0..count-1, none of which is negative; 0 for a group without members."""
+    most = np.zeros(count, np.int64)
+    np.maximum.at(most, groups, values)
+    return most
+
+
 def members(groups: Array) -> Iterator[tuple[int, I64]]:
     """Each group that has members, ascending, and its rows in their order."""
     order = stable_order(groups)

@@ -18,7 +18,7 @@ SEND = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def analyze(trace: TraceBuilder) -> Communication:
-    return communication.analyze(Context(read_built(trace)))
+    return communication.on_devices(Context(read_built(trace)))
 
 
 def test_bandwidths_of_all_reduce() -> None:
@@ -125,7 +125,7 @@ def test_only_the_chosen_steps_count() -> None:
         trace.collective("all_reduce", at + 150, 100 + number, at=at + 20, nelems=10)
     read = read_built(trace)
     everything = Context(read)
-    found = communication.analyze(Context(read, everything.steps.take(slice(1, 2))))
+    found = communication.on_devices(Context(read, everything.steps.take(slice(1, 2))))
     assert [(r.calls, r.total_ns) for r in found.rows] == [(1, 101_000)]
     assert [s.name for s in found.steps] == ["1"]
 

@@ -46,14 +46,14 @@ def test_overlap_is_htas(corpus: Path, corpus_name: str) -> None:
         assert corpus_name not in WITH_COLLECTIVES
         assert all(row["comp_comm_overlap_pctg"] is None for row in theirs)
         return
-    (device,) = communication.analyze(context).devices
+    (device,) = communication.on_devices(context).devices
     assert device.whole.overlap_share is not None
     assert round(100 * device.whole.overlap_share, 2) == theirs[0]["comp_comm_overlap_pctg"]
 
 
 def test_all_collectives_of_ddp_are_described(corpus: Path) -> None:
     """Worked out from the file: buckets of 2 ranks in 3 steps, their elements in the args of the kernels."""
-    found = communication.analyze(context_of(corpus, "ddp_a100_nccl_rank0"))
+    found = communication.on_devices(context_of(corpus, "ddp_a100_nccl_rank0"))
     assert found.calls == 21
     assert found.calls_without_size == 0
     assert {(r.operation, r.dtype, r.message_bytes, r.calls) for r in found.rows} == {
@@ -67,7 +67,7 @@ def test_all_collectives_of_ddp_are_described(corpus: Path) -> None:
 
 def test_older_traces_name_operations_but_no_sizes(corpus: Path) -> None:
     """Every kernel there is called SendRecv; the host events show its purpose."""
-    found = communication.analyze(context_of(corpus, "sampled_rank0_of_128"))
+    found = communication.on_devices(context_of(corpus, "sampled_rank0_of_128"))
     assert {(r.operation, r.calls, r.message_bytes) for r in found.rows} == {
         ("all_to_all", 4, None),
         ("all_reduce", 4, None),

@@ -45,7 +45,7 @@ def test_the_breakdown_of_a_step_knows_libraries_alone() -> None:
 
 
 def test_the_table_of_collectives_has_them() -> None:
-    found = communication.analyze(Context(read_built(built(REDUCE))))
+    found = communication.on_devices(Context(read_built(built(REDUCE))))
     assert [(row.operation, row.calls, row.total_ns) for row in found.rows] == [("all_reduce", 4, 2400 * _US)]
     assert found.devices[0].whole.exposed_ns == 2000 * _US
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.analyzers.memory.curve import POINTS, curve
-from traceanalyzer.analyzers.memory.ledger import _levels, judge_totals
+from traceanalyzer.analyzers.memory.levels import POINTS, _levels, curve, judge_totals
 
 KNOWN, FOREIGN = 0, 1
 

@@ -9,9 +9,8 @@ from tests.builders import OLD, ROCM, XPU, Dialect, TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import memory
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
-from traceanalyzer.analyzers.memory.blocks import Holder, MemoryBlock
-from traceanalyzer.analyzers.memory.operators import OperatorMemory
-from traceanalyzer.analyzers.memory.steps import StepMemory
+from traceanalyzer.analyzers.memory.holders import Holder, MemoryBlock, OperatorMemory
+from traceanalyzer.analyzers.memory.levels import StepMemory
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.sections import memory as section
 from traceanalyzer.structure.context import Context

@@ -8,12 +8,16 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import modules
-from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, Place, Unattributed
+from traceanalyzer.analyzers.modules import Module, ModuleClass, Modules, ModuleTimes, Place, Unattributed
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.sections import modules as section
 from traceanalyzer.structure.context import Context
 
-NO_BACKWARD = (0, 0, 0, 0, 0)
+
+def figures(*values: int) -> dict[str, int]:
+    """Calls, operators, host self and total, device self and total by their names; nothing of a backward pass."""
+    names = ("calls", *ModuleTimes.__struct_fields__)
+    return dict.fromkeys(names, 0) | dict(zip(names, values, strict=False))
 
 
 def analyzed(trace: TraceBuilder) -> Modules:
@@ -40,10 +44,9 @@ def test_self_and_total_times() -> None:
     trace.kernel("without a launch", 2100, 13)
     found = analyzed(trace)
     assert found.rows == (
-        # name, id, calls, operators, host self and total, device self and total
-        Module("Linear_0", 0, 1, 1, 10_000, 30_000, 40_000, 40_000, *NO_BACKWARD),
-        Module("Linear_1", 1, 1, 0, 17_000, 20_000, 7_000, 7_000, *NO_BACKWARD),
-        Module("Net_0", 0, 1, 1, 40_000, 100_000, 5_000, 52_000, *NO_BACKWARD),
+        Module("Linear_0", 0, **figures(1, 1, 10_000, 30_000, 40_000, 40_000)),
+        Module("Linear_1", 1, **figures(1, 0, 17_000, 20_000, 7_000, 7_000)),
+        Module("Net_0", 0, **figures(1, 1, 40_000, 100_000, 5_000, 52_000)),
     )
     assert (found.device_ns, found.outside_device_ns) == (76_000, 24_000)
     assert found.backward_outside == found.backward_unlinked == Unattributed(0, 0, 0)
@@ -52,7 +55,7 @@ def test_self_and_total_times() -> None:
 def test_classes_sum_their_modules() -> None:
     trace = TraceBuilder()
     network(trace, 0)
-    assert analyzed(trace).classes[0] == ModuleClass("Linear", 2, 2, 1, 27_000, 50_000, 47_000, 47_000, *NO_BACKWARD)
+    assert analyzed(trace).classes[0] == ModuleClass("Linear", 2, **figures(2, 1, 27_000, 50_000, 47_000, 47_000))
 
 
 def test_calls_from_one_place_are_one_row_of_the_tree() -> None:

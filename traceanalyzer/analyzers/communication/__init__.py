@@ -2,6 +2,10 @@
 
 Bandwidths are those of nccl-tests (doc/PERFORMANCE.md there): the algorithm bandwidth is size over time; the bus
 bandwidth multiplies it by a factor of the operation, so that it compares with the speed of the hardware.
+
+Collectives on the CPU, such as those of gloo, run in a thread of the library. They are exposed while no other thread of
+the program runs an operator: then the program most likely waits for the result. Waiting for other ranks is part of
+their duration.
 """
 
 from __future__ import annotations
@@ -12,17 +16,19 @@ import numpy as np
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Text
+from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.recording.frameworks import flat_bytes
+from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN
 
 
-class CollectiveRow(msgspec.Struct, frozen=True):
-    """All kernels of one operation in one process group with messages of one size."""
+class DescribedCollective(msgspec.Struct, frozen=True):
+    """What collectives have in common that are one row."""
 
     operation: str | None
     """What the collective does: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
@@ -35,6 +41,11 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     """Element type of the message as recorded; null where it is not recorded."""
     message_bytes: int | None
     """Size of one message in bytes: the input of a rank, for `all_gather` the output; null if unknown."""
+
+
+class CollectiveRow(DescribedCollective, frozen=True):
+    """All kernels of one operation in one process group with messages of one size."""
+
     calls: int
     """Number of kernels."""
     total_ns: int
@@ -123,7 +134,7 @@ class Communication(msgspec.Struct, frozen=True):
     """The link between the GPUs of a machine; null if it is unknown for these devices, or the devices differ."""
 
 
-def analyze(context: Context) -> Communication:
+def on_devices(context: Context) -> Communication:
     """All collectives of a trace that run on a device."""
     device = context.trace.device
     collective = context.once(kernels_of_collectives)
@@ -144,58 +155,38 @@ def _link(context: Context) -> GpuLink | None:
     return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    """The values that distinguish rows of the table."""
-
-    operation: str | None
-    process_group: str | None
-    group_size: int | None
-    dtype: str | None
-    message_bytes: int | None
-
-
-_Figures = tuple[int, int, int, int]
-"""Calls, and total, shortest and longest duration in ns."""
-
-
 def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     trace, device = context.trace, context.trace.device
     kernels = np.flatnonzero(context.once(kernels_of_collectives))
     described, host_name = described_by(context, kernels)
     duration = device.dur_ns[kernels]
     first, groups = group(described, host_name, device.name[kernels])
-    least, most = np.full(len(first), np.iinfo(np.int64).max), np.zeros(len(first), np.int64)
-    np.minimum.at(least, groups, duration)
-    np.maximum.at(most, groups, duration)
-    total = sum_by(groups, duration, len(first))
-    figures = np.column_stack((first, count_by(groups, len(first)), total, least, most))
-    joined: dict[_Kind, list[_Figures]] = {}
-    for row, calls, time, shortest, longest in figures.tolist():
+    sums = [of(groups, duration, len(first)) for of in (sum_by, least_by, most_by)]
+    joined: dict[DescribedCollective, list[list[int]]] = {}
+    for row, *figures in np.column_stack((first, count_by(groups, len(first)), *sums)).tolist():
         facts = trace.collectives[described[row]]
         host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
         names = (facts.name, host, trace.names[device.name[kernels[row]]])
-        found = next((known for name in names if (known := operation(name)) is not None), None)
-        size = message_bytes(found, facts)
-        kind = _Kind(found, facts.group or None, facts.group_size, facts.dtype or None, size)
-        joined.setdefault(kind, []).append((calls, time, shortest, longest))
-    return tuple(sorted((_row(kind, members) for kind, members in joined.items()), key=_order))
+        what = next((known for name in names if (known := operation(name)) is not None), None)
+        size = message_bytes(what, facts)
+        kind = DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size)
+        joined.setdefault(kind, []).append(figures)
+    return tuple(sorted((_row(kind, figures) for kind, figures in joined.items()), key=_order))
 
 
-def _row(kind: _Kind, figures: list[_Figures]) -> CollectiveRow:
-    calls, total = sum(f[0] for f in figures), sum(f[1] for f in figures)
+def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
+    """A row of the sums of some calls, durations, shortest and longest durations."""
+    counts, durations, shortest, longest = zip(*figures, strict=True)
+    calls, total = sum(counts), sum(durations)
     rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
     factor = bus_factor(kind.operation, kind.group_size)
     return CollectiveRow(
-        kind.operation,
-        kind.process_group,
-        kind.group_size,
-        kind.dtype,
-        kind.message_bytes,
+        **msgspec.structs.asdict(kind),
         calls=calls,
         total_ns=total,
         mean_ns=total / calls,
-        min_ns=min(f[2] for f in figures),
-        max_ns=max(f[3] for f in figures),
+        min_ns=min(shortest),
+        max_ns=max(longest),
         algorithm_gb_per_s=rate,  # bytes per ns are 10^9 per second
         bus_gb_per_s=None if rate is None or factor is None else rate * factor,
     )
@@ -232,6 +223,60 @@ def _steps(context: Context) -> tuple[StepCommunication, ...]:
     return tuple(StepCommunication(*values) for values in zip(steps.names, *columns, strict=True))
 
 
+class HostCollectiveRow(msgspec.Struct, frozen=True):
+    """All collectives of one operation."""
+
+    operation: str
+    """What the collectives do, such as `all_reduce` or `broadcast`."""
+    calls: int
+    """Number of collectives in the steps."""
+    total_ns: int
+    """Sum of their durations in ns; waiting for other ranks is included."""
+    exposed_ns: int
+    """Time in ns in which one of these collectives runs and no other thread runs an operator."""
+    min_ns: int
+    """Duration of the shortest collective in ns."""
+    total_bytes: int | None
+    """Size of all messages together in bytes; null where some size was not recorded."""
+
+
+class HostCollectives(msgspec.Struct, frozen=True):
+    """Collectives that run on the CPU and start within steps."""
+
+    rows: tuple[HostCollectiveRow, ...]
+    """Collectives by operation, the most exposed first."""
+
+
+def on_host(context: Context) -> HostCollectives:
+    """Collectives of the steps, by operation."""
+    trace, host = context.trace, context.trace.host
+    rows = np.flatnonzero(context.once(recorded_collectives.host_ranges))
+    rows = rows[context.steps.at(host.start_ns[rows]) >= 0]
+    kinds = [operation(trace.names[name]) or "" for name in host.name[rows].tolist()]
+    found = [_host_row(context, kind, rows[np.array([own == kind for own in kinds])]) for kind in sorted(set(kinds))]
+    return HostCollectives(tuple(sorted(found, key=lambda row: (-row.exposed_ns, row.operation))))
+
+
+def _host_row(context: Context, kind: str, rows: I64) -> HostCollectiveRow:
+    host = context.trace.host
+    sizes = [flat_bytes(context.trace, row) for row in rows.tolist()]
+    known = [size for size in sizes if size is not None]
+    return HostCollectiveRow(
+        operation=kind,
+        calls=len(rows),
+        total_ns=int(host.dur_ns[rows].sum()),
+        exposed_ns=exposed(context, rows).length,
+        min_ns=int(host.dur_ns[rows].min()),
+        total_bytes=sum(known) if len(known) == len(sizes) else None,
+    )
+
+
+def exposed(context: Context, rows: I64) -> Intervals:
+    """When some collectives of the host run while the program runs no operator."""
+    host = context.trace.host
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows]) - context.once(recorded_collectives.computing)
+
+
 _COLLECTIVES = Need(
     Text(
         "skip-no-collectives",
@@ -240,4 +285,15 @@ _COLLECTIVES = Need(
     ),
     lambda context: context.once(kernels_of_collectives).any(),
 )
-ANALYSES = (Analysis(290, "communication", Communication, analyze, needs=(_COLLECTIVES,)),)
+_NEEDED = Need(
+    Text("skip-no-host-collectives", "the trace has no collectives that run on the CPU"),
+    lambda context: (
+        not context.once(recorded_collectives.of_libraries).any()
+        and context.once(recorded_collectives.host_ranges).any()
+    ),
+)
+_HOST_COLLECTIVES_QUESTION = "What do collectives cost that run on the CPU, such as those of gloo?"
+ANALYSES = (
+    Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,)),
+    Analysis(300, "host_collectives", HostCollectives, on_host, needs=(_NEEDED,), question=_HOST_COLLECTIVES_QUESTION),
+)

@@ -18,6 +18,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
+from traceanalyzer.structure.sums import least_by, most_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, entries
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
@@ -102,19 +103,25 @@ def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
 def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
     """Duration of each call without the span of the wrapped module's operators."""
     host, names = context.host, context.trace.names
-    distributes = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
+    distributes = names.where(_is_distribution)[host.name]
     plain = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
     plain &= host.name != names.code(_RANGE)
     nodes = np.flatnonzero(plain)
     thread = host.tree.thread[nodes]
-    call = host_activity.innermost(table, np.sort(rows), thread, host.tree.start_ns[nodes])
-    nodes, call = nodes[call != NO_PARENT], np.searchsorted(np.sort(rows), call[call != NO_PARENT])
-    first, last = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows), np.int64)
-    np.minimum.at(first, call, host.tree.start_ns[nodes])
-    np.maximum.at(last, call, host.tree.end_ns[nodes])
-    own = table.dur_ns[np.sort(rows)] - np.maximum(last - first, 0)
-    result: I64 = own[np.searchsorted(np.sort(rows), rows)]
+    ascending = np.sort(rows)
+    call = host_activity.innermost(table, ascending, thread, host.tree.start_ns[nodes])
+    nodes, call = nodes[call != NO_PARENT], np.searchsorted(ascending, call[call != NO_PARENT])
+    first, last = (
+        least_by(call, host.tree.start_ns[nodes], len(rows)),
+        most_by(call, host.tree.end_ns[nodes], len(rows)),
+    )
+    own = table.dur_ns[ascending] - np.maximum(last - first, 0)
+    result: I64 = own[np.searchsorted(ascending, rows)]
     return result
+
+
+def _is_distribution(name: str) -> bool:
+    return _DISTRIBUTION.match(name) is not None
 
 
 def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
@@ -131,7 +138,7 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
 
 def _distribution(context: Context) -> tuple[Distribution, ...]:
     host, names, times = context.host, context.trace.names, context.once(node_times)
-    matches = names.where(lambda name: _DISTRIBUTION.match(name) is not None)[host.name]
+    matches = names.where(_is_distribution)[host.name]
     outer = entries(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
     nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
     found = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -115,50 +117,42 @@ def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
     blocking = context.once(host_activity.blocking_copies)[rows]
     wait = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
     call_ns = np.append(trace.launches.dur_ns, 0)
-    avoidable = _avoidable(context, np.where(blocking, launch, wait))
     size, dur = device.bytes[rows], device.dur_ns[rows]
     known, big = size >= 0, size >= _SMALL_BYTES
     count = len(keys)
-    sums = zip(
-        keys.tolist(),
-        count_by(groups, count).tolist(),
-        count_by(groups[known & ~big], count).tolist(),
-        count_by(groups[known], count).tolist(),
-        sum_by(groups[known], size[known], count).tolist(),
-        sum_by(groups, dur, count).tolist(),
-        sum_by(groups[known], dur[known], count).tolist(),
-        _fastest(groups[big], size[big], dur[big], count),
-        count_by(groups[launch == NO_PARENT], count).tolist(),
-        count_by(groups[blocking], count).tolist(),
-        sum_by(groups[blocking], call_ns[launch[blocking]], count).tolist(),
-        count_by(groups[wait != NO_PARENT], count).tolist(),
-        sum_by(groups, call_ns[wait], count).tolist(),
-        sum_by(groups, avoidable, count).tolist(),
-        sum_by(groups, overlapped, count).tolist(),
-        strict=True,
-    )
+    columns = {
+        "calls": count_by(groups, count),
+        "small_calls": count_by(groups[known & ~big], count),
+        "time_ns": sum_by(groups, dur, count),
+        "unlinked_calls": count_by(groups[launch == NO_PARENT], count),
+        "exposed_ns": sum_by(groups, dur - overlapped, count),
+        "overlapped_ns": sum_by(groups, overlapped, count),
+    }
+    of_host = {
+        "blocking_calls": count_by(groups[blocking], count),
+        "blocking_ns": sum_by(groups[blocking], call_ns[launch[blocking]], count),
+        "synchronized_calls": count_by(groups[wait != NO_PARENT], count),
+        "synchronized_ns": sum_by(groups, call_ns[wait], count),
+        "avoidable_ns": sum_by(groups, _avoidable(context, np.where(blocking, launch, wait)), count),
+    }
+    sized = count_by(groups[known], count)
+    moved, moving_ns = (sum_by(groups[known], values[known], count).tolist() for values in (size, dur))
+    fastest = _fastest(groups[big], size[big], dur[big], count)
     found = []
-    for code, calls, small, sized, total, time, sized_ns, fastest, unlinked, *host, overlap in sums:
-        name, unknown = trace.names[code >> 1], unlinked == calls
+    for number, code in enumerate(keys.tolist()):
+        name = trace.names[code >> 1]
+        figures: dict[str, Any] = {field: int(values[number]) for field, values in (columns | of_host).items()}
+        if figures["unlinked_calls"] == figures["calls"]:
+            figures |= dict.fromkeys(of_host)
         found.append(
             Copy(
                 name=name,
                 kind="Memset" if code & 1 else host_activity.direction(name) or "unknown",
                 host_memory=None if code & 1 else host_activity.host_side(name),
-                calls=calls,
-                small_calls=small,
-                bytes=total if sized else None,
-                time_ns=time,
-                bandwidth_gb_per_s=total / sized_ns if sized_ns else None,
-                max_bandwidth_gb_per_s=fastest,
-                unlinked_calls=unlinked,
-                blocking_calls=None if unknown else host[0],
-                blocking_ns=None if unknown else host[1],
-                synchronized_calls=None if unknown else host[2],
-                synchronized_ns=None if unknown else host[3],
-                avoidable_ns=None if unknown else host[4],
-                exposed_ns=time - overlap,
-                overlapped_ns=overlap,
+                bytes=moved[number] if sized[number] else None,
+                bandwidth_gb_per_s=moved[number] / moving_ns[number] if moving_ns[number] else None,
+                max_bandwidth_gb_per_s=fastest[number],
+                **figures,
             )
         )
     return tuple(sorted(found, key=lambda row: (-row.time_ns, row.name, row.kind)))

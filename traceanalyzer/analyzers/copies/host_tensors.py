@@ -77,11 +77,12 @@ def analyze(context: Context) -> HostOrigins:
     """Copies that start in the chosen steps, or all."""
     rows = _copies(context)
     rows = rows[context.in_scope(context.trace.device.start_ns[rows])][:_COPIES]
-    origins = list(filter(None, map(_Search(context).origin, rows.tolist())))
-    found: dict[tuple[str, str, int], list[_Origin]] = {}
-    for origin, line in zip(origins, _lines(context, origins), strict=True):
-        found.setdefault((origin.operator, origin.shapes, line), []).append(origin)
-    summed = [_row(context, key, own) for key, own in found.items()]
+    moved = list(filter(None, map(_Search(context).moved, rows.tolist())))
+    lines = host_activity.lines_of_nodes(context, np.array([tensor.maker for tensor in moved], np.int64))
+    groups: dict[tuple[int, str, str | None], list[_Moved]] = {}
+    for tensor, line in zip(moved, lines, strict=True):
+        groups.setdefault((int(context.host.name[tensor.maker]), tensor.shapes, line), []).append(tensor)
+    summed = [_row(context, key, tensors) for key, tensors in groups.items()]
     order = sorted(summed, key=lambda row: (-(row.making_ns + row.moving_ns), row.operator, row.first_start_ns))
     return HostOrigins(len(rows), tuple(order[:_SHOWN]))
 
@@ -93,18 +94,16 @@ def _copies(context: Context) -> I64:
     return np.flatnonzero(to_device & (device.category == Category.MEMCPY) & (context.links.device_node() != NO_PARENT))
 
 
-class _Origin(msgspec.Struct, frozen=True):
+class _Moved(msgspec.Struct, frozen=True):
     """One tensor that was made on the CPU and copied to a device."""
 
-    operator: str
-    shapes: str
-    node: int
-    """Position in the host tree of the operator that created it."""
-    start: int
-    making: int
-    moving: int
+    maker: int
+    """Position in the host tree of the operator that made it."""
+    move: int
+    """Position in the host tree of the operator that moved it."""
     copy: int
-    size: int
+    """Row of the copy in the device table."""
+    shapes: str
 
 
 class _Search:
@@ -126,24 +125,12 @@ class _Search:
         self.outermost = self.tree.nearest(~entries(moves, self.tree.parent, False))
         self.before = _siblings_before(self.tree)
 
-    def origin(self, event: int) -> _Origin | None:
-        """The operator that created the tensor of a copy; None if no operator before it under the same parent did."""
-        copied = self._shape(int(self.node[event]))
-        node = int(self.outermost[self.node[event]])
-        maker = self._maker(node, copied)
-        if maker is None:
-            return None
-        trace, tree = self.context.trace, self.tree
-        return _Origin(
-            operator=trace.names[self.name[maker]],
-            shapes=copied[0],
-            node=maker,
-            start=int(tree.start_ns[maker]),
-            making=int(tree.end_ns[maker] - tree.start_ns[maker]),
-            moving=int(tree.end_ns[node] - tree.start_ns[node]),
-            copy=int(trace.device.dur_ns[event]),
-            size=int(trace.device.bytes[event]),
-        )
+    def moved(self, copy: int) -> _Moved | None:
+        """The tensor of a copy; None if no operator before the move under the same parent made it."""
+        copied = self._shape(int(self.node[copy]))
+        move = int(self.outermost[self.node[copy]])
+        maker = self._maker(move, copied)
+        return None if maker is None else _Moved(maker, move, copy, copied[0])
 
     def _maker(self, move: int, copied: tuple[str, str]) -> int | None:
         """The nearest operator before a move, among its siblings, that makes such a tensor on the CPU.
@@ -200,29 +187,21 @@ def _siblings_before(tree: Tree) -> I64:
     return before
 
 
-def _lines(context: Context, origins: list[_Origin]) -> list[int]:
-    """The code of the Python line that created each tensor, or -1."""
-    nodes = np.array([origin.node for origin in origins], np.int64)
-    thread = context.host.tree.thread[nodes]
-    lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[nodes]).tolist()
-    return lines
-
-
-def _row(context: Context, key: tuple[str, str, int], own: list[_Origin]) -> HostOrigin:
-    operator, shapes, line = key
-    known = all(origin.size >= 0 for origin in own)
-    steps = set(step_names(context.steps, np.array([origin.start for origin in own])))
+def _row(context: Context, key: tuple[int, str, str | None], moved: list[_Moved]) -> HostOrigin:
+    tree, device, (operator, shapes, line) = context.host.tree, context.trace.device, key
+    makers, moves, copies = np.array([(one.maker, one.move, one.copy) for one in moved]).T
+    start, size = tree.start_ns[makers], device.bytes[copies]
     return HostOrigin(
-        operator=operator,
+        operator=context.trace.names[operator],
         shapes=shapes or None,
-        python_line=context.trace.names[line] if line >= 0 else None,
-        calls=len(own),
-        steps=len(steps - {None}),
-        bytes=sum(origin.size for origin in own) if known else None,
-        making_ns=sum(origin.making for origin in own),
-        moving_ns=sum(origin.moving for origin in own),
-        copy_ns=sum(origin.copy for origin in own),
-        first_start_ns=min(origin.start for origin in own),
+        python_line=line,
+        calls=len(moved),
+        steps=len({*step_names(context.steps, start)} - {None}),
+        bytes=int(size.sum()) if (size >= 0).all() else None,
+        making_ns=int((tree.end_ns[makers] - start).sum()),
+        moving_ns=int((tree.end_ns[moves] - tree.start_ns[moves]).sum()),
+        copy_ns=int(device.dur_ns[copies].sum()),
+        first_start_ns=int(start.min()),
     )
 
 

@@ -20,7 +20,8 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import node_times
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -102,23 +103,26 @@ def analyze(context: Context) -> Conversions:
     first, groups = group(*keys)
     count, times = len(first), context.once(node_times)
     device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
-    runs = _runs(context, asking, groups, count)
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
-    sums = (
-        count_by(groups, count),
-        sum_by(groups, device_ns, count),
-        sum_by(groups, host_ns, count),
-        runs,
-        sum_by(groups, _made_ns(context, asking), count),
-    )
-    order = np.lexsort((np.arange(count), -sums[2], -sums[1]))
-    lines = _lines(context, asking[longest])
+    sums = {
+        "calls": count_by(groups, count),
+        "device_ns": sum_by(groups, device_ns, count),
+        "host_ns": sum_by(groups, host_ns, count),
+        "longest_run": _runs(context, asking, groups, count),
+        "start_ns": context.host.tree.start_ns[asking[longest]],
+        "call_ns": sum_by(groups, _made_ns(context, asking), count),
+    }
+    lines = host_activity.lines_of_nodes(context, asking[longest])
+    order = np.lexsort((np.arange(count), -sums["host_ns"], -sums["device_ns"]))
     rows = [
         _row(
-            context, [int(key[first[g]]) for key in keys], [int(s[g]) for s in sums], int(asking[longest[g]]), lines[g]
+            context.trace,
+            [int(key[first[number]]) for key in keys],
+            {field: int(values[number]) for field, values in sums.items()},
+            lines[number],
         )
-        for g in order[:_SHOWN].tolist()
+        for number in order[:_SHOWN].tolist()
     ]
     return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
 
@@ -158,8 +162,7 @@ def _crossing(context: Context) -> Bool:
     node = context.links.device_node()[rows]
     found = np.zeros(len(context.host.tree) + 1, np.bool_)
     found[context.host.top[node[node != NO_PARENT]]] = True
-    crossing_nodes: Bool = found[:-1]
-    return crossing_nodes
+    return found[:-1]
 
 
 def _asks(name: str) -> bool:
@@ -201,9 +204,7 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
     follows = (here[1:] == tree.after[here[:-1]]) & (tree.parent[here[1:]] == tree.parent[here[:-1]])
     follows &= of[1:] == of[:-1]
     starts = np.flatnonzero(np.append(True, ~follows))[: len(here)]
-    longest = np.zeros(count, np.int64)
-    np.maximum.at(longest, of[starts], np.diff(np.append(starts, len(here))))
-    return longest
+    return most_by(of[starts], np.diff(np.append(starts, len(here))), count)
 
 
 def _made_ns(context: Context, asking: I64) -> I64:
@@ -222,32 +223,19 @@ def _made_ns(context: Context, asking: I64) -> I64:
     return made
 
 
-def _lines(context: Context, asking: I64) -> list[str | None]:
-    tree = context.host.tree
-    codes = host_activity.python_lines(context, tree.thread[asking], tree.start_ns[asking])
-    return [context.trace.names[code] if code >= 0 else None for code in codes.tolist()]
-
-
-def _row(context: Context, key: list[int], sums: list[int], asking: int, line: str | None) -> Conversion:
-    trace = context.trace
+def _row(trace: Trace, key: list[int], figures: dict[str, int], line: str | None) -> Conversion:
     operator, caller, shapes, types, backward, device = key
-    calls, device_ns, host_ns, run, call_ns = sums
-    kinds = _types(trace.types[types])
+    to_type, from_type = _types(trace.types[types])
     return Conversion(
         operator=trace.names[operator],
         caller=class_name(trace.names[caller]) if caller >= 0 else None,
         input_shapes=trace.shapes[shapes],
-        to_type=kinds[0],
-        from_type=kinds[1],
+        to_type=to_type,
+        from_type=from_type,
         is_backward=bool(backward),
         on_device=bool(device),
-        calls=calls,
-        device_ns=device_ns,
-        host_ns=host_ns,
-        longest_run=run,
-        start_ns=int(context.host.tree.start_ns[asking]),
         python_line=line,
-        call_ns=call_ns,
+        **figures,
     )
 
 

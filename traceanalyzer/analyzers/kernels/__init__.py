@@ -1,4 +1,9 @@
-"""Which kernels cost most, and which operators launch them?"""
+"""Which kernels cost most, and which operators launch them?
+
+A kernel with fewer blocks than the device has multiprocessors leaves some of them empty, unless kernels of other
+streams run beside it. Its fill is the mean, while it runs, of the share of multiprocessors that the blocks of all
+running kernels can fill: min(1, sum of their blocks per multiprocessor), as in est. SM efficiency.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,24 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import generated, kernel_class
-from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
-from traceanalyzer.structure.analysis import KERNELS, Analysis
+from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.resources import recorded
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import KernelSource
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
+
+_MOST_BY_SHAPE = 500
+"""Rows by shape in the result (own choice: real models launch a few hundred combinations; the rest is one sum)."""
+_MOST_UNFILLED = 100
+"""Rows of kernels that leave multiprocessors empty (own choice: more than people read)."""
+_Figures = tuple[int, int, float, int, int, float | None, float | None]
+"""Calls, total, mean, min and max in ns, blocks per SM, occupancy."""
 
 
 class Kernel(msgspec.Struct, frozen=True):
@@ -94,10 +108,6 @@ class KernelByOperator(msgspec.Struct, frozen=True):
     """Mean of the estimated occupancy (0 to 1), weighted by duration; null where the trace has no figure."""
 
 
-_Figures = tuple[int, int, float, int, int, float | None, float | None]
-"""Calls, total, mean, min and max in ns, blocks per SM, occupancy."""
-
-
 class Kernels(msgspec.Struct, frozen=True):
     """All kernels of the trace by name."""
 
@@ -116,20 +126,21 @@ class KernelsByOperator(msgspec.Struct, frozen=True):
 
 def by_name(context: Context) -> Kernels:
     """One row per kernel."""
-    kernels, names = _kernels(context), context.trace.names
+    rows = counted(context)
+    kernels, names = context.trace.device.take(rows), context.trace.names
     first, groups = group(kernels.name)
-    sources, nodes = _sources(context, kernels, groups, len(first)), _graph_nodes(kernels, groups, len(first))
+    sources, nodes = _sources(context, rows, groups, len(first)), _graph_nodes(kernels, groups, len(first))
     figures = _figures(kernels, groups, len(first))
-    earlier = ~recorded(context)[_counted(context)]
+    earlier = ~recorded(context)[rows]
     calls = count_by(groups[earlier], len(first)).tolist()
     times = sum_by(groups[earlier], kernels.dur_ns[earlier], len(first)).tolist()
-    rows = [
+    found = [
         _row(names[name], values, source, number, (before, time))
         for name, values, source, number, before, time in zip(
             kernels.name[first].tolist(), figures, sources, nodes, calls, times, strict=True
         )
     ]
-    return Kernels(tuple(sorted(rows, key=lambda k: (-k.total_ns, k.name))))
+    return Kernels(tuple(sorted(found, key=lambda k: (-k.total_ns, k.name))))
 
 
 def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]) -> Kernel:
@@ -151,12 +162,11 @@ def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, 
     )
 
 
-def _sources(context: Context, kernels: DeviceEvents, groups: I64, count: int) -> list[KernelSource]:
+def _sources(context: Context, kernels: I64, groups: I64, count: int) -> list[KernelSource]:
     """The source of each group of kernels: of the first that has one, from the operator that launched it."""
     host = context.host
-    node = context.links.device_node()[_counted(context)]
     row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
-    own = entries(entries(context.trace.host.source, row, 0), node, 0)
+    own = entries(entries(context.trace.host.source, row, 0), context.links.device_node()[kernels], 0)
     told = np.flatnonzero(own > 0)[::-1]
     found = np.zeros(count, np.int64)
     found[groups[told]] = own[told]
@@ -172,13 +182,13 @@ def _graph_nodes(kernels: DeviceEvents, groups: I64, count: int) -> list[int | N
 
 def by_operator(context: Context) -> KernelsByOperator:
     """One row per kernel, operator and launch configuration."""
-    trace, kernels = context.trace, _kernels(context)
-    node = context.links.device_node()[_counted(context)]
+    trace, rows = context.trace, counted(context)
+    kernels, node = trace.device.take(rows), context.links.device_node()[rows]
     operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
     first, groups = group(*keys)
     figures = _figures(kernels, groups, len(first))
-    rows = [
+    found = [
         KernelByOperator(
             trace.names[name],
             trace.names[op] if op >= 0 else None,
@@ -192,46 +202,32 @@ def by_operator(context: Context) -> KernelsByOperator:
             np.column_stack([k[first] for k in keys]).tolist(), figures, strict=True
         )
     ]
-    return KernelsByOperator(tuple(sorted(rows, key=_order)), int(kernels.dur_ns[node == NO_PARENT].sum()))
+    return KernelsByOperator(tuple(sorted(found, key=_order)), int(kernels.dur_ns[node == NO_PARENT].sum()))
 
 
-def _kernels(context: Context) -> DeviceEvents:
-    return context.trace.device.take(_counted(context))
-
-
-def _counted(context: Context) -> Bool:
+def counted(context: Context) -> I64:
+    """Rows of the device table that are kernels and start in the chosen steps, or anywhere without a choice."""
     device = context.trace.device
-    counted: Bool = (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
-    return counted
+    return np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
 
 
 def _order(row: KernelByOperator) -> tuple[object, ...]:
-    return (
-        -row.total_ns,
-        row.name,
-        row.operator or "",
-        row.grid,
-        row.block,
-        row.registers_per_thread or -1,
-        row.shared_memory_bytes or -1,
-    )
+    numbers = row.registers_per_thread or -1, row.shared_memory_bytes or -1
+    return (-row.total_ns, row.name, row.operator or "", row.grid, row.block, *numbers)
 
 
 def _figures(kernels: DeviceEvents, groups: I64, count: int) -> list[_Figures]:
     """Calls, total, mean, min, max, blocks per SM and occupancy of each group."""
     dur = kernels.dur_ns
     calls, total = count_by(groups, count), sum_by(groups, dur, count)
-    least, most = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-    np.minimum.at(least, groups, dur)
-    np.maximum.at(most, groups, dur)
     occupancy = np.where(kernels.occupancy >= 0, kernels.occupancy / 100, np.nan)
     return list(
         zip(
             calls.tolist(),
             total.tolist(),
             (total / np.maximum(calls, 1)).tolist(),
-            least.tolist(),
-            most.tolist(),
+            least_by(groups, dur, count).tolist(),
+            most_by(groups, dur, count).tolist(),
             _weighted(groups, kernels.blocks_per_sm, dur, count),
             _weighted(groups, occupancy, dur, count),
             strict=True,
@@ -249,7 +245,152 @@ def _weighted(groups: I64, values: F64, dur: I64, count: int) -> list[float | No
     return [s / w if w and math.isfinite(s) else None for s, w in pairs]
 
 
+class KernelByShape(msgspec.Struct, frozen=True):
+    """All launches of one kernel by one operator with the same inputs."""
+
+    kernel: str
+    """Name of the kernel as recorded, template arguments included."""
+    operator: str
+    """Name of the innermost operator around the launch."""
+    input_shapes: str
+    """Input shapes of the operator as recorded, as JSON; empty where it has none."""
+    input_types: str
+    """Input types of the operator as recorded, as JSON; empty where it has none."""
+    calls: int
+    """Number of launches of the kernel."""
+    total_ns: int
+    """Sum of the durations in ns, overlap counted twice."""
+    tensor_cores: bool | None
+    """Whether the kernel uses matrix units, by its name; null if the name does not show it."""
+
+
+class KernelsByShape(msgspec.Struct, frozen=True):
+    """Kernels by name, operator and inputs of the operator."""
+
+    rows: tuple[KernelByShape, ...]
+    """The rows with the most time, the most first; the list ends at a limit."""
+    rest_ns: int
+    """Kernel time in ns that is in no row."""
+
+
+def by_shape(context: Context) -> KernelsByShape:
+    """One row per kernel, operator, input shapes and input types."""
+    trace, host = context.trace, context.host
+    device, names = trace.device, trace.names
+    kernels = counted(context)
+    total = int(device.dur_ns[kernels].sum())
+    node = context.links.device_node()[kernels]
+    kernels, node = kernels[node != NO_PARENT], host.top[node[node != NO_PARENT]]
+    row = host.row[node]
+    keys = (device.name[kernels], host.name[node], trace.host.shapes[row], trace.host.types[row])
+    first, groups = group(*keys)
+    times = sum_by(groups, device.dur_ns[kernels], len(first))
+    figures = np.column_stack((*(key[first] for key in keys), count_by(groups, len(first)), times))
+    rows = [
+        KernelByShape(
+            kernel=names[kernel],
+            operator=names[operator],
+            input_shapes=trace.shapes[shapes],
+            input_types=trace.types[types],
+            calls=calls,
+            total_ns=time,
+            tensor_cores=uses_tensor_cores(names[kernel]),
+        )
+        for kernel, operator, shapes, types, calls, time in figures[
+            np.argsort(-times, kind="stable")[:_MOST_BY_SHAPE]
+        ].tolist()
+    ]
+    rows.sort(key=lambda r: (-r.total_ns, r.kernel, r.operator, r.input_shapes, r.input_types))
+    return KernelsByShape(tuple(rows), total - sum(r.total_ns for r in rows))
+
+
+class UnfilledKernel(msgspec.Struct, frozen=True):
+    """All launches of one kernel by one operator with one grid of fewer blocks than multiprocessors."""
+
+    kernel: str
+    """Name of the kernel as recorded, template arguments included."""
+    operator: str | None
+    """Name of the innermost operator around the launch; null if there is none."""
+    grid: str
+    """Blocks in x, y and z as recorded, as JSON."""
+    calls: int
+    """Number of launches."""
+    total_ns: int
+    """Sum of the durations in ns, overlap counted twice."""
+    blocks_per_sm: float
+    """Mean number of blocks per multiprocessor, weighted by duration; below 1."""
+    fill: float
+    """Share of the multiprocessors (0 to 1) that it and what ran beside it could fill, weighted by duration."""
+
+
+class SmFill(msgspec.Struct, frozen=True):
+    """Kernels with less than one block per multiprocessor, those with the most time first; no collectives."""
+
+    rows: tuple[UnfilledKernel, ...]
+    """Kernels with less than one block per multiprocessor, without collectives, the most time first; the list ends at a
+    limit."""
+    total_ns: int
+    """Time in ns of all kernels with known blocks per multiprocessor, overlap counted twice."""
+
+
+def sm_fill(context: Context) -> SmFill:
+    """One row per kernel, operator and grid that leaves multiprocessors empty by itself."""
+    trace, device = context.trace, context.trace.device
+    known = _known(device) & (device.dur_ns > 0)
+    fill = _fill(device.start_ns, device.dur_ns, device.blocks_per_sm, np.where(known, device.device, -1))
+    communicates = trace.names.where(is_communication)[device.name]
+    known &= context.in_scope(device.start_ns)
+    rows = np.flatnonzero(known & (device.blocks_per_sm < 1) & ~communicates)
+    node = context.links.device_node()[rows]
+    operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
+    keys = (device.name[rows], operator, device.grid[rows])
+    first, groups = group(*keys)
+    time = sum_by(groups, device.dur_ns[rows], len(first))
+    weights = device.dur_ns[rows]
+    blocks = np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time
+    filled = np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time
+    columns = (*(key[first].tolist() for key in keys), count_by(groups, len(first)).tolist(), time.tolist())
+    found = [
+        UnfilledKernel(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid], *figures)
+        for name, op, grid, *figures in zip(*columns, blocks.tolist(), filled.tolist(), strict=True)
+    ]
+    found.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
+    return SmFill(tuple(found[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
+
+
+def _known(device: DeviceEvents) -> Bool:
+    """Kernels of which the blocks are known, and on which device they met others."""
+    known: Bool = (device.category == Category.KERNEL) & (device.blocks_per_sm > 0) & (device.device != UNKNOWN)
+    return known
+
+
+def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
+    """For each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
+    fill = np.full(len(start), np.nan)
+    blocks = np.minimum(blocks, 1)  # more fill no more, and absurd ones would swallow the others in the sums
+    for one in distinct(number[number >= 0]).tolist():
+        rows = np.flatnonzero(number == one)
+        begin, end = start[rows], start[rows] + dur[rows]
+        times = np.concatenate((begin, end))
+        order = np.argsort(times, kind="stable")
+        times, load = times[order], np.cumsum(np.concatenate((blocks[rows], -blocks[rows]))[order])
+        filled = np.minimum(load[:-1], 1) * np.diff(times)
+        until = np.concatenate(([0.0], np.cumsum(filled)))
+        fill[rows] = (until[np.searchsorted(times, end)] - until[np.searchsorted(times, begin)]) / dur[rows]
+    return fill
+
+
+_BLOCKS = Need(
+    Text("skip-no-blocks-per-sm", "no kernel has a recorded number of blocks per multiprocessor"),
+    lambda context: _known(context.trace.device).any(),
+)
+_KERNELS_BY_SHAPE_QUESTION = "Which kernel does an operator launch for which inputs?"
+_SM_FILL_QUESTION = "Which kernels leave multiprocessors without a block?"
 ANALYSES = (
     Analysis(120, "kernels", Kernels, by_name, needs=(KERNELS,)),
     Analysis(360, "kernels_by_operator", KernelsByOperator, by_operator, needs=(KERNELS,)),
+    Analysis(
+        370, "kernels_by_shape", KernelsByShape, by_shape, needs=(KERNELS, SHAPES), question=_KERNELS_BY_SHAPE_QUESTION
+    ),
+    Analysis(390, "sm_fill", SmFill, sm_fill, needs=(_BLOCKS,), question=_SM_FILL_QUESTION),
 )

@@ -103,20 +103,8 @@ def analyze(context: Context) -> Accelerators:
     return Accelerators(end - start, tuple(_use(context, device) for device in devices(context)))
 
 
-def devices(context: Context) -> tuple[AcceleratorDevice, ...]:
-    """The devices with events in the window, the busiest first; empty if there are none."""
-    return context.once(_devices)
-
-
-def times(context: Context, kinds: tuple[TaskKind, ...], device: AcceleratorDevice | None = None) -> Intervals:
-    """When events of some kinds run on a device (the busiest one if None), within the window."""
-    found = devices(context)
-    if device is None and not found:
-        return Intervals.none()
-    return _times(context, found[0] if device is None else device, kinds)
-
-
-def _times(context: Context, device: AcceleratorDevice, kinds: tuple[TaskKind, ...]) -> Intervals:
+def times(context: Context, device: AcceleratorDevice, kinds: tuple[TaskKind, ...]) -> Intervals:
+    """When events of some kinds run on a device, within the window."""
     rows = device.rows[np.isin(device.kinds, [_KINDS.index(kind) for kind in kinds])]
     events = context.trace.accelerator
     return Intervals.union(events.start_ns[rows], events.end_ns[rows]).clip(*_window(context))
@@ -126,7 +114,8 @@ def _window(context: Context) -> tuple[int, int]:
     return context.scope or (0, context.trace.info.span_ns)
 
 
-def _devices(context: Context) -> tuple[AcceleratorDevice, ...]:
+def devices(context: Context) -> tuple[AcceleratorDevice, ...]:
+    """The devices with events in the window, the busiest first; empty if there are none."""
     events = context.trace.accelerator
     start, end = _window(context)
     inside: Bool = (events.start_ns < end) & (events.end_ns >= start)
@@ -138,7 +127,7 @@ def _devices(context: Context) -> tuple[AcceleratorDevice, ...]:
         number = int(events.device[rows[own[0]]])
         vendor = Vendor(int(events.vendor[rows[own[0]]]))
         found.append(AcceleratorDevice(vendor, None if number == UNKNOWN else number, rows[own], kinds[own]))
-    busy = partial(_times, context, kinds=BUSY)
+    busy = partial(times, context, kinds=BUSY)
     return tuple(sorted(found, key=lambda device: (-busy(device).length, device.vendor, device.number or 0)))
 
 
@@ -159,7 +148,7 @@ def _use(context: Context, device: AcceleratorDevice) -> AcceleratorUse:
     start, end = _window(context)
     first, last = events.start_ns[device.rows].min(), events.end_ns[device.rows].max()
     span = min(int(last), end) - max(int(first), start)
-    busy, waiting = _times(context, device, BUSY), _times(context, device, (TaskKind.WAITING,))
+    busy, waiting = times(context, device, BUSY), times(context, device, (TaskKind.WAITING,))
     return AcceleratorUse(
         vendor=NAMES[device.vendor],
         device=device.number,
@@ -169,9 +158,9 @@ def _use(context: Context, device: AcceleratorDevice) -> AcceleratorUse:
         busy_ns=busy.length,
         busy_share=busy.length / (end - start) if end > start else None,
         busy_share_of_span=busy.length / span if span else None,
-        work_ns=_times(context, device, (TaskKind.WORK,)).length,
-        communication_ns=_times(context, device, (TaskKind.COMMUNICATION,)).length,
-        transfer_ns=_times(context, device, (TaskKind.TRANSFER,)).length,
+        work_ns=times(context, device, (TaskKind.WORK,)).length,
+        communication_ns=times(context, device, (TaskKind.COMMUNICATION,)).length,
+        transfer_ns=times(context, device, (TaskKind.TRANSFER,)).length,
         waiting_ns=waiting.length,
         only_waiting_ns=(waiting - busy).length,
         tasks=tuple(sorted(_tasks(context, device), key=_importance)),

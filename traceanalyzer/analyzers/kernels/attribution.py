@@ -76,8 +76,7 @@ def of_graphs(context: Context) -> Bool:
     """Which device events the launch of a graph started."""
     trace, launch = context.trace, context.links.launch
     launches = trace.names.where(is_graph_launch)[trace.launches.name]
-    found: Bool = entries(launches, launch, False)
-    return found
+    return entries(launches, launch, False)
 
 
 def of_operators(context: Context) -> Bool:

@@ -7,16 +7,16 @@ judged.
 
 from __future__ import annotations
 
-import msgspec
-import numpy as np
+from collections import defaultdict
 
+import msgspec
+
+from traceanalyzer.analyzers.kernels import counted
 from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
 from traceanalyzer.knowledge.kernel_classes import is_generated, kernel_class
 from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, group, sum_by
-from traceanalyzer.trace.table import Bool
-from traceanalyzer.trace.tables import Category
 
 _NAMES_SHOWN = 10
 """Unexplained names in the result (own choice: enough to extend the table, little enough to read)."""
@@ -80,28 +80,30 @@ class KernelClasses(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
     device, names = context.trace.device, context.trace.names
-    kernels = np.flatnonzero(_counted(context))
+    kernels = counted(context)
     described = device.collective[kernels] > 0
     first, groups = group(device.name[kernels], described)
     calls = count_by(groups, len(first)).tolist()
     times = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
     total = sum(times)
-    members: dict[Class, dict[str, ClassifiedKernel]] = {}
+    figures: defaultdict[Class, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     inferred: set[Class] = set()
     for row, number, time in zip(first.tolist(), calls, times, strict=True):
         name = names[device.name[kernels[row]]]
-        found = Class.COMMUNICATION if described[row] else kernel_class(name)
-        if not described[row] and found is not Class.OTHER:
-            inferred.add(found)
-        known = members.setdefault(found, {})
-        before = known.get(name, ClassifiedKernel(name, 0, 0, None))
-        whole = before.total_ns + time
-        known[name] = ClassifiedKernel(name, before.calls + number, whole, _share(whole, total))
-    ordered = {
-        found: sorted(rows.values(), key=lambda row: (-row.total_ns, row.name)) for found, rows in members.items()
+        kind = Class.COMMUNICATION if described[row] else kernel_class(name)
+        if not described[row] and kind is not Class.OTHER:
+            inferred.add(kind)
+        known = figures[kind][name]
+        known[:] = known[0] + number, known[1] + time
+    kernels_of = {
+        kind: sorted(
+            (ClassifiedKernel(name, calls, time, _share(time, total)) for name, (calls, time) in own.items()),
+            key=lambda row: (-row.total_ns, row.name),
+        )
+        for kind, own in figures.items()
     }
-    rows = [_class(found, rows, total, inferred=found in inferred) for found, rows in ordered.items()]
-    unexplained = ordered.get(Class.OTHER, [])
+    rows = [_class(kind, own, total, inferred=kind in inferred) for kind, own in kernels_of.items()]
+    unexplained = kernels_of.get(Class.OTHER, [])
     time = sum(row.total_ns for row in unexplained)
     return KernelClasses(
         rows=tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name))),
@@ -113,23 +115,11 @@ def analyze(context: Context) -> KernelClasses:
     )
 
 
-def _counted(context: Context) -> Bool:
-    device = context.trace.device
-    counted: Bool = (device.category == Category.KERNEL) & context.in_scope(device.start_ns)
-    return counted
-
-
-def _class(found: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
+def _class(kind: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:
     time = sum(row.total_ns for row in rows)
+    calls, generated = sum(row.calls for row in rows), sum(row.total_ns for row in rows if is_generated(row.name))
     return KernelClassTime(
-        found.value,
-        sum(row.calls for row in rows),
-        time,
-        _share(time, total),
-        len(rows),
-        rows[0].name,
-        inferred,
-        sum(row.total_ns for row in rows if is_generated(row.name)),
+        kind.value, calls, time, _share(time, total), len(rows), rows[0].name, inferred, generated_ns=generated
     )
 
 

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
-from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
@@ -29,11 +28,6 @@ from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_NO_SHAPES = Text(
-    "skip-no-shapes",
-    "the trace has no input shapes: record them with record_shapes=True",
-    "record_shapes=True is code",
-)
 _LINKS = frozenset({KernelClass.ELEMENTWISE, KernelClass.REDUCTION, KernelClass.COPY})
 _PRODUCT = re.compile(r"conv|linear|addmm|\bb?mm\b|attention")
 """Operators whose small kernels are part of a matrix product."""
@@ -133,7 +127,8 @@ def analyze(context: Context) -> Chains:
     least = np.minimum.reduceat(np.where(full, dur, np.iinfo(np.int64).max), first)
     greatest = np.maximum.reduceat(np.where(full, dur, 0), first)
     total = np.add.reduceat(dur, first)
-    example, kind = group(_signatures(context, found), _callers(context, found.parent[first]))
+    callers = entries(context.once(class_codes)[context.host.name], found.parent[first], NO_PARENT)
+    example, kind = group(_signatures(context, found), callers)
     sums = [sum_by(kind, values, len(example)) for values in (np.ones(count, np.int64), total, least, greatest)]
     order = np.lexsort((np.arange(len(example)), -sums[1]))
     rows = [
@@ -210,11 +205,6 @@ def _signatures(context: Context, found: _Found) -> I64:
         mixed = (operators + 1) * np.int64(-7046029254386353131) ^ (place + 1) * np.int64(-4417276706812531889)
         mixed = (mixed ^ (mixed >> 29)) * np.int64(-4658895280553007687)
     return np.unique(np.add.reduceat(mixed, found.first), return_inverse=True)[1].astype(np.int64)
-
-
-def _callers(context: Context, parent: I64) -> I64:
-    """For each position in the host tree, the code of the module's class or of the function's name; -1 for none."""
-    return entries(context.once(class_codes)[context.host.name], parent, NO_PARENT)
 
 
 def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Chain:

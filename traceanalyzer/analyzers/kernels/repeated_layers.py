@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.kernels import counted
 from traceanalyzer.analyzers.kernels.attribution import of_graphs
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.table import I64, Bool
-from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST_REPETITIONS = 3
@@ -129,7 +129,7 @@ def analyze(context: Context) -> RepeatedLayers:
 
 def _order(context: Context) -> _Order:
     device = context.trace.device
-    events = np.flatnonzero((device.category == Category.KERNEL) & context.in_scope(device.start_ns))
+    events = counted(context)
     start = device.start_ns[events]
     graph = np.where(context.once(of_graphs)[events], context.links.launch[events], NO_PARENT)
     step = np.searchsorted(context.steps.start_ns, start, side="right")

@@ -13,7 +13,6 @@ import numpy as np
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Work
-from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import PRODUCTS, leaves, node_times, works_of
@@ -22,12 +21,6 @@ from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
-
-_NO_SHAPES = Text(
-    "skip-no-shapes",
-    "the trace has no input shapes: record them with record_shapes=True",
-    "record_shapes=True is code",
-)
 
 
 class Roof(msgspec.Struct, frozen=True):

@@ -9,22 +9,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.memory import ledger as records
-from traceanalyzer.analyzers.memory.blocks import PeakContents, at_peak
-from traceanalyzer.analyzers.memory.curve import Curve, curve
-from traceanalyzer.analyzers.memory.ledger import CPU, Ledger
-from traceanalyzer.analyzers.memory.operators import (
-    OperatorMemory,
-    by_operator,
-    is_operator,
-    nodes_of_records,
-    operator_of,
-)
-from traceanalyzer.analyzers.memory.steps import StepMemory, by_step, growth, host_steps
+from traceanalyzer.analyzers.memory import holders, levels
+from traceanalyzer.analyzers.memory.holders import OperatorMemory, PeakContents
+from traceanalyzer.analyzers.memory.levels import Curve, Ledger, StepMemory, curve
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import UNKNOWN
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
@@ -85,28 +76,28 @@ class MemoryUse(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> MemoryUse:
     """Peaks, curves, operators, steps, and what is in memory at the peak."""
     result = MemoryUse(
-        devices=tuple(_device(context, ledger) for ledger in context.once(records.ledgers)),
-        operators=by_operator(context),
-        steps_from=context.once(host_steps).found_by,
-        records_without_device=records.without_device(context),
+        devices=tuple(_device(context, ledger) for ledger in context.once(levels.ledgers)),
+        operators=holders.by_operator(context),
+        steps_from=context.once(levels.host_steps).found_by,
+        records_without_device=levels.without_device(context),
     )
-    context.release(records.ledgers, nodes_of_records)
+    context.release(levels.ledgers, holders.nodes_of_records)
     return result
 
 
 def _device(context: Context, ledger: Ledger) -> DeviceMemory:
-    rows = _rows_in_scope(context, ledger)
+    rows = np.flatnonzero(context.in_scope(ledger.time_ns))
     taken = rows[ledger.change_bytes[rows] > 0]
     given = rows[ledger.change_bytes[rows] < 0]
-    homeless = taken[~context.once(is_operator)[operator_of(context, ledger)[taken]]]
-    steps = by_step(ledger, context.once(host_steps))
-    levels = ledger.level_bytes[rows]
-    peak = int(levels.argmax()) if len(rows) else None
+    outside = taken[~context.once(holders.is_operator)[holders.operator_of(context, ledger)[taken]]]
+    steps = levels.by_step(ledger, context.once(levels.host_steps))
+    level = ledger.level_bytes[rows]
+    peak = int(level.argmax()) if len(rows) else None
     held = rows[ledger.reserved_bytes[rows] != UNKNOWN]
     reserved = ledger.reserved_bytes[held]
     return DeviceMemory(
         device=ledger.device,
-        peak_allocated_bytes=None if ledger.is_relative or peak is None else int(levels[peak]),
+        peak_allocated_bytes=None if ledger.is_relative or peak is None else int(level[peak]),
         peak_reserved_bytes=int(reserved.max()) if len(held) else None,
         capacity_bytes=_capacity(context, ledger),
         is_relative=ledger.is_relative,
@@ -115,24 +106,20 @@ def _device(context: Context, ledger: Ledger) -> DeviceMemory:
         frees=len(given),
         freed_bytes=-int(ledger.change_bytes[given].sum()),
         foreign_records=int(ledger.is_foreign[rows].sum()),
-        unattributed_allocations=len(homeless),
-        unattributed_bytes=int(ledger.change_bytes[homeless].sum()),
-        allocated=curve(ledger.time_ns[rows], levels),
+        unattributed_allocations=len(outside),
+        unattributed_bytes=int(ledger.change_bytes[outside].sum()),
+        allocated=curve(ledger.time_ns[rows], level),
         reserved=curve(ledger.time_ns[held], reserved) if len(held) else None,
         steps=steps,
-        growth_bytes_per_step=growth(steps),
-        at_peak=None if peak is None else at_peak(context, ledger, int(rows[peak])),
+        growth_bytes_per_step=levels.growth(steps),
+        at_peak=None if peak is None else holders.at_peak(context, ledger, int(rows[peak])),
     )
 
 
-def _rows_in_scope(context: Context, ledger: Ledger) -> I64:
-    """Positions in the ledger of the records within the chosen steps."""
-    return np.flatnonzero(context.in_scope(ledger.time_ns))
-
-
 def _capacity(context: Context, ledger: Ledger) -> int | None:
-    known = [d.memory_bytes for d in context.trace.info.devices if d.id == ledger.number and ledger.device != CPU]
-    return known[0] if known else None
+    if ledger.device == levels.CPU:
+        return None
+    return next((device.memory_bytes for device in context.trace.info.devices if device.id == ledger.number), None)
 
 
 _RECORDS = Need(

@@ -2,7 +2,8 @@
 
 With stacks, the profiler records every call of an nn.Module. What a call launches belongs to the innermost module
 around it. The backward pass runs elsewhere, by autograd; it belongs to the module whose forward pass made it
-necessary. What cannot be attributed is counted.
+necessary. What cannot be attributed is counted. Calls with the same chain of modules around them are one place in the
+tree of modules.
 """
 
 from __future__ import annotations
@@ -12,20 +13,44 @@ import re
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.modules.figures import ModuleTotals, totals
-from traceanalyzer.analyzers.modules.paths import Paths
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.structure.module_calls import ModuleOwners, device_time, forward_nodes, owners
+from traceanalyzer.structure.sums import group, least_by, sum_by
+from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT
 
 _PREFIX = "nn.Module: "
 _NUMBER = re.compile(r"_\d+$")
 
 
-class Module(msgspec.Struct, frozen=True):
+class ModuleTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of calls of modules; as keywords they follow the fields with which a row begins."""
+
+    operators: int
+    """Number of operators that the forward pass calls directly, in all calls."""
+    host_self_ns: int
+    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
+    host_total_ns: int
+    """Duration of the calls in ns."""
+    device_self_ns: int
+    """Device time in ns of what the calls launched, each in full, without the modules inside."""
+    device_total_ns: int
+    """Device time in ns of what the calls launched, each in full, with the modules inside."""
+    backward_functions: int
+    """Number of functions that autograd evaluated for operators of the module itself."""
+    backward_host_self_ns: int
+    """Duration in ns of these evaluations, without the modules inside."""
+    backward_host_total_ns: int
+    """Duration in ns of the evaluations for the module and the modules inside."""
+    backward_device_self_ns: int
+    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
+    backward_device_total_ns: int
+    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
+
+
+class Module(ModuleTimes, frozen=True):
     """All calls of one module. Totals of a module that calls itself count twice."""
 
     name: str
@@ -34,29 +59,9 @@ class Module(msgspec.Struct, frozen=True):
     """Number that the profiler gave this module, which distinguishes it from others of its name."""
     calls: int
     """Number of forward calls."""
-    operators: int
-    """Number of operators that the forward pass calls directly, in all calls."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    device_self_ns: int
-    """Device time in ns of what the calls launched, each in full, without the modules inside."""
-    device_total_ns: int
-    """Device time in ns of what the calls launched, each in full, with the modules inside."""
-    backward_functions: int
-    """Number of functions that autograd evaluated for operators of the module itself."""
-    backward_host_self_ns: int
-    """Duration in ns of these evaluations, without the modules inside."""
-    backward_host_total_ns: int
-    """Duration in ns of the evaluations for the module and the modules inside."""
-    backward_device_self_ns: int
-    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
-    backward_device_total_ns: int
-    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
-class ModuleClass(msgspec.Struct, frozen=True):
+class ModuleClass(ModuleTimes, frozen=True):
     """All modules of one class. Totals of modules inside a module of the same class count twice."""
 
     name: str
@@ -65,29 +70,9 @@ class ModuleClass(msgspec.Struct, frozen=True):
     """Number of modules of this class that were called, or evaluated by autograd."""
     calls: int
     """Number of forward calls."""
-    operators: int
-    """Number of operators that the forward pass calls directly, in all calls."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    device_self_ns: int
-    """Device time in ns of what the calls launched, each in full, without the modules inside."""
-    device_total_ns: int
-    """Device time in ns of what the calls launched, each in full, with the modules inside."""
-    backward_functions: int
-    """Number of functions that autograd evaluated for operators of the module itself."""
-    backward_host_self_ns: int
-    """Duration in ns of these evaluations, without the modules inside."""
-    backward_host_total_ns: int
-    """Duration in ns of the evaluations for the module and the modules inside."""
-    backward_device_self_ns: int
-    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
-    backward_device_total_ns: int
-    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(ModuleTimes, frozen=True):
     """A module as called from one place in the tree of modules."""
 
     name: str
@@ -100,26 +85,6 @@ class Place(msgspec.Struct, frozen=True):
     """Number of places around this one; 0 at the top."""
     calls: int
     """Number of forward calls from this place."""
-    operators: int
-    """Number of operators that the forward pass calls directly, in all calls."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators, modules and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    device_self_ns: int
-    """Device time in ns of what the calls launched, each in full, without the modules inside."""
-    device_total_ns: int
-    """Device time in ns of what the calls launched, each in full, with the modules inside."""
-    backward_functions: int
-    """Number of functions that autograd evaluated for operators of the module itself."""
-    backward_host_self_ns: int
-    """Duration in ns of these evaluations, without the modules inside."""
-    backward_host_total_ns: int
-    """Duration in ns of the evaluations for the module and the modules inside."""
-    backward_device_self_ns: int
-    """Device time in ns of what these evaluations launched, each in full, without the modules inside."""
-    backward_device_total_ns: int
-    """Device time in ns of what the evaluations launched, each in full, with the modules inside."""
 
 
 class Unattributed(msgspec.Struct, frozen=True):
@@ -156,17 +121,30 @@ class Modules(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Modules:
     """The modules by name, by class and as a tree."""
-    found = context.once(totals)
+    found, device = context.once(owners), device_time(context)
+    places = find_paths(context, found)
+    evaluations, forward = forward_nodes(context)
+    counted = context.in_scope(context.host.tree.start_ns[evaluations])
+    evaluations, forward = evaluations[counted], forward[counted]
+    module = entries(found.module, forward, NO_PARENT)
+    times = _of_evaluations(context, found, device, evaluations)
+
+    def unattributed(rows: Bool) -> Unattributed:
+        return Unattributed(int(rows.sum()), *(int(values[rows].sum()) for values in times))
+
+    figures = np.column_stack((*_forward(context, found, places, device), *_backward(places, module, times)))
+    names = [context.trace.names[code].removeprefix(_PREFIX) for code in places.name.tolist()]
     on_device = bool(len(context.trace.device))
-    rows = _by_module(context, found)
+    rows = _by_module(places, names, figures)
+    whole, outside = _outside(context, found, device)
     return Modules(
         rows=tuple(sorted(rows, key=lambda row: (*_rank(row, on_device), row.module_id))),
         classes=tuple(sorted(_by_class(rows), key=lambda row: _rank(row, on_device))),
-        tree=_tree(context, found),
-        device_ns=found.device_ns,
-        outside_device_ns=found.outside_device_ns,
-        backward_outside=Unattributed(*found.backward_outside),
-        backward_unlinked=Unattributed(*found.backward_unlinked),
+        tree=_tree(places, names, figures),
+        device_ns=whole,
+        outside_device_ns=outside,
+        backward_outside=unattributed((forward != NO_PARENT) & (module == NO_PARENT)),
+        backward_unlinked=unattributed(forward == NO_PARENT),
     )
 
 
@@ -175,14 +153,18 @@ def _rank(row: Module | ModuleClass, on_device: bool) -> tuple[int, int, str]:
     return (-both, -row.host_self_ns, row.name)
 
 
-def _by_module(context: Context, found: ModuleTotals) -> list[Module]:
-    paths, names = found.paths, _names(context, found.paths)
+def _figures(values: list[int]) -> dict[str, int]:
+    """The number of calls and all times of a row by their names."""
+    return dict(zip(("calls", *ModuleTimes.__struct_fields__), values, strict=True))
+
+
+def _by_module(paths: Paths, names: list[str], figures: I64) -> list[Module]:
     first, groups = group(paths.name, paths.module_id)
-    columns = [sum_by(groups, column, len(first)) for column in found.figures]
+    columns = [sum_by(groups, column, len(first)) for column in figures.T]
     return [
-        Module(names[place], int(paths.module_id[place]), *figures)
-        for place, figures in zip(first.tolist(), np.column_stack(columns).tolist(), strict=True)
-        if any(figures)
+        Module(names[place], int(paths.module_id[place]), **_figures(values))
+        for place, values in zip(first.tolist(), np.column_stack(columns).tolist(), strict=True)
+        if any(values)
     ]
 
 
@@ -192,33 +174,156 @@ def _by_class(rows: list[Module]) -> list[ModuleClass]:
         figures = (1, *msgspec.structs.astuple(row)[2:])
         known = sums.setdefault(_NUMBER.sub("", row.name), [0] * len(figures))
         known[:] = [a + b for a, b in zip(known, figures, strict=True)]
-    return [ModuleClass(name, *figures) for name, figures in sums.items()]
+    return [ModuleClass(name, modules, **_figures(values)) for name, (modules, *values) in sums.items()]
 
 
-def _tree(context: Context, found: ModuleTotals) -> tuple[Place, ...]:
-    paths, names = found.paths, _names(context, found.paths)
-    figures = np.column_stack(found.figures)
+def _tree(paths: Paths, names: list[str], figures: I64) -> tuple[Place, ...]:
     shown = np.flatnonzero(paths.subtree_sums((figures != 0).any(axis=1).astype(np.int64)))
     number = np.full(len(paths) + 1, NO_PARENT, np.int64)
     number[shown] = np.arange(len(shown))
-    places: list[tuple[int, int, int, list[int]]] = list(
-        zip(
-            shown.tolist(),
-            number[paths.parent[shown]].tolist(),
-            paths.depth[shown].tolist(),
-            figures[shown].tolist(),
-            strict=True,
-        )
-    )
+    columns = np.column_stack((shown, paths.module_id[shown], number[paths.parent[shown]], paths.depth[shown]))
     return tuple(
-        Place(names[place], int(paths.module_id[place]), parent if parent >= 0 else None, depth, *values)
-        for place, parent, depth, values in places
+        Place(names[place], module_id, parent if parent >= 0 else None, depth, **_figures(values))
+        for (place, module_id, parent, depth), values in zip(columns.tolist(), figures[shown].tolist(), strict=True)
     )
 
 
-def _names(context: Context, paths: Paths) -> list[str]:
-    names = context.trace.names
-    return [names[code].removeprefix(_PREFIX) for code in paths.name.tolist()]
+class Paths(msgspec.Struct, frozen=True):
+    """Places in the tree of modules, parents before their children, siblings in the order of their first call."""
+
+    calls: I64
+    """Position in the host tree of each call of a module, ascending."""
+    path: I64
+    """The place of each call."""
+    name: I64
+    """Code of the name of each place."""
+    module_id: I64
+    parent: I64
+    """The place around each place, or -1."""
+    depth: I64
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def of(self, call: I64) -> I64:
+        """The places of calls, given as positions in the host tree; -1 for none."""
+        if not len(self.calls):
+            return np.full(len(call), NO_PARENT, np.int64)
+        found = np.minimum(np.searchsorted(self.calls, call), len(self.calls) - 1)
+        return np.where(call == NO_PARENT, NO_PARENT, self.path[found])
+
+    def subtree_sums(self, values: I64) -> I64:
+        """For each place, the sum over it and all places below."""
+        total = np.concatenate(([0], np.cumsum(values)))
+        return total[self._after()] - total[:-1]
+
+    def _after(self) -> I64:
+        """For each place, the position after its last descendant."""
+        after = np.full(len(self), len(self), np.int64)
+        open_: list[int] = []
+        for place, depth in enumerate(self.depth.tolist()):
+            after[open_[depth:]] = place
+            del open_[depth:]
+            open_.append(place)
+        return after
+
+
+def find_paths(context: Context, owners: ModuleOwners) -> Paths:
+    """Find the places: calls come after the call around them, whose place is known by then."""
+    host, frames = context.host, context.trace.frames
+    calls = np.flatnonzero(owners.is_module)
+    name, module_id = host.name[calls].astype(np.int64), frames.module_id[host.row[calls]]
+    around = entries(owners.module, host.tree.parent[calls], NO_PARENT)
+    parent_call = np.where(around == NO_PARENT, NO_PARENT, np.searchsorted(calls, around))
+    places: dict[tuple[int, int, int], int] = {}
+    path: list[int] = []
+    for above, *own in np.column_stack((parent_call, name, module_id)).tolist():
+        parent = path[above] if above != NO_PARENT else NO_PARENT
+        path.append(places.setdefault((parent, *own), len(places)))
+    of_call = np.array(path, np.int64)
+    start = least_by(of_call, host.tree.start_ns[calls], len(places))
+    return _in_order(calls, of_call, np.array([*places], np.int64).reshape(-1, 3), start)
+
+
+def _in_order(calls: I64, path: I64, places: I64, start: I64) -> Paths:
+    """Number the places depth first, siblings in the order of their first call, equal starts by number."""
+    parent, name, module_id = places.T
+    depth = np.zeros(len(places) + 1, np.int64)
+    depth[NO_PARENT] = -1  # around the outermost
+    for place, above in enumerate(parent.tolist()):
+        depth[place] = depth[above] + 1
+    children: dict[int, list[int]] = {}
+    for place in np.lexsort((name, module_id, start)).tolist():
+        children.setdefault(int(parent[place]), []).append(place)
+    order: list[int] = []
+    waiting = children.get(NO_PARENT, [])[::-1]
+    while waiting:
+        place = waiting.pop()
+        order.append(place)
+        waiting.extend(children.get(place, [])[::-1])
+    number = np.empty(len(order) + 1, np.int64)
+    number[order], number[NO_PARENT] = np.arange(len(order)), NO_PARENT
+    return Paths(calls, number[path], name[order], module_id[order], number[parent[order]], depth[order])
+
+
+def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) -> tuple[I64, ...]:
+    """Calls, operators, host self and total, device self and total of each place."""
+    host, tree, size = context.host, context.host.tree, len(places)
+    launches = context.trace.launches
+    counted = context.in_scope(tree.start_ns[places.calls])
+    calls, path = places.calls[counted], places.path[counted]
+    duration = tree.end_ns - tree.start_ns
+    inside = np.flatnonzero(found.launch_node != NO_PARENT)
+    node = found.launch_node[inside]
+    operators = sum_by(
+        np.maximum(tree.parent, 0),
+        np.where(host.is_row & (tree.parent != NO_PARENT), context.calls_of(np.arange(len(tree))), 0),
+        len(tree),
+    )
+    runtime = sum_by(node, launches.dur_ns[inside], len(tree))
+    host_self = duration - tree.child_sums(duration) - runtime
+    owner = found.owner[node]
+    of_module = entries(found.is_module, owner, False)
+    own = sum_by(owner[of_module], device[inside][of_module], len(tree))
+    below = tree.sums(own)
+    return (
+        sum_by(path, context.calls_of(calls), size),
+        *(sum_by(path, values[calls], size) for values in (operators, host_self, duration, own, below)),
+    )
+
+
+def _of_evaluations(context: Context, found: ModuleOwners, device: I64, evaluations: I64) -> tuple[I64, I64]:
+    """Host and device time of each evaluation, without evaluations and modules inside."""
+    tree = context.host.tree
+    duration = tree.end_ns - tree.start_ns
+    inner = np.flatnonzero((found.is_module | found.is_evaluation) & (tree.parent != NO_PARENT))
+    around = found.owner[tree.parent[inner]]
+    nested = sum_by(around[around != NO_PARENT], duration[inner[around != NO_PARENT]], len(tree))
+    launches = np.flatnonzero(found.launch_node != NO_PARENT)
+    owner = found.owner[found.launch_node[launches]]
+    launches, owner = launches[owner != NO_PARENT], owner[owner != NO_PARENT]
+    launched = sum_by(owner, device[launches], len(tree))
+    return (duration - nested)[evaluations], launched[evaluations]
+
+
+def _backward(places: Paths, module: I64, values: tuple[I64, I64]) -> tuple[I64, ...]:
+    """Evaluations, host self and total, device self and total of each place."""
+    path, size = places.of(module), len(places)
+    known = path != NO_PARENT
+    count, host, device = (sum_by(path[known], v[known], size) for v in (np.ones_like(path), *values))
+    return count, host, places.subtree_sums(host), device, places.subtree_sums(device)
+
+
+def _outside(context: Context, found: ModuleOwners, device: I64) -> tuple[int, int]:
+    """Device time of all, and the part launched by no module and no evaluation."""
+    events, launch = context.trace.device, context.links.launch
+    linked = launch != NO_PARENT
+    start = context.trace.launches.start_ns
+    counted = context.in_scope(np.where(linked, entries(start, launch, 0), events.start_ns))
+    whole = int(events.dur_ns[counted].sum())
+    owner = entries(found.owner, found.launch_node, NO_PARENT)
+    ownerless = (owner == NO_PARENT) & context.in_scope(start)
+    return whole, int(device[ownerless].sum()) + int(events.dur_ns[counted & ~linked].sum())
 
 
 _MODULES = Need(

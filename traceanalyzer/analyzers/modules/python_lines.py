@@ -2,8 +2,12 @@
 
 With stacks, the profiler records the call of every Python function as a frame, `file.py(123): name`. Frames of
 one thread nest. Time in built-in functions and in the frames of `nn.Module`, which have no line, belongs to the
-line that called them. What autograd launches where no line runs belongs to the line of the forward pass
-(`backward_lines`).
+line that called them.
+
+Autograd launches the backward pass from threads without Python frames. The work belongs to the line that called the
+corresponding operator of the forward pass; flows and sequence numbers show that operator. If autograd itself called
+that operator (in a second derivative, or in a checkpoint that is run again), the work belongs to the line of the
+evaluation around it.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.modules import backward_lines
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import LineTree, line_tree, own_line_tree
+from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.table import I64, Bool, entries
@@ -149,10 +153,54 @@ def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64
     position = lines.tree.innermost(launches.thread[launch[events]], launches.start_ns[launch[events]])
     found = position != NO_PARENT
     others = events[~found]
-    behind = backward_lines.frames_of_launches(context, lines.tree)[launch[others]]
+    behind = _frames_of_launches(context, lines.tree)[launch[others]]
     known = behind != NO_PARENT
     known[known] = _clipped(context, lines.tree)[2][behind[known]]
     return total, (position[found], device.dur_ns[events[found]]), (behind[known], device.dur_ns[others[known]])
+
+
+class _Evaluations(msgspec.Struct, frozen=True):
+    """Autograd's evaluations, in the order of the host tree."""
+
+    forward: I64
+    """For each evaluation, the position in the host tree of its operator in the forward pass; -1 if unknown."""
+    around_forward: I64
+    """For each evaluation, the evaluation in which that operator was called; -1 for none."""
+    of_launch: I64
+    """For each launch, the innermost evaluation around it; -1 for none."""
+
+
+def _frames_of_launches(context: Context, frames: Tree) -> I64:
+    """For each launch within an evaluation of autograd, the Python frame of the corresponding forward pass.
+
+    Args:
+        context: The trace.
+        frames: Some of its Python frames.
+
+    Returns:
+        Positions in the tree of frames, -1 if there is none; shape (launches,).
+    """
+    found, tree = context.once(_evaluations), context.host.tree
+    known = np.flatnonzero(found.forward != NO_PARENT)
+    forward = found.forward[known]
+    frame = np.full(len(found.forward), NO_PARENT, np.int64)
+    frame[known] = frames.innermost(tree.thread[forward], tree.start_ns[forward])
+    while True:  # one round for each level of nested backward passes
+        unknown = np.flatnonzero((frame == NO_PARENT) & (found.around_forward != NO_PARENT))
+        further = frame[found.around_forward[unknown]]
+        if not (further != NO_PARENT).any():
+            return entries(frame, found.of_launch, NO_PARENT)
+        frame[unknown] = further
+
+
+def _evaluations(context: Context) -> _Evaluations:
+    modules, tree = context.once(owners), context.host.tree
+    evaluations, forward = forward_nodes(context)
+    number = np.full(len(tree) + 1, NO_PARENT, np.int64)
+    number[evaluations] = np.arange(len(evaluations))
+    around = entries(modules.evaluation, np.arange(-1, len(tree)), NO_PARENT)
+    inside = number[around]  # for each node, from -1 on
+    return _Evaluations(forward, inside[forward + 1], inside[modules.launch_node + 1])
 
 
 _FRAMES = Need(

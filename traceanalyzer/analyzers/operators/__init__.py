@@ -2,6 +2,10 @@
 
 Self time is the time of an operator without the operators that it calls; host self time is also without its runtime
 calls. Device time is the duration of the events that its runtime calls launched, each in full, even if they overlap.
+
+As in `tables.shape_costs`: two calls of one operator that read and write the same number of elements and bytes, give an
+output of the same size and do the same number of operations should cost the same, whatever the order or layout of their
+operands.
 """
 
 from __future__ import annotations
@@ -11,22 +15,25 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure.analysis import OPERATORS, Analysis
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.op_shapes import implied, parse
+from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.operator_times import NodeTimes, node_times
+from traceanalyzer.structure.operator_times import NodeTimes, Peer, Priced, node_times, peers
 from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
+_ROWS = 200
+"""Rows in the result (own choice: what comes after them is below a thousandth of the device time in real traces)."""
 
-class Operator(msgspec.Struct, frozen=True):
-    """All calls of one operator that start in the chosen steps, or anywhere. Recursive calls count twice in totals."""
 
-    name: str
-    """Name of the operator as recorded."""
+class OperatorTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of calls of an operator; as keywords they follow the fields with which a row begins."""
+
     calls: int
     """Number of calls, whoever made them."""
     device_self_ns: int
@@ -41,7 +48,14 @@ class Operator(msgspec.Struct, frozen=True):
     """Part of `host_self_ns` on threads other than the one that makes the steps and those of autograd."""
 
 
-class OperatorByShape(msgspec.Struct, frozen=True):
+class Operator(OperatorTimes, frozen=True):
+    """All calls of one operator that start in the chosen steps, or anywhere. Recursive calls count twice in totals."""
+
+    name: str
+    """Name of the operator as recorded."""
+
+
+class OperatorByShape(OperatorTimes, frozen=True):
     """All calls of one operator with the same input shapes and types."""
 
     name: str
@@ -50,18 +64,6 @@ class OperatorByShape(msgspec.Struct, frozen=True):
     """Input shapes as recorded, as JSON; empty where they were not recorded."""
     input_types: str
     """Input types as recorded, as JSON; empty where they were not recorded."""
-    calls: int
-    """Number of calls, whoever made them."""
-    device_self_ns: int
-    """Device time in ns of what its own runtime calls launched, each in full, overlap or not."""
-    device_total_ns: int
-    """Device time in ns of what it and the operators that it calls launched, each in full."""
-    host_self_ns: int
-    """Duration of the calls in ns, without the operators and runtime calls inside."""
-    host_total_ns: int
-    """Duration of the calls in ns."""
-    beside_ns: int = 0
-    """Part of `host_self_ns` on threads other than the one that makes the steps and those of autograd."""
 
 
 class Operators(msgspec.Struct, frozen=True):
@@ -80,46 +82,48 @@ class OperatorsByShape(msgspec.Struct, frozen=True):
 
 def by_name(context: Context) -> Operators:
     """One row per operator."""
-    names, figures = (context.once(_grouped)[key] for key in ("names", "figures"))
-    rows = [Operator(context.trace.names[name], *values) for name, values in _summed(names, figures)]
+    nodes, names = _counted(context), context.trace.names
+    rows = [Operator(names[name], **figures) for (name,), figures in _sums(context, nodes, context.host.name[nodes])]
     cost = _cost(context)
     return Operators(tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name))))
 
 
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
-    trace, groups = context.trace, context.once(_grouped)
+    trace, nodes = context.trace, _counted(context)
+    row = context.host.row[nodes]
+    keys = (context.host.name[nodes], trace.host.shapes[row], trace.host.types[row])
     rows = [
-        OperatorByShape(trace.names[name], trace.shapes[shape], trace.types[kind], *values)
-        for name, shape, kind, values in zip(
-            *(groups[key].tolist() for key in ("names", "shapes", "types", "figures")), strict=True
-        )
+        OperatorByShape(trace.names[name], trace.shapes[shape], trace.types[kind], **figures)
+        for (name, shape, kind), figures in _sums(context, nodes, *keys)
     ]
     cost = _cost(context)
     order = sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types))
     return OperatorsByShape(tuple(order))
 
 
+def _counted(context: Context) -> I64:
+    """Nodes of the host tree that are calls of operators and start in the chosen steps, or anywhere."""
+    return np.flatnonzero(context.host.is_row & context.in_scope(context.host.tree.start_ns))
+
+
 def _cost(context: Context) -> str:
+    """The field that ranks operators."""
     return "device_self_ns" if len(context.trace.device) else "host_self_ns"
 
 
-def _grouped(context: Context) -> dict[str, Array]:
-    """Codes of name, shapes and types of each group, and its calls and four times."""
-    trace, host, times = context.trace, context.host, context.once(node_times)
-    nodes = np.flatnonzero(host.is_row & context.in_scope(host.tree.start_ns))
-    row = host.row[nodes]
-    keys = (host.name[nodes], trace.host.shapes[row], trace.host.types[row])
+def _sums(context: Context, nodes: I64, *keys: Array) -> Iterator[tuple[list[int], dict[str, int]]]:
+    """The keys of each group of calls that agree in them, and the figures of the group by the names of their fields."""
+    times = context.once(node_times)
     first, groups = group(*keys)
-    columns = [sum_by(groups, getattr(times, field)[nodes], len(first)) for field in NodeTimes.__struct_fields__]
-    columns.append(sum_by(groups, np.where(_beside(context)[nodes], times.host_self_ns[nodes], 0), len(first)))
-    names, shapes, types = (key[first] for key in keys)
-    return {
-        "names": names,
-        "shapes": shapes,
-        "types": types,
-        "figures": np.column_stack([sum_by(groups, context.calls_of(nodes), len(first)), *columns]),
+    columns = {
+        "calls": context.calls_of(nodes),
+        **{field: getattr(times, field)[nodes] for field in NodeTimes.__struct_fields__},
+        "beside_ns": np.where(context.once(_beside)[nodes], times.host_self_ns[nodes], 0),
     }
+    figures = np.column_stack([sum_by(groups, values, len(first)) for values in columns.values()]).tolist()
+    for codes, values in zip(np.column_stack([key[first] for key in keys]).tolist(), figures, strict=True):
+        yield codes, dict(zip(columns, values, strict=True))
 
 
 def _beside(context: Context) -> Bool:
@@ -133,19 +137,83 @@ def _beside(context: Context) -> Bool:
     if not len(makes) and len(tree):
         outermost = tree.parent == NO_PARENT
         makes = np.array([np.bincount(thread[outermost], (tree.end_ns - tree.start_ns)[outermost]).argmax()])
-    beside: Bool = ~np.isin(thread, np.append(makes, thread[context.once(owners).is_evaluation]))
-    return beside
+    return ~np.isin(thread, np.append(makes, thread[context.once(owners).is_evaluation]))
 
 
-def _summed(names: I64, figures: I64) -> Iterator[tuple[int, list[int]]]:
-    """The figures of each name over all its shapes."""
-    codes, groups = ranked(names)
-    sums = np.zeros((len(codes), figures.shape[1]), np.int64)
-    np.add.at(sums, groups, figures)
-    yield from zip(codes.tolist(), sums.tolist(), strict=True)
+class ShapeCost(msgspec.Struct, frozen=True):
+    """All calls of one operator with one list of input shapes and types."""
+
+    name: str
+    """Name of the operator as recorded."""
+    input_shapes: str
+    """Input shapes as recorded, as JSON."""
+    input_types: str
+    """Input types as recorded, as JSON; empty where they were not recorded."""
+    calls: int
+    """Number of calls."""
+    device_ns: int
+    """Device time in ns of what the operator itself launched."""
+    device_ns_per_call: float
+    """Mean device time of a call in ns."""
+    output_elements: int | None
+    """Number of elements of the output, as the shapes imply; null where the operator has no model."""
+    elements_moved: int | None
+    """Number of elements read and written, each tensor once; null where the operator has no model."""
+    bytes_moved: int | None
+    """Number of bytes read and written; null where types were not recorded or the operator has no model."""
+    peer: Peer | None
+    """The cheapest call of the same operator and size; null if none is cheaper."""
 
 
+class ShapeCosts(msgspec.Struct, frozen=True):
+    """The calls with the most device time, those first."""
+
+    rows: tuple[ShapeCost, ...]
+    """The rows with the most device time, the most first; the list ends at a limit."""
+
+
+def shape_costs(context: Context) -> ShapeCosts:
+    """One row per operator, input shapes and input types that put something on the device."""
+    ran = [row for row in context.once(by_shape).rows if row.device_self_ns and row.input_shapes]
+    sizes = [_size(row) for row in ran]
+    priced = [
+        Priced((row.name, *size) if size else None, row.input_shapes, row.calls, row.device_self_ns)
+        for row, size in zip(ran, sizes, strict=True)
+    ]
+    rows = []
+    for row, size, peer in list(zip(ran, sizes, peers(priced), strict=True))[:_ROWS]:
+        output, moved, moved_bytes, _ = size or (None, None, None, None)
+        rows.append(
+            ShapeCost(
+                name=row.name,
+                input_shapes=row.input_shapes,
+                input_types=row.input_types,
+                calls=row.calls,
+                device_ns=row.device_self_ns,
+                device_ns_per_call=row.device_self_ns / row.calls,
+                output_elements=output,
+                elements_moved=moved,
+                bytes_moved=moved_bytes,
+                peer=peer,
+            )
+        )
+    return ShapeCosts(tuple(rows))
+
+
+def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | None:
+    """Elements of the output, elements moved, bytes moved, and operations of one call; None without a model."""
+    shapes = parse(row.input_shapes)
+    found = implied(row.name, shapes) if shapes else None
+    if found is None:
+        return None
+    call = op_models.parse(row.name, row.input_shapes, row.input_types)
+    work = op_models.work(call) if call else None
+    return found.output, found.moved, work.bytes if work else None, work.flops if work else None
+
+
+_SHAPE_COSTS_QUESTION = "What does an operator cost per shape, and does a call of the same size cost less?"
 ANALYSES = (
     Analysis(100, "operators", Operators, by_name, needs=(OPERATORS,)),
-    Analysis(110, "operators_by_shape", OperatorsByShape, by_shape, needs=(OPERATORS,)),
+    Analysis(110, "operators_by_shape", OperatorsByShape, lambda context: context.once(by_shape), needs=(OPERATORS,)),
+    Analysis(380, "shape_costs", ShapeCosts, shape_costs, needs=(KERNELS, SHAPES), question=_SHAPE_COSTS_QUESTION),
 )

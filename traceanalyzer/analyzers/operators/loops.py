@@ -88,16 +88,17 @@ def analyze(context: Context) -> Repeats:
     siblings = _siblings(context)
     covered = np.zeros(len(siblings.node), np.bool_)
     runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
-    found: dict[tuple[object, ...], list[_Run]] = {}
-    for run, line in zip(runs, _lines(context, runs), strict=True):
-        names = tuple(int(context.host.name[node]) for node in run.turn)
-        parent = int(context.host.tree.parent[run.turn[0]])
-        found.setdefault((names, _parent_name(context, parent), line), []).append(run)
-    if not found:
+    if not runs:
         return Repeats(())
+    first = np.array([run.turn[0] for run in runs])
+    loops: dict[tuple[tuple[str, ...], str | None, str | None], list[_Run]] = {}
+    for run, line in zip(runs, host_activity.lines_of_nodes(context, first), strict=True):
+        operators = tuple(context.trace.names[context.host.name[node]] for node in run.turn)
+        parent = _parent_name(context, int(context.host.tree.parent[run.turn[0]]))
+        loops.setdefault((operators, parent, line), []).append(run)
     busy = gaps.any_busy(context)
     backward = _Backward(context)
-    rows = [_row(context, key, own, busy, backward) for key, own in found.items()]
+    rows = [_row(context, key, own, busy, backward) for key, own in loops.items()]
     return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
 
 
@@ -150,14 +151,6 @@ def _runs(siblings: _Siblings, period: int, covered: Bool) -> list[_Run]:
     return found
 
 
-def _lines(context: Context, runs: list[_Run]) -> list[int]:
-    """The code of the Python line of each run, or -1."""
-    first = np.array([run.turn[0] for run in runs], np.int64)
-    thread = context.host.tree.thread[first]
-    lines: list[int] = host_activity.python_lines(context, thread, context.host.tree.start_ns[first]).tolist()
-    return lines
-
-
 def _parent_name(context: Context, parent: int) -> str | None:
     if parent == NO_PARENT or context.host.kind[parent] == NodeKind.STEP:
         return None
@@ -185,31 +178,33 @@ class _Backward:
         return self._start[low:high][own], self._end[low:high][own]
 
 
-def _row(context: Context, key: tuple[object, ...], own: list[_Run], busy: Intervals, backward: _Backward) -> Repeat:
-    tree, names = context.host.tree, context.trace.names
+def _row(
+    context: Context,
+    key: tuple[tuple[str, ...], str | None, str | None],
+    own: list[_Run],
+    busy: Intervals,
+    backward: _Backward,
+) -> Repeat:
+    tree, (operators, parent, line) = context.host.tree, key
     start = tree.start_ns[[run.turn[0] for run in own]]
     end = tree.end_ns[[run.last for run in own]]
     later = [backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)]
     later_start, later_end = (np.concatenate(side) for side in zip(*later, strict=True))
     both_start, both_end = np.concatenate((start, later_start)), np.concatenate((end, later_end))
-    operators = tuple(names[context.host.name[node]] for node in own[0].turn)
-    longest = int((end - start).argmax())
-    line = key[2]
+    idle = int((both_end - both_start - busy.within(both_start, both_end)).sum())
     return Repeat(
         operators=operators,
-        parent=key[1] if isinstance(key[1], str) else None,
-        python_line=names[line] if isinstance(line, int) and line >= 0 else None,
+        parent=parent,
+        python_line=line,
         runs=len(own),
         turns=sum(run.turns for run in own),
         most_turns=max(run.turns for run in own),
         steps=len(set(step_names(context.steps, start)) - {None}),
         host_ns=int((end - start).sum()),
         backward_ns=int((later_end - later_start).sum()),
-        idle_ns=int((both_end - both_start - busy.within(both_start, both_end)).sum())
-        if len(context.trace.device)
-        else None,
+        idle_ns=idle if len(context.trace.device) else None,
         is_carrying=any(_CARRYING.match(name) for name in operators),
-        longest_start_ns=int(start[longest]),
+        longest_start_ns=int(start[(end - start).argmax()]),
     )
 
 

@@ -6,6 +6,8 @@ on streams are not read, so nothing counts twice. Optimizers that wrap another c
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -100,32 +102,27 @@ def analyze(context: Context) -> Optimizers:
     count = len(names)
     launched, fills, arithmetic = _launched(context, calls, of_row)
     device = np.flatnonzero(launched >= 0)
-    operators = _operators(context, calls, of_row)
-    starved = _starved(context, calls, of_row, count)
     start, dur = host.start_ns[calls], host.dur_ns[calls]
     earlier = ended_earlier(context, start, start + dur, dur)
-    exposed = [summed(earlier[group == number]) for number in range(count)]
-    longest = [int(members[host.dur_ns[members].argmax()]) for members in (calls[group == g] for g in range(count))]
-    closures = count_by(group[_has_closure(context, calls)], count).tolist()
-    columns = zip(
-        count_by(group, count).tolist(),
-        sum_by(group, host.dur_ns[calls], count).tolist(),
-        count_by(launched[device], count).tolist(),
-        count_by(launched[arithmetic], count).tolist(),
-        count_by(launched[fills], count).tolist(),
-        sum_by(launched[device], trace.device.dur_ns[device], count).tolist(),
-        starved.tolist(),
-        exposed,
-        strict=True,
-    )
-    rows = [
-        Optimizer(
-            trace.names[name], _kind(trace.names[name]), *figures, *found, int(host.start_ns[row]), *in_place, own
-        )  # type: ignore[call-arg]
-        for name, figures, (*found, in_place), row, own in zip(
-            names.tolist(), columns, operators, longest, closures, strict=True
+    columns = {
+        "calls": count_by(group, count),
+        "host_ns": sum_by(group, dur, count),
+        "launches": count_by(launched[device], count),
+        "elementwise_launches": count_by(launched[arithmetic], count),
+        "fills": count_by(launched[fills], count),
+        "device_ns": sum_by(launched[device], trace.device.dur_ns[device], count),
+        "starved_ns": _starved(context, calls, of_row, count),
+        "closures": count_by(group[_has_closure(context, calls)], count),
+    }
+    operators = _operators(context, calls, of_row)
+    rows = []
+    for number, code in enumerate(names.tolist()):
+        own, name = group == number, trace.names[code]
+        figures: dict[str, Any] = {field: int(values[number]) for field, values in columns.items()}
+        exposed, begin = summed(earlier[own]), int(start[own][dur[own].argmax()])
+        rows.append(
+            Optimizer(name=name, kind=_kind(name), exposed=exposed, start_ns=begin, **figures, **operators[number])
         )
-    ]
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
 
@@ -165,10 +162,8 @@ def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
     return sum_by(of_row[call], np.maximum(waited, 0), count)
 
 
-def _operators(
-    context: Context, calls: I64, of_row: I64
-) -> list[tuple[int, tuple[OperatorCount, ...], tuple[int, int]]]:
-    """Per group: calls of operators on lists, the most frequent operators, in-place arithmetic as calls and ns."""
+def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]]:
+    """Per group, by field: calls of operators on lists, the most frequent operators, in-place arithmetic."""
     host, names = context.trace.host, context.trace.names
     nodes = np.flatnonzero(context.host.is_row)
     rows = ascending(context.host.row[nodes])
@@ -182,10 +177,15 @@ def _operators(
         own = host.name[members]
         codes, counts = np.unique(own, return_counts=True)
         ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))
-        shown = tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN])
         durations = host.dur_ns[members[in_place[own]]]
-        usual = int(durations.sum() - durations.max(initial=0))
-        found.append((int(on_lists[own].sum()), shown, (len(durations), usual)))
+        found.append(
+            {
+                "list_operators": int(on_lists[own].sum()),
+                "operators": tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN]),
+                "in_place": len(durations),
+                "in_place_ns": int(durations.sum() - durations.max(initial=0)),
+            }
+        )
     return found
 
 

@@ -79,7 +79,8 @@ def find(context: Context) -> RepeatedForward | None:
         return None
     found: dict[int, int] = {}
     after = np.append(passes.start_ns[1:], np.iinfo(np.int64).max)
-    bounds = (np.searchsorted(calls.start_ns, times) for times in (_before(passes.end_ns), passes.start_ns, after))
+    before = np.append(0, passes.end_ns[:-1])
+    bounds = (np.searchsorted(calls.start_ns, times) for times in (before, passes.start_ns, after))
     for begins, trains, ends in zip(*(bound.tolist() for bound in bounds), strict=True):
         pattern = _pattern(calls, context.once(graph).start_ns, begins, trains)
         for first in _occurrences(calls.text, pattern, begins, ends):
@@ -130,11 +131,6 @@ def _averages(context: Context, calls: _Calls) -> bool:
     single = int((updates & tensors[trace.host.shapes[host.row[nodes]]]).sum())
     on_lists = trace.names.where(_UPDATING_LISTS.__contains__)[host.name[nodes]].any()
     return bool(on_lists) or single >= LEAST * max(1, len(context.once(backward)))
-
-
-def _before(end_ns: I64) -> I64:
-    """For each backward pass the end of the one before it."""
-    return np.append(0, end_ns[:-1])
 
 
 def _pattern(calls: _Calls, creates_ns: I64, begins: int, ends: int) -> str:

@@ -24,7 +24,6 @@ import numpy as np
 from traceanalyzer.knowledge.first_match import alternatives, required_word
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.recording.frameworks import gradient_buckets
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32
 from traceanalyzer.trace.tables import Category, Vendor

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.knowledge.frameworks import StepMark
+from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.module_calls import evaluations

@@ -19,7 +19,8 @@ import numpy as np
 
 from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, Fit, fit
 from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Marks, Nodes, Vocabulary
-from traceanalyzer.knowledge.frameworks import StepMark, step_mark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import step_mark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings

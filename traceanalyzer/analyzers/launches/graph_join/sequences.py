@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import graph_calls
-from traceanalyzer.knowledge.frameworks import StepMark, step_mark
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import step_mark
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind, nest

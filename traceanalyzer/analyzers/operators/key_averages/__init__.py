@@ -14,10 +14,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.operators.key_averages import flops
 from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, collect
 from traceanalyzer.analyzers.operators.key_averages.figures import Figures, add_up, measure
-from traceanalyzer.analyzers.operators.key_averages.shapes import Shapes, printed
+from traceanalyzer.analyzers.operators.key_averages.inputs import Shapes, flops, printed
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.model import Trace
@@ -102,7 +101,7 @@ def analyze(context: Context, by_shape: bool = False) -> KeyAverages:
     counted = np.flatnonzero(figures.counted & context.in_scope(events.start_ns))
     shapes = printed(trace.shapes, events.shapes) if by_shape else None
     with_flops = trace.info.options.with_flops is True
-    costs = flops.of_events(trace, events) if with_flops else np.zeros(len(events), np.int64)
+    costs = flops(trace, events) if with_flops else np.zeros(len(events), np.int64)
     rows = _averages(events, figures, costs, shapes, counted) if len(counted) else ()
     return KeyAverages(rows, _device(trace), _has_memory(trace), with_flops)
 

@@ -1,4 +1,4 @@
-"""Which events of a trace torch makes rows of, and in which order it takes them."""
+"""Which events of a trace torch makes rows of, in which order, and to which operator each belongs: by ids alone."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from enum import IntEnum
 
 import numpy as np
 
-from traceanalyzer.analyzers.operators.key_averages.memory import uncovered
-from traceanalyzer.analyzers.operators.key_averages.owners import EventOwners, linked_ids
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Answers, StringPool
-from traceanalyzer.trace.table import I32, I64, U8, Array, Bool
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, entries
 from traceanalyzer.trace.tables import (
     Category,
     DeviceEvents,
@@ -25,6 +24,7 @@ from traceanalyzer.trace.tables import (
     Overheads,
     Syncs,
 )
+from traceanalyzer.trace.tree import NO_PARENT
 
 MEMORY = "[memory]"
 
@@ -41,6 +41,8 @@ _LEFT_OUT = frozenset(
     )
 )
 """Utilities that torch leaves out (`_filter_name` in torch/autograd/profiler_util.py)."""
+Columns = dict[str, Array]
+Slices = HostEvents | Frames | Launches | Overheads | DeviceEvents | Syncs | GpuAnnotations
 
 
 class EventKind(IntEnum):
@@ -86,18 +88,13 @@ class AveragedEvents:
     @property
     def on_device(self) -> Bool:
         """Which events ran on the device."""
-        on_device: Bool = self.kind >= EventKind.DEVICE
-        return on_device
+        return self.kind >= EventKind.DEVICE
 
     @property
     def is_user_annotation(self) -> Bool:
         """Which events are ranges that the user named, on the CPU or on the device."""
         annotation: Bool = (self.kind == EventKind.ANNOTATION) | (self.kind == EventKind.DEVICE_ANNOTATION)
         return annotation
-
-
-Columns = dict[str, Array]
-Slices = HostEvents | Frames | Launches | Overheads | DeviceEvents | Syncs | GpuAnnotations
 
 
 def collect(context: Context) -> AveragedEvents:
@@ -170,8 +167,13 @@ def _kept(part: Columns, left_out: Answers, codes: I32) -> Columns:
 
 def _memory(trace: Trace, on_cpu: list[Columns]) -> Columns:
     """Records of memory during which nothing ran on the CPU: events without length, of code 0."""
-    spans = [(part["start_ns"], part["end_ns"]) for part in on_cpu]
-    rows = uncovered(trace.memory, spans)
+    started = trace.memory.start_ns
+    change = np.zeros(len(started) + 1, np.int64)
+    if len(started):
+        for part in on_cpu:
+            np.add.at(change, np.searchsorted(started, part["start_ns"], side="left"), 1)
+            np.add.at(change, np.searchsorted(started, part["end_ns"], side="right"), -1)
+    rows = np.flatnonzero(np.cumsum(change[:-1]) == 0)
     alone = trace.memory.take(rows)
     nothing = np.zeros(len(rows), np.int64)
     return {
@@ -204,3 +206,81 @@ def _follow_operators(columns: Columns) -> None:
     if len(calls):
         owner = EventOwners(columns["ident"]).last(columns["linked"][calls])
         columns["thread"][calls[owner >= 0]] = columns["thread"][owner[owner >= 0]]
+
+
+class EventOwners:
+    """Finds events by their id; several may share one."""
+
+    def __init__(self, ident: I64) -> None:
+        """The ids of all events, 0 for events without an id."""
+        known = np.flatnonzero(ident > 0)
+        self._events = known[np.argsort(ident[known], kind="stable")]
+        self._ids = ident[self._events]
+
+    def last(self, ids: I64) -> I64:
+        """For each id the last event that has it, or -1."""
+        first, end = self._range(ids)
+        found = entries(self._events, end - 1, NO_PARENT)
+        return np.where(end > first, found, NO_PARENT)
+
+    def all(self, ids: I64) -> tuple[I64, I64]:
+        """All pairs of a position in `ids` and an event with that id."""
+        first, end = self._range(ids)
+        count = end - first
+        position = np.repeat(np.arange(len(ids)), count)
+        nth = np.arange(len(position)) - np.repeat(np.cumsum(count) - count, count)
+        return position, self._events[first[position] + nth]
+
+    def _range(self, ids: I64) -> tuple[I64, I64]:
+        return np.searchsorted(self._ids, ids, side="left"), np.searchsorted(self._ids, ids, side="right")
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Id of the operator of every event of three tables; 0 for none."""
+
+    launches: I64
+    device: I64
+    syncs: I64
+
+
+def linked_ids(context: Context) -> Linked:
+    """The recorded ids; if the trace has correlations in their place, the correct ids."""
+    trace = context.trace
+    launches = _by_containment(context) if _confused(trace) else _as_written(trace)
+    calls = EventOwners(np.maximum(trace.launches.correlation, 0))
+    of_call = np.append(launches, 0)
+    written = np.maximum(trace.device.external_id, 0)
+    doubtful = (written == trace.device.correlation) & (written > 0)
+    device = np.where(doubtful, of_call[calls.last(trace.device.correlation)], written)
+    return Linked(launches, device, of_call[calls.last(trace.syncs.correlation)])
+
+
+def _confused(trace: Trace) -> bool:
+    """Whether the writer put the correlation where the operator's id belongs, as from 2022 to 2023."""
+    launches = trace.launches
+    known = (launches.external_id > 0) & (launches.correlation > 0)
+    same = launches.external_id[known] == launches.correlation[known]
+    return bool(len(same) and same.mean() > 0.5)
+
+
+def _by_containment(context: Context) -> I64:
+    """Take the id of the innermost operator around the launch."""
+    host = context.host
+    row = np.where(host.kind == NodeKind.MODULE, UNKNOWN, host.row)  # rows of modules are of another table
+    ids = entries(np.maximum(context.trace.host.external_id, 0), row, 0)
+    return entries(ids, context.links.node, 0)
+
+
+def _as_written(trace: Trace) -> I64:
+    """Take the ids as written, except where a call without an operator has its correlation for an id (until 2024)."""
+    host, launches = trace.host, trace.launches
+    ids = np.maximum(launches.external_id, 0)
+    doubtful = np.flatnonzero((ids == launches.correlation) & (ids > 0))
+    if len(doubtful) and len(host):
+        owner = EventOwners(np.maximum(host.external_id, 0)).last(ids[doubtful])
+        start, end = host.start_ns[owner], host.start_ns[owner] + host.dur_ns[owner]
+        at = launches.start_ns[doubtful]
+        around = (owner != NO_PARENT) & (host.thread[owner] == launches.thread[doubtful]) & (start <= at) & (at < end)
+        ids[doubtful[~around]] = 0
+    return ids

@@ -1,0 +1,100 @@
+"""`scripts/new_analysis.py` starts analyses that work; how many files are left to edit by hand."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import new_analysis
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("traceanalyzer", "tests", "scripts", "docs", "fixtures/synthetic")
+QUESTION = "Which things are slow?"
+BY_HAND = {
+    "traceanalyzer/analyzers/kernels/slow_things.py",
+    "traceanalyzer/sections/slow_things.py",
+    "tests/analyzers/kernels/test_slow_things.py",
+}
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout with an analysis that was just started."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, copy)
+    run = _run(copy, "scripts/new_analysis.py", "kernels", "slow_things", QUESTION)
+    assert run.returncode == 0, run.stdout
+    return copy
+
+
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def _changed(copy: Path) -> set[str]:
+    """The files of the copy that are new, or have another content than in the checkout."""
+    paths = (path for folder in FOLDERS for path in (copy / folder).rglob("*") if path.is_file())
+    names = (path.relative_to(copy).as_posix() for path in paths if "__pycache__" not in path.parts)
+    return {name for name in names if _content(ROOT / name) != _content(copy / name)}
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def test_three_files_and_a_page_are_edited_by_hand(started: Path) -> None:
+    written = _changed(started)
+    assert {name for name in written if "TODO" in (started / name).read_text("utf-8")} == BY_HAND
+    assert written - BY_HAND == {"traceanalyzer/sections/__init__.py"}  # by the script
+    without = _run(started, "scripts/docs.py")
+    assert without.returncode != 0
+    assert "no page says what `analyses.slow_things` means" in without.stdout + without.stderr
+    page = started / "docs" / "metrics" / "slow_things.md"
+    page.write_text("# Slow things\n\nIn the JSON: `analyses.slow_things`.\n", "utf-8")
+    run = _run(started, "scripts/docs.py")
+    assert run.returncode == 0, run.stdout + run.stderr
+    generated = {"docs/metrics.md", "docs/report.schema.json"}
+    assert _changed(started) - written == {"docs/metrics/slow_things.md", *generated}
+    for name in generated:
+        assert QUESTION in (started / name).read_text("utf-8")
+
+
+def test_a_started_analysis_passes_its_own_tests(started: Path) -> None:
+    test = "tests/analyzers/kernels/test_slow_things.py"
+    run = _run(started, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", test)
+    assert run.returncode == 0, run.stdout
+    assert "3 passed" in run.stdout
+
+
+def test_an_analysis_never_replaces_a_file(started: Path) -> None:
+    run = _run(started, "scripts/new_analysis.py", "kernels", "slow_things", QUESTION)
+    assert (run.returncode, "exists" in run.stdout) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nothing", "slow_things", QUESTION), ("kernels", "Slow-Things", QUESTION), ("kernels", "slow", "no question")],
+)
+def test_refuses_what_is_no_subject_no_name_and_no_question(started: Path, arguments: tuple[str, ...]) -> None:
+    assert _run(started, "scripts/new_analysis.py", *arguments).returncode == 2
+
+
+def test_orders_are_free() -> None:
+    from traceanalyzer import analyzers  # noqa: PLC0415 - as the script does
+
+    orders = [one.order for one in analyzers.ANALYSES]
+    assert len(set(orders)) == len(orders)
+    assert new_analysis.free_order("kernels") not in orders
+
+
+def test_a_list_of_sections_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="no list of sections"):
+        new_analysis.registered("SECTIONS = ()\n", "slow_things")

@@ -1,0 +1,261 @@
+"""Does the backward pass compute activations again that the forward pass computed?
+
+Activation checkpointing (`torch.utils.checkpoint`) runs a part of the forward pass once more within the evaluation of
+the first function of autograd that needs it. So operators within an evaluation add functions to the graph, and two that
+follow each other there follow each other in the forward pass, too, on inputs of the same shapes. A backward pass that
+is itself differentiated (`create_graph=True`) adds functions as well, but those of other operators in another order.
+
+And does autograd check for anomalies? In anomaly mode (`torch.autograd.set_detect_anomaly`, `detect_anomaly`,
+Lightning's `detect_anomaly=True`) autograd formats the Python stack for each function that the forward pass adds to the
+graph (`Node` stores it when it is made, torch/csrc/autograd/function.h), and looks for NaN in all that each function of
+the backward pass returns (`validate_outputs` in torch/csrc/autograd/engine.cpp): `aten::isnan`, `aten::_is_any_true` or
+`aten::any`, and `aten::item`, directly within the evaluation, after the function itself.
+
+A stack is formatted before the operator calls any other, so its time is the time until then, less that of operators
+that add no function. An operator that calls no other has no such moment: it gets the median of the others, at most its
+duration.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge import marks
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure.analysis import Analysis, Need
+from traceanalyzer.structure.autograd import graph
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import group, most_by
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT
+
+_ALIKE = 0.75
+"""Share of the pairs of operators within an evaluation that must follow each other in the forward pass (own choice: the
+first operator of a segment may differ, and so may a last one that is stopped early)."""
+_FEWEST = 3
+"""Operators that a segment has at least (own choice: the backward pass of one function may have two by chance)."""
+_NAMES = 8
+_CHECK = "aten::isnan"
+
+
+class Recomputation(msgspec.Struct, frozen=True):
+    """What is computed again in the backward passes of the typical steps; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    segments: int
+    """Evaluations of autograd within which a part of the forward pass is computed again."""
+    operators: int
+    """Operators that the program calls and that are computed again."""
+    host_ns: int
+    """Host time from the start of each of these evaluations to the end of the last operator that is computed again."""
+    device_ns: int | None
+    """Device time of everything launched in this host time; null if nothing ran on a device."""
+    names: tuple[str, ...]
+    """Names of these operators, those that take longest first, at most eight."""
+    start_ns: int
+    """Start of the longest segment in ns since the first event."""
+
+
+def recomputation(context: Context) -> Recomputation:
+    """Add up the segments."""
+    host, tree = context.host, context.host.tree
+    found = context.once(_segments)
+    start, end = tree.start_ns[found.evaluation], found.end_ns
+    duration = tree.end_ns[found.operator] - tree.start_ns[found.operator]
+    first, groups = group(host.name[found.operator])
+    time = np.bincount(groups, weights=duration)
+    order = np.lexsort((np.arange(len(first)), -time))[:_NAMES]
+    return Recomputation(
+        steps=len(program_steps(context).typical),
+        segments=len(start),
+        operators=len(found.operator),
+        host_ns=int((end - start).sum()),
+        device_ns=_device_ns(context, found),
+        names=tuple(context.trace.names[code] for code in host.name[found.operator[first[order]]].tolist()),
+        start_ns=int(start[(end - start).argmax()]),
+    )
+
+
+class _Segments(msgspec.Struct, frozen=True):
+    """Evaluations that compute something again, when each is done with it, and the operators that it repeats."""
+
+    evaluation: I64
+    end_ns: I64
+    operator: I64
+
+
+def _segments(context: Context) -> _Segments:
+    tree, steps = context.host.tree, program_steps(context).typical
+    called, evaluation = _called(context)
+    inside = evaluation != NO_PARENT
+    rows = context.host.row[called]
+    kind = group(context.trace.host.name[rows], context.trace.host.shapes[rows])[1]
+    follows = _pairs(kind, called, evaluation, tree.thread[called])
+    forward = distinct(follows[~inside & (follows >= 0)])
+    within = np.flatnonzero(inside)
+    if not len(within) or not len(forward):
+        return _Segments(*np.empty((3, 0), np.int64))
+    segment, row = np.unique(evaluation[within], return_inverse=True)
+    pair = follows[within]
+    known = np.isin(pair, forward) & (pair >= 0)
+    count, pairs, alike = (
+        np.bincount(row, weights=mask, minlength=len(segment)) for mask in (pair >= -1, pair >= 0, known)
+    )
+    kept = (count >= _FEWEST) & (alike >= _ALIKE * pairs) & (pairs >= _FEWEST - 1)
+    if len(steps):
+        kept &= steps.at(tree.start_ns[segment]) >= 0
+    end = most_by(row, tree.end_ns[called[within]], len(segment))
+    return _Segments(segment[kept], end[kept], called[within][kept[row]])
+
+
+def _called(context: Context) -> tuple[I64, I64]:
+    """Operators that add to the graph and that no other operator calls, and the evaluation around each, -1 for none.
+
+    Within an evaluation these are the ones that a function of autograd calls, and that have a number of the graph of
+    their own.
+    """
+    host, table, names = context.host, context.trace.host, context.trace.names
+    tree = host.tree
+    plain = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON)) & ~names.where(_is_frame_of_autograd)[host.name]
+    nodes = np.flatnonzero(plain)
+    row = host.row[nodes]
+    nodes = nodes[(table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)]
+    adds = np.zeros(len(tree), np.bool_)
+    adds[nodes] = True
+    around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
+    nodes = nodes[around == NO_PARENT]
+    return nodes, context.once(owners).evaluation[nodes]
+
+
+def _is_frame_of_autograd(name: str) -> bool:
+    return marks.is_backward(name) or name.startswith(("autograd::", "torch::autograd::")) or marks.is_wrapper(name)
+
+
+def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
+    """For each operator a number of itself and the one before it, in the same evaluation or on the same thread; -1."""
+    found = np.full(len(nodes), -1, np.int64)
+    if len(nodes) > 1:
+        same = (evaluation[1:] == evaluation[:-1]) & (thread[1:] == thread[:-1])
+        found[1:] = np.where(same, kind[1:] * (int(kind.max()) + 1) + kind[:-1], -1)
+    return found
+
+
+def _device_ns(context: Context, found: _Segments) -> int | None:
+    launches, tree = context.trace.launches, context.host.tree
+    device = context.once(device_time)
+    if not device.any():
+        return None
+    node = context.once(owners).launch_node
+    evaluation = context.once(owners).evaluation
+    around = np.where(node == NO_PARENT, NO_PARENT, evaluation[node])
+    end = np.full(len(tree), -1, np.int64)
+    end[found.evaluation] = found.end_ns
+    inside: Bool = (around != NO_PARENT) & (launches.start_ns < np.append(end, -1)[around])
+    return int(device[inside].sum())
+
+
+class NanChecks(msgspec.Struct, frozen=True):
+    """What autograd does in anomaly mode; sums over the typical steps, times in ns of the host."""
+
+    steps: int
+    """Number of typical steps."""
+    functions: int
+    """Functions of the backward pass that were evaluated, without those that add to gradients of parameters."""
+    checked: int
+    """Number of these functions whose results autograd checked for NaN."""
+    checks_ns: int
+    """Time from the first such check of each function to the end of its evaluation."""
+    stacks: int
+    """Functions that the forward pass added to the graph."""
+    stacks_ns: int
+    """Time between the start and the work of operators that extend the graph, beyond the usual time of other
+    operators."""
+    start_ns: int
+    """Start of the first check in ns since the first event."""
+
+
+def nan_checks(context: Context) -> NanChecks:
+    """Add up what checks and stacks take."""
+    tree, steps = context.host.tree, program_steps(context).typical
+    found = context.once(_checks)
+    nodes = context.once(graph).node
+    nodes = nodes[steps.at(tree.start_ns[nodes]) >= 0]
+    return NanChecks(
+        steps=len(steps),
+        functions=found.functions,
+        checked=len(found.evaluation),
+        checks_ns=int((tree.end_ns[found.evaluation] - tree.start_ns[found.first]).sum()),
+        stacks=len(nodes),
+        stacks_ns=_stacks_ns(context, nodes),
+        start_ns=int(tree.start_ns[found.first].min()),
+    )
+
+
+class _Checks(msgspec.Struct, frozen=True):
+    """Evaluations in typical steps whose results were checked, and the first check of each, as nodes."""
+
+    functions: int
+    evaluation: I64
+    first: I64
+
+
+def _checks(context: Context) -> _Checks:
+    host, steps = context.host, program_steps(context).typical
+    tree, names = host.tree, context.trace.names
+    evaluation = context.once(owners).is_evaluation & ~names.where(is_accumulation)[host.name]
+    counted = np.flatnonzero(evaluation)
+    counted = counted[steps.at(tree.start_ns[counted]) >= 0] if len(steps) else counted[:0]
+    is_counted = np.zeros(len(tree), np.bool_)
+    is_counted[counted] = True
+    checks = np.flatnonzero((host.name == names.code(_CHECK)) & (tree.parent != NO_PARENT))
+    is_first = checks == tree.parent[checks].astype(np.int64) + 1  # hooks come before the function, checks after it
+    checks = checks[is_counted[tree.parent[checks]] & ~is_first]
+    checked, first = np.unique(tree.parent[checks], return_index=True)
+    return _Checks(len(counted), checked.astype(np.int64), checks[first])
+
+
+def _stacks_ns(context: Context, nodes: I64) -> int:
+    """Time before the work of operators that add functions to the graph, beyond that of operators that do not."""
+    if not len(nodes):
+        return 0
+    before, calls = _time_before_work(context)
+    is_evaluation, tree = context.once(owners).is_evaluation, context.host.tree
+    inside = entries(is_evaluation, context.once(owners).evaluation, missing=False)
+    operator = np.flatnonzero(inside & calls & ~is_evaluation & ~entries(is_evaluation, tree.parent, missing=False))
+    usual = int(np.median(before[operator])) if len(operator) else 0
+    outer = calls[nodes]
+    own = np.maximum(0, before[nodes[outer]] - usual)
+    if not len(own):
+        return 0
+    leaves = nodes[~outer]
+    return int(own.sum()) + int(np.minimum(tree.end_ns[leaves] - tree.start_ns[leaves], int(np.median(own))).sum())
+
+
+def _time_before_work(context: Context) -> tuple[I64, Bool]:
+    """For each node the time until the first node within it starts, and whether there is one."""
+    tree = context.host.tree
+    position = np.arange(len(tree))
+    calls = tree.after > position + 1
+    first = np.minimum(position + 1, len(tree) - 1)
+    return np.where(calls, tree.start_ns[first] - tree.start_ns, 0), calls
+
+
+_NOTHING = Need(
+    Text("skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"),
+    lambda context: len(context.once(_segments).evaluation),
+)
+_CHECKS = Need(
+    Text("skip-no-nan-checks", "the trace has no backward pass in its steps, or autograd looks for no NaN in it"),
+    lambda context: len(context.once(_checks).evaluation),
+)
+_NAN_CHECKS_QUESTION = "Does autograd check for anomalies, and how much time does this take?"
+ANALYSES = (
+    Analysis(450, "recomputation", Recomputation, recomputation, needs=(_NOTHING,)),
+    Analysis(440, "nan_checks", NanChecks, nan_checks, needs=(_CHECKS,), question=_NAN_CHECKS_QUESTION),
+)

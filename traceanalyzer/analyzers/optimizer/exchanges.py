@@ -1,0 +1,353 @@
+"""What does a training on several ranks exchange too often, and how long does it wait as a stage of a pipeline?
+
+Only the last backward pass before an update has to exchange its gradients.
+
+In a pipeline, parts of a batch (micro-batches) pass through stages on several ranks. A stage receives activations,
+computes a forward pass, sends its result, and does the same with gradients. So between messages (`c10d::send`,
+`c10d::recv_`) lie whole passes: each backward pass evaluates what one forward pass between two messages has created,
+and the passes come in the same order (GPipe, 1F1B). Exchanges within a layer (ring attention) cut forward passes into
+pieces, which one backward pass evaluates from the last to the first; exchanges of embeddings are all-to-all.
+
+A stage waits in a full pipeline only if it is faster than others, but always before its first forward pass (the stages
+before it fill), before its first backward pass, and in backward passes after its last forward pass (they drain).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.knowledge.collectives import operation
+from traceanalyzer.structure import recorded_collectives
+from traceanalyzer.structure.autograd import AutogradGraph, backward, graph, optimizer_starts
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.recorded_collectives import communication_kernels
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
+
+_ALL_REDUCE = re.compile(r"all_?reduce", re.IGNORECASE)
+_SAME = 0.5
+"""An exchange that takes half as long as that of the last pass, or has half as many collectives, is one of all
+gradients (own choice: statistics and losses that are exchanged beside them are far smaller)."""
+_SHOWN = 5
+_RECEIVES = re.compile(r"c10d::recv(_any_source)?_$")
+_SENDS = re.compile(r"c10d::send$")
+_BETWEEN_RANKS = ("send", "recv", "send_recv")
+_FORWARD, _BACKWARD, _MESSAGE, _UPDATE = range(4)
+_PLACES = ("", "first-forward", "first-backward", "last-backwards")
+_LATER = np.iinfo(np.int64).max
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A backward pass that exchanges gradients before it has to."""
+
+    start_ns: int
+    """Start of the backward pass in ns since the first event."""
+    collectives: int
+    """Number of collectives that the backward pass calls."""
+    time_ns: int | None
+    """Time of their kernels on the device, or of their threads on the CPU, in ns; null where neither was recorded."""
+
+
+class Accumulation(msgspec.Struct, frozen=True):
+    """Updates from several backward passes."""
+
+    updates: int
+    """Number of updates with two or more backward passes before them."""
+    passes: int
+    """Number of backward passes before these updates."""
+    early_exchanges: int
+    """Number of these passes, other than the last before an update, that exchange about as much as the last one."""
+    collectives: int
+    """Number of all-reduces that these early exchanges call."""
+    time_ns: int | None
+    """Time of their kernels on the device, or of their threads on the CPU, in ns; null where neither was recorded."""
+    exposed_ns: int | None
+    """Part of that time in ns in which no other kernel runs, or on the CPU no operator of another thread; null where
+    the time is unknown."""
+    examples: tuple[Exchange, ...]
+    """The early exchanges that take longest, at most five, the longest first."""
+    is_on_host: bool = False
+    """Whether the times are those of threads on the CPU."""
+
+
+def accumulation(context: Context) -> Accumulation | None:
+    """Updates with several passes before them; None if there are none."""
+    passes, steps = context.once(backward), context.once(optimizer_starts)[0]
+    update = np.searchsorted(steps, passes.start_ns)
+    inside = (update < len(steps)) & context.in_scope(passes.start_ns)
+    numbers, counts = np.unique(update[inside], return_counts=True)
+    several = np.flatnonzero(inside & np.isin(update, numbers[counts > 1]))
+    if not len(several):
+        return None
+    found = _reduces(context)
+    bounds = passes.start_ns[several], _until(context)[several]
+    first, after = (np.searchsorted(found.called, times) for times in bounds)
+    count = after - first
+    spent = np.concatenate(([0], np.cumsum(found.dur_ns)))
+    time = spent[after] - spent[first]
+    is_last = np.append(update[several][1:] != update[several][:-1], True)
+    last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]
+    is_same = time >= _SAME * time[last] if found.on_device else np.ones(len(time), np.bool_)
+    early = ~is_last & (count > 0) & (count >= _SAME * count[last]) & is_same
+    numbers_of_early = np.flatnonzero(early).tolist()
+    exchanges = [
+        Exchange(int(bounds[0][number]), int(count[number]), int(time[number]) if found.is_timed else None)
+        for number in numbers_of_early
+    ]
+    rows = [np.arange(first[number], after[number]) for number in numbers_of_early]
+    return Accumulation(
+        updates=int((counts > 1).sum()),
+        passes=len(several),
+        early_exchanges=len(exchanges),
+        collectives=sum(exchange.collectives for exchange in exchanges),
+        time_ns=sum(exchange.time_ns or 0 for exchange in exchanges) if found.is_timed else None,
+        exposed_ns=found.exposed(np.concatenate([np.empty(0, np.int64), *rows])) if found.is_timed else None,
+        examples=tuple(sorted(exchanges, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
+        is_on_host=found.is_timed and not found.on_device,
+    )
+
+
+def _until(context: Context) -> I64:
+    """For each pass, when the next pass or the next call of an optimizer begins: what it launched lies before."""
+    passes = context.once(backward)
+    marks = np.sort(np.concatenate((passes.start_ns, *context.once(optimizer_starts))))
+    return entries(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
+
+
+class _Reduces(msgspec.Struct, frozen=True):
+    """All-reduces in the order in which they are called."""
+
+    called: I64
+    start_ns: I64
+    dur_ns: I64
+    others: Intervals
+    """When the program computes."""
+    on_device: bool
+    is_timed: bool
+    """Whether durations are those of the all-reduces, not of handing them over to a device that was not recorded."""
+
+    def exposed(self, rows: I64) -> int:
+        """Time in which some of them run and nothing computes."""
+        start = self.start_ns[rows]
+        return (Intervals.union(start, start + self.dur_ns[rows]) - self.others).length
+
+
+def _reduces(context: Context) -> _Reduces:
+    """Kernels that reduce; if there are none, host ranges."""
+    trace = context.trace
+    reduces = trace.names.where(lambda name: _ALL_REDUCE.search(name) is not None)
+    device, launch = trace.device, context.links.launch
+    communicates = communication_kernels(trace)
+    kernels = np.flatnonzero(communicates & reduces[device.name] & (launch != NO_PARENT))
+    if len(kernels):
+        kernels = kernels[np.argsort(trace.launches.start_ns[launch[kernels]], kind="stable")]
+        called = trace.launches.start_ns[launch[kernels]]
+        computes = (device.category == Category.KERNEL) & ~communicates
+        others = Intervals.union(device.start_ns[computes], device.end_ns[computes])
+        return _Reduces(called, device.start_ns[kernels], device.dur_ns[kernels], others, on_device=True, is_timed=True)
+    host = trace.host
+    own = context.once(recorded_collectives.host_ranges) & reduces[host.name]
+    is_timed = bool(own.any())
+    rows = np.flatnonzero(own if is_timed else (host.category == Category.ANNOTATION) & reduces[host.name])
+    rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
+    start, others = host.start_ns[rows], context.once(recorded_collectives.computing)
+    return _Reduces(start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)
+
+
+class PipelineWait(msgspec.Struct, frozen=True):
+    """Waiting between two passes of a stage."""
+
+    place: str
+    """`first-forward`, `first-backward` or `last-backwards`: the passes that come next."""
+    start_ns: int
+    """Start of the first message in ns since the first event."""
+    time_ns: int
+    """Time in ns in which messages are exchanged and nothing is computed."""
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """A stage of a pipeline in the typical steps; times in ns are sums over them."""
+
+    steps: int
+    """Number of typical steps."""
+    updates: int
+    """Number of updates of the parameters in these steps."""
+    micro_batches: int
+    """Micro-batches before each update, the fewest."""
+    is_between: bool
+    """Whether the stage receives activations as well as gradients, so that there are stages before and after it."""
+    waiting_ns: int
+    """Waiting while the pipeline fills and drains: before the first forward and backward pass of an update, and in
+    backward passes after the last forward pass, while messages are exchanged and nothing is computed."""
+    other_ns: int
+    """Time of other messages in which nothing is computed."""
+    examples: tuple[PipelineWait, ...]
+    """The longest of the waits, at most five, the longest first."""
+    is_on_host: bool
+    """Whether messages are those of a library on the CPU."""
+
+
+class _Segments(msgspec.Struct, frozen=True):
+    """Runs of functions of one forward or backward pass, of messages, or of updates, in the order of time."""
+
+    kind: I64
+    start_ns: I64
+    least: I64
+    """Of each run, the lowest number of a function of the graph."""
+    most: I64
+    receives: Bool
+    """Whether something is received in a run of messages."""
+    update: I64
+    """Number of updates before."""
+
+    def before(self, update: int) -> tuple[I64, I64, I64]:
+        """The runs of forward passes, of backward passes and of messages between an update and the one before."""
+        first, after = np.searchsorted(self.update, (update, update + 1))
+        kind = self.kind[first:after]
+        forward, backward, message = (first + np.flatnonzero(kind == own) for own in (_FORWARD, _BACKWARD, _MESSAGE))
+        return forward, backward, message
+
+
+def pipeline(context: Context) -> Pipeline | None:
+    """The stage that the program is; None if it is none."""
+    runs = _segments(context)
+    steps = program_steps(context).typical
+    updates = np.flatnonzero(steps.at(optimizer_starts(context)[0]) >= 0)
+    if runs is None or not len(updates):
+        return None
+    batches = [_micro_batches(runs, update) for update in updates.tolist()]
+    known = [each for each in batches if each is not None]
+    if len(known) < len(batches):
+        return None
+    place = _places(runs, updates)
+    waits, is_on_host = _waits(context)
+    run = np.searchsorted(runs.start_ns, waits.called, side="right") - 1
+    counted = (run >= 0) & (np.isin(entries(runs.update, run, -1), updates))
+    where = np.where(counted, entries(place, run, 0), 0)
+    end = waits.start + waits.dur
+    if is_on_host:
+        computing = context.once(recorded_collectives.computing)
+    else:
+        computing = recorded_collectives.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
+    found = Intervals.union(waits.start[where > 0], end[where > 0]) - computing
+    others = Intervals.union(waits.start[counted & (where == 0)], end[counted & (where == 0)]) - computing - found
+    return Pipeline(
+        steps=len(steps),
+        updates=len(updates),
+        micro_batches=min(count for count, _ in known),
+        is_between=all(both for _, both in known),
+        waiting_ns=found.length,
+        other_ns=others.length,
+        examples=_examples(runs, place, run[where > 0], waits.start[where > 0], end[where > 0], computing),
+        is_on_host=is_on_host,
+    )
+
+
+def _segments(context: Context) -> _Segments | None:
+    """Runs of what is alike; None without messages or updates."""
+    received, sent = (_rows(context, pattern) for pattern in (_RECEIVES, _SENDS))
+    updates = optimizer_starts(context)[0]
+    if not len(received) or not len(updates):
+        return None
+    table, tree, created = context.trace.host, context.host.tree, _created(context)
+    found = context.once(owners)
+    above = np.append(found.evaluation, NO_PARENT)[tree.parent]
+    evaluated = np.flatnonzero(found.is_evaluation & (above == NO_PARENT))  # without those of recomputation
+    start = (created.start_ns, tree.start_ns[evaluated], table.start_ns[sent], table.start_ns[received], updates)
+    kinds = (_FORWARD, _BACKWARD, _MESSAGE, _MESSAGE, _UPDATE)
+    kind = np.repeat(np.array(kinds), [len(times) for times in start])
+    number = np.full(len(kind), UNKNOWN, np.int64)
+    number[: len(created.sequence)] = created.sequence
+    number[kind == _BACKWARD] = table.sequence[context.host.row[evaluated]]
+    is_received = np.repeat(np.array([False, False, False, True, False]), [len(times) for times in start])
+    order = np.argsort(np.concatenate(start), kind="stable")
+    time, kind, number, is_received = np.concatenate(start)[order], kind[order], number[order], is_received[order]
+    first = np.flatnonzero(np.append(True, (kind[1:] != kind[:-1]) | (kind[1:] == _UPDATE)))
+    return _Segments(
+        kind=kind[first],
+        start_ns=time[first],
+        least=np.minimum.reduceat(np.where(number == UNKNOWN, _LATER, number), first),
+        most=np.maximum.reduceat(number, first),
+        receives=np.logical_or.reduceat(is_received, first),
+        update=np.searchsorted(updates, time[first]),
+    )
+
+
+def _created(context: Context) -> AutogradGraph:
+    """Functions that forward passes created. Receiving takes a number of its own, but is no part of a pass."""
+    found, names = context.once(graph), context.trace.names
+    messages = names.where(lambda name: name.startswith(recorded_collectives.HOST_NAMES))
+    kept = ~messages[context.host.name[found.node]]
+    return AutogradGraph(found.node[kept], found.start_ns[kept], found.sequence[kept])
+
+
+def _rows(context: Context, pattern: re.Pattern[str]) -> I64:
+    """Host events of some names."""
+    named = context.trace.names.where(lambda name: pattern.match(name) is not None)
+    return np.flatnonzero(named[context.trace.host.name])
+
+
+def _micro_batches(runs: _Segments, update: int) -> tuple[int, bool] | None:
+    """Number of micro-batches before an update, and whether it receives in both directions; None if it is no stage."""
+    forward, backward, message = runs.before(update)
+    messages = int(runs.receives[message].sum())
+    if len(backward) < 2 or not len(forward) or messages not in (len(backward), 2 * len(backward)):
+        return None
+    made = np.searchsorted(runs.least[forward], runs.least[backward], side="right") - 1
+    whole = (made >= 0) & (runs.most[backward] <= runs.most[forward][made]) & (runs.most[backward] != UNKNOWN)
+    if not whole.all() or (np.diff(made) <= 0).any() or (np.diff(runs.least[forward]) <= 0).any():
+        return None
+    return len(backward), messages > len(backward)
+
+
+def _places(runs: _Segments, updates: I64) -> I64:
+    """For each run, which place of an update it leads to: the index in `_PLACES`, 0 for none."""
+    place = np.zeros(len(runs.kind), np.int64)
+    for update in updates.tolist():
+        forward, backward, message = runs.before(update)
+        if backward[0] < forward[-1]:
+            place[message[(message > forward[-1]) & (message < backward[-1])]] = _PLACES.index("last-backwards")
+        place[message[message < forward[0]]] = _PLACES.index("first-forward")
+        place[message[message == backward[0] - 1]] = _PLACES.index("first-backward")
+    return place
+
+
+class _Waits(msgspec.Struct, frozen=True):
+    """Messages that hold the stage up."""
+
+    called: I64
+    start: I64
+    dur: I64
+
+
+def _waits(context: Context) -> tuple[_Waits, bool]:
+    """Kernels that send and receive, else ranges of the CPU that receive; whether it is the latter."""
+    if context.once(recorded_collectives.of_libraries).any():
+        found = recorded_collectives.on_device(context)
+        described = [context.trace.collectives[row].name for row in found.described.tolist()]
+        names = zip(described, found.names, strict=True)
+        known = [operation(own) or operation(name) for own, name in names]
+        kept = np.array([each in _BETWEEN_RANKS for each in known], np.bool_)
+        return _Waits(found.called[kept], found.start[kept], found.dur[kept]), False
+    host = context.trace.host
+    receives = context.trace.names.where(lambda name: operation(name) == "recv")[host.name]
+    rows = np.flatnonzero(context.once(recorded_collectives.host_ranges) & receives)
+    return _Waits(host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows]), True
+
+
+def _examples(
+    runs: _Segments, place: I64, run: I64, start: I64, end: I64, computing: Intervals
+) -> tuple[PipelineWait, ...]:
+    """The runs of messages in which the stage waits longest."""
+    made = []
+    for each in np.unique(run).tolist():
+        own = Intervals.union(start[run == each], end[run == each]) - computing
+        made.append(PipelineWait(_PLACES[place[each]], int(runs.start_ns[each]), own.length))
+    return tuple(sorted(made, key=lambda wait: (-wait.time_ns, wait.start_ns))[:_SHOWN])
