@@ -96,12 +96,12 @@ def run(
     """
     if jobs < 2 or sum(map(len, all_tables(context.trace).values())) < worthwhile:
         return _run(analyses, context)
-    from traceanalyzer.analyzers import sharing  # noqa: PLC0415 - what starts processes is for large traces alone
+    from traceanalyzer import processes  # noqa: PLC0415 - what starts processes is for large traces alone
 
     first, rest = analyses[:_BEFORE_ALL], analyses[_BEFORE_ALL:]
     done = [_run(first, context)]
     tasks = _tasks(rest)
-    done += sharing.shared(len(tasks), lambda number: _run(tasks[number], context), min(jobs, _MOST_SHARING))
+    done += processes.shared(len(tasks), lambda number: _run(tasks[number], context), min(jobs, _MOST_SHARING))
     results = {key: result for part, _ in done for key, result in part.items()}
     skipped = {key: reason for _, part in done for key, reason in part.items()}
     keys = [analysis.key for analysis in analyses]

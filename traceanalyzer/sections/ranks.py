@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.ranks.doubts import ranges
+from traceanalyzer.analyzers.ranks import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.formats.words import word

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
-from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
-from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost
+from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun, PrintedShapeCost
 from traceanalyzer.formats.names import clean
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report

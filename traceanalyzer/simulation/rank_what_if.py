@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers.ranks import joint_run
-from traceanalyzer.analyzers.ranks.joint_run import JointRun
+from traceanalyzer.analyzers.ranks import stragglers
 from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
+from traceanalyzer.analyzers.ranks.stragglers import JointRun
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator
@@ -37,7 +37,7 @@ def ask(
     Raises:
         UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
     """
-    run = joint_run.prepare(facts, world_size)
+    run = stragglers.prepare(facts, world_size)
     if isinstance(run, Message):
         raise UsageError(f"{source.name}: the ranks cannot be replayed together: {run.text}")
     wanted = sorted(set(asked))

@@ -11,7 +11,7 @@ from tests.analyzers.ranks.joining import members
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from tests.builders.trace import distributed_info
-from traceanalyzer.analyzers.ranks import Ranks, typical
+from traceanalyzer.analyzers.ranks import Ranks, of_typical_steps, totals
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.multirank import join
 from traceanalyzer.report.model import Report
@@ -63,7 +63,7 @@ def test_where_ranks_keep_other_steps_all_are_compared() -> None:
     steps = own[1].recording.steps
     other = tuple(msgspec.structs.replace(step, is_typical=step.name in "34") for step in steps)
     own[1] = msgspec.structs.replace(own[1], recording=msgspec.structs.replace(own[1].recording, steps=other))
-    assert typical.of_typical_steps(own) is None, "both keep step 3 only"
+    assert of_typical_steps(own) is None, "both keep step 3 only"
 
 
 def test_collectives_of_steps_that_are_left_out_go_and_those_between_steps_stay() -> None:
@@ -71,7 +71,7 @@ def test_collectives_of_steps_that_are_left_out_go_and_those_between_steps_stay(
     first = own[0].facts.collectives
     between = msgspec.structs.replace(first, step=(0, None, 2, 3))
     own[0] = msgspec.structs.replace(own[0], facts=msgspec.structs.replace(own[0].facts, collectives=between))
-    kept = typical.of_typical_steps(own)
+    kept = of_typical_steps(own)
     assert kept is not None
     assert kept[0].facts.steps.name == ("1", "2", "3")
     assert kept[0].facts.collectives.step == (0, None, 2)
@@ -86,12 +86,12 @@ def test_programs_that_differ_between_ranks() -> None:
         changed = msgspec.structs.replace(member.recording, workload=workload, framework=framework)
         return msgspec.structs.replace(member, recording=changed)
 
-    found = typical.recording(
+    found = totals.joint_recording(
         [said(own[0], "start-up", "ddp"), said(own[1], "training", "ddp"), said(own[2], "training", None)]
     )
     assert found is not None
     assert (found.workload, found.framework) == ("training", None), "most ranks train; no framework is all ranks'"
-    agreed = typical.recording([said(one, "serving", "vllm") for one in own])
+    agreed = totals.joint_recording([said(one, "serving", "vllm") for one in own])
     assert agreed is not None
     assert (agreed.workload, agreed.framework, agreed.steps_from) == ("serving", "vllm", "ProfilerStep")
 

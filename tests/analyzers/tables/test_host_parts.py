@@ -6,14 +6,14 @@ import pytest
 
 from tests.analyzers.tables.making import MS, document, row, table
 from traceanalyzer.analyzers.tables.grouping import group
-from traceanalyzer.analyzers.tables.host_parts import HostParts, divide
+from traceanalyzer.analyzers.tables.printed_times import HostParts, divide_host_time
 from traceanalyzer.analyzers.tables.runs import analyze
 from traceanalyzer.trace.document import TableRow
 
 
 def parts(*rows: TableRow, steps: int = 1, is_device_known: bool = True) -> HostParts:
     (view,) = group(document(table(*rows)))
-    return divide(view.by_name, steps, is_device_known=is_device_known)
+    return divide_host_time(view.by_name, steps, is_device_known=is_device_known)
 
 
 def test_what_no_row_shows_is_unknown() -> None:

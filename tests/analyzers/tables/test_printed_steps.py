@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzers.tables.making import row
-from traceanalyzer.analyzers.tables import printed_steps
+from traceanalyzer.analyzers.tables import printed_times
 from traceanalyzer.analyzers.tables.kinds import classify
 from traceanalyzer.trace.document import TableRow
 
@@ -13,7 +13,7 @@ OPERATORS = [row(f"aten::op{number}", calls=100 * (number + 1)) for number in ra
 
 
 def count(rows: list[TableRow], *loops: int) -> tuple[int, str | None]:
-    return printed_steps.count(list(zip(rows, classify(rows), strict=True)), loops)
+    return printed_times.count_steps(list(zip(rows, classify(rows), strict=True)), loops)
 
 
 def test_a_loop_that_calls_every_operator_each_time_counts() -> None:

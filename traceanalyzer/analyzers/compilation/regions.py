@@ -1,20 +1,116 @@
-"""Compiled regions of the typical steps, and the graph breaks between them."""
+"""Compiled regions of the typical steps, the graph breaks between them, and what compile logs say about both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.compilation.from_log import Told, place_of
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, SourceLine
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_RESUME = "torch_dynamo_resume_in_"
+
+
+class FailedCompilation(msgspec.Struct, frozen=True):
+    """A compilation that ended with an error, after which the function runs without compilation or not at all."""
+
+    compilation: str
+    """Numbers of the function and of its compilation, as torch counts them."""
+    function: str | None
+    """Name of the function; null if the log does not say."""
+    file: str | None
+    """Its file; null if the log does not say."""
+    line: int | None
+    """Its first line; null if the log does not say."""
+    error: str
+    """The error message of torch."""
+
+
+class SizeGuard(msgspec.Struct, frozen=True):
+    """A condition on a size that became part of compiled code."""
+
+    expression: str
+    """The condition, with torch's names of symbols such as s0."""
+    file: str | None
+    """File of the line that caused the condition; null if it is not in the log."""
+    line: int | None
+    """The line that caused the condition; null if it is not in the log."""
+
+
+class LogSummary(msgspec.Struct, frozen=True):
+    """Entries of all logs of this process."""
+
+    names: tuple[str, ...]
+    compilations: tuple[LoggedCompilation, ...]
+    breaks: tuple[LoggedBreak, ...]
+    guards: tuple[SizeGuard, ...]
+
+    @property
+    def failures(self) -> tuple[FailedCompilation, ...]:
+        """Compilations that ended with an error."""
+        return tuple(
+            FailedCompilation(found.id, *place_of(found.code or found.caller), found.failure)
+            for found in self.compilations
+            if found.failure is not None
+        )
+
+    def of(self, compilation: str | None) -> LoggedCompilation | None:
+        """Log entries about a compilation; if several have the same id, about the last one."""
+        return next((found for found in reversed(self.compilations) if found.id == compilation), None)
+
+    def code(self, compilation: str | None) -> SourceLine | None:
+        """The function of a compilation."""
+        found = self.of(compilation)
+        return None if found is None else found.code
+
+    def broken(self, before: str | None, behind: str | None) -> LoggedBreak | None:
+        """The break in one compilation after which another compilation continues.
+
+        A compilation may break at several lines; the function that continues is named after the line.
+        """
+        here = [found for found in self.breaks if found.id == before]
+        code = self.code(behind)
+        resumed = None if code is None or not code.function.startswith(_RESUME) else code.function.rpartition("_")[2]
+        exact = [found for found in here if found.at is not None and str(found.at.line) == resumed]
+        return next(iter(exact or here), None)
+
+
+def summarize_logs(logs: Sequence[CompileLog], rank: int | None) -> LogSummary:
+    """All log entries about one process.
+
+    Args:
+        logs: Logs of any processes.
+        rank: Rank of the process; None selects the lowest rank in the logs.
+    """
+    ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
+    wanted = {None, min(ranks, default=None) if rank is None else rank}
+    guards = {
+        SizeGuard(
+            found.expression, None if found.at is None else found.at.file, None if found.at is None else found.at.line
+        ): None
+        for log in logs
+        for found in log.guards
+    }
+    return LogSummary(
+        tuple(log.name for log in logs),
+        tuple(found for log in logs for found in log.compilations if found.rank in wanted),
+        tuple(found for log in logs for found in log.breaks if found.rank in wanted),
+        tuple(guards),
+    )
+
+
+def place_of(code: SourceLine | None) -> tuple[str | None, str | None, int | None]:
+    """Function, file and line; unknown ones are None."""
+    return (None, None, None) if code is None else (code.function or None, code.file, code.line)
+
 
 _MODULE = NodeKind.MODULE
 Wanted = Callable[[str], bool]
@@ -80,13 +176,15 @@ def rows_of(context: Context, wanted: Wanted) -> I64:
     return np.flatnonzero(context.trace.names.where(wanted)[context.trace.host.name])
 
 
-def analyze(context: Context, steps: Steps, told: Told) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
+def regions_and_breaks(
+    context: Context, steps: Steps, logs: LogSummary
+) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
     """Regions and graph breaks of some steps, with their log entries."""
     found = _find(context, steps)
-    return _regions(context, found, told), _breaks(context, found, told)
+    return _regions(context, found, logs), _breaks(context, found, logs)
 
 
-def entering(context: Context, steps: Steps) -> tuple[int, int]:
+def entering_ns(context: Context, steps: Steps) -> tuple[int, int]:
     """Host time in ns of starting and leaving compiled regions: of all in some steps, and of those after graph breaks.
 
     This is the time from the start of a region to its first operator, and from its last operator to its end.
@@ -173,7 +271,7 @@ def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
     return found
 
 
-def _regions(context: Context, found: _Regions, told: Told) -> tuple[CompiledRegion, ...]:
+def _regions(context: Context, found: _Regions, logs: LogSummary) -> tuple[CompiledRegion, ...]:
     if not len(found.code):
         return ()
     first, groups = group(found.code)
@@ -181,13 +279,13 @@ def _regions(context: Context, found: _Regions, told: Told) -> tuple[CompiledReg
     rows = []
     for number, row in enumerate(first.tolist()):
         compilation = compiled_code.region_id(context.trace.names[int(found.code[row])])
-        code = told.code(compilation)
+        code = logs.code(compilation)
         function, file, line = place_of(code)
         rows.append(CompiledRegion(compilation, function, file, line, calls[number], time[number]))
     return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.compilation or "")))
 
 
-def _breaks(context: Context, found: _Regions, told: Told) -> tuple[GraphBreak, ...]:
+def _breaks(context: Context, found: _Regions, logs: LogSummary) -> tuple[GraphBreak, ...]:
     inner = np.flatnonzero(found.outer != NO_PARENT)
     if not len(inner):
         return ()
@@ -200,7 +298,7 @@ def _breaks(context: Context, found: _Regions, told: Told) -> tuple[GraphBreak, 
     rows = []
     for number, row in enumerate(first.tolist()):
         outer, own = (compiled_code.region_id(names[int(code[row])]) for code in (before, behind))
-        logged = told.broken(outer, own)
+        logged = logs.broken(outer, own)
         stack = compiled_code.resumed_at(names[int(lines[row])]) if lines[row] >= 0 else None
         file, line = (stack[0], stack[1]) if stack else (None, None)
         if logged is not None and logged.at is not None:

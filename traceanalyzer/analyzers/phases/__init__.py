@@ -11,11 +11,19 @@ from collections.abc import Iterator
 import msgspec
 
 from traceanalyzer.analyzers.phases import inferred
-from traceanalyzer.analyzers.phases.costs import costs
-from traceanalyzer.analyzers.phases.figures import PhaseTimes, TimesByName, figures, most_expensive, times
+from traceanalyzer.analyzers.phases.costs import (
+    PhaseTimes,
+    TimesByName,
+    costs,
+    figures,
+    most_expensive,
+    names_of,
+    paths,
+    sums,
+    times,
+    windows,
+)
 from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
-from traceanalyzer.analyzers.phases.rows import names_of, paths, sums
-from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context

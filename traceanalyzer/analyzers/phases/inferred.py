@@ -11,8 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks
-from traceanalyzer.analyzers.phases.windows import windows
+from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks, windows
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.autograd_threads import critical_threads, engines

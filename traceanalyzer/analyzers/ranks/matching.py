@@ -1,22 +1,141 @@
-"""Which collectives of different ranks are one and the same?
+"""Which collectives of different ranks are one and the same, and how far are the clocks of the ranks apart?
 
-By their number within the process group, where it is recorded. Else by order: the i-th of its kind (operation, group,
-size) within the step that called it, where all ranks have equally many of the kind. Sizes do not count where parts may
-be unequal: then each rank has its own.
+Collectives are matched by their number within the process group, where it is recorded. Else by order: the i-th of its
+kind (operation, group, size) within the step that called it, where all ranks have equally many of the kind. Sizes do
+not count where parts may be unequal: then each rank has its own.
+
+A mutual collective in which all send as much ends on all ranks at nearly the same time. What clocks differ by is the
+median, over the collectives that two ranks have in common, of the difference of the ends. Ranks that have none in
+common are compared along a chain of ranks that have: each group's members with its lowest rank, over the pairs with the
+most collectives first.
 """
 
 from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind
-from traceanalyzer.analyzers.ranks.table import RankTable
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankFacts
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+
+_SLACK_NS = 1_000_000
+"""Own choice: ends of one collective differ by tens of microseconds, collectives that are mistaken for each other by
+milliseconds."""
+_NORMAL_95 = 1.96
+
+
+class RankTable(msgspec.Struct, frozen=True):
+    """Collectives as columns, rank by rank, each in the order of calls; -1 is unknown."""
+
+    member: I64
+    """Position of the rank of each collective."""
+    kind: I64
+    sequence: I64
+    step: I64
+    start_ns: I64
+    """Since the first event of the first rank, by the clock of the rank; without clocks since its own first event."""
+    dur_ns: I64
+    exposed_ns: I64
+    """Exposed part of each duration in ns; -1 where unknown."""
+    kinds: tuple[CollectiveKind, ...]
+    """Kinds of collectives, with positions in `groups`."""
+    groups: tuple[ProcessGroup, ...]
+    steps: tuple[str, ...]
+    members: int
+    has_clocks: bool
+
+    def __len__(self) -> int:
+        return len(self.member)
+
+    @property
+    def end_ns(self) -> I64:
+        """Time at which each collective ends, in ns."""
+        return self.start_ns + self.dur_ns
+
+    @property
+    def group(self) -> I64:
+        """The process group of each row."""
+        found: I64 = np.array([kind.group for kind in self.kinds] or [0], np.int64)[self.kind]
+        return found
+
+    @property
+    def is_mutual(self) -> Bool:
+        """Which collectives no rank can finish before all have come, if waiting can be distinguished from sending.
+
+        Where parts are unequal, the starts show it, which needs the clocks of all ranks.
+        """
+        told = [kind.is_mutual and (kind.is_even or self.has_clocks) for kind in self.kinds]
+        found: Bool = np.array(told or [False], np.bool_)[self.kind]
+        return found
+
+    @property
+    def is_even(self) -> Bool:
+        """In which collectives every rank sends as much as any other."""
+        found: Bool = np.array([kind.is_even for kind in self.kinds] or [True], np.bool_)[self.kind]
+        return found
+
+
+def table_of(members: Sequence[RankFacts]) -> RankTable:
+    """Put the columns of the ranks under common kinds, groups and steps."""
+    groups: StringPool[ProcessGroup] = StringPool()
+    kinds: StringPool[CollectiveKind] = StringPool()
+    steps: StringPool[str] = StringPool()
+    known = [facts.clock_ns for facts in members if facts.clock_ns is not None]
+    has_clocks = len(known) == len(members) > 0
+    parts: list[tuple[I64, ...]] = []
+    for position, facts in enumerate(members):
+        columns = facts.collectives
+        own_groups = [groups.encode(group) for group in facts.groups]
+        own_kinds = [kinds.encode(_moved(kind, own_groups)) for kind in facts.kinds]
+        own_steps = [steps.encode(name) for name in facts.steps.name]
+        origin = (facts.clock_ns or 0) - min(known) if has_clocks else 0
+        parts.append(
+            (
+                np.full(len(columns.kind), position, np.int64),
+                _coded(columns.kind, own_kinds),
+                _known(columns.sequence),
+                _coded(columns.step, own_steps),
+                np.array(columns.start_ns, np.int64) + origin,
+                np.array(columns.duration_ns, np.int64),
+                _known(columns.exposed_ns),
+            )
+        )
+    member, kind, sequence, step, start, dur, exposed = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return RankTable(
+        member=member,
+        kind=kind,
+        sequence=sequence,
+        step=step,
+        start_ns=start,
+        dur_ns=dur,
+        exposed_ns=exposed,
+        kinds=tuple(kinds.values()),
+        groups=tuple(groups.values()),
+        steps=tuple(steps.values()),
+        members=len(members),
+        has_clocks=has_clocks,
+    )
+
+
+def _moved(kind: CollectiveKind, groups: list[int]) -> CollectiveKind:
+    return msgspec.structs.replace(kind, group=groups[kind.group])
+
+
+def _known(values: Sequence[int | None]) -> I64:
+    return np.array([UNKNOWN if value is None else value for value in values], np.int64)
+
+
+def _coded(positions: Sequence[int | None], codes: list[int]) -> I64:
+    return np.array([UNKNOWN if place is None else codes[place] for place in positions], np.int64)
 
 
 class Matched(msgspec.Struct, frozen=True):
@@ -114,3 +233,119 @@ def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
     nth[order] = np.arange(len(rows)) - np.repeat(opens, lengths)
     _, found = group(*(key[rows] for key in keys), nth)
     return found
+
+
+class Offset(msgspec.Struct, frozen=True):
+    """The clock of a rank against that of a reference; positions of ranks."""
+
+    reference: int
+    ns: int
+    low_ns: int
+    high_ns: int
+    collectives: int
+
+
+class _Link(msgspec.Struct, frozen=True):
+    """The clock of one rank against that of another."""
+
+    ns: int
+    low_ns: int
+    high_ns: int
+    collectives: int
+
+
+def check_clocks(table: RankTable, matched: Matched) -> tuple[Matched, dict[int, Offset]]:
+    """Estimate the clocks, leave out collectives that do not overlap in time by them, and estimate again.
+
+    Returns:
+        What remains, and the clock of each rank by position; ranks that have nothing in common with others have none.
+    """
+    clocks = _estimate(table, matched)
+    sound = matched.only(_overlap(table, matched, clocks))
+    return sound, _estimate(table, sound)
+
+
+def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> Bool:
+    """Which collectives have all begun everywhere before they end anywhere."""
+    if not matched.count:
+        return np.zeros(0, np.bool_)
+    start, end = aligned(table, matched, clocks)
+    last_start = np.maximum.reduceat(start, matched.opens)
+    first_end = np.minimum.reduceat(end, matched.opens)
+    found: Bool = last_start <= first_end + _SLACK_NS
+    return found
+
+
+def aligned(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> tuple[I64, I64]:
+    """Start and end of each matched row by the clock of its reference."""
+    shift = np.zeros(table.members, np.int64)
+    for member, offset in clocks.items():
+        shift[member] = offset.ns
+    start = table.start_ns[matched.rows] - shift[table.member[matched.rows]]
+    return start, start + table.dur_ns[matched.rows]
+
+
+def _estimate(table: RankTable, matched: Matched) -> dict[int, Offset]:
+    """The clock of every rank that was matched with another.
+
+    Of ranks that only exchange parts which may be unequal, the clocks stay as recorded: taking their ends for the same
+    would take every difference in sending for waiting.
+    """
+    links = _links(table, matched.only(table.is_even[matched.rows][matched.opens]))
+    found: dict[int, Offset] = {}
+    for root in sorted(links):
+        if root not in found:
+            _spread(root, links, found)
+    return found
+
+
+def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, _Link]]:
+    """Between the lowest rank of each collective and its others, in both directions."""
+    member, end = table.member[matched.rows], table.end_ns[matched.rows]
+    links: defaultdict[int, dict[int, _Link]] = defaultdict(dict)
+    if not matched.count:
+        return links
+    by_member = np.lexsort((member, matched.collective))
+    hub_row = by_member[matched.opens][matched.collective]
+    hub, late = member[hub_row], end - end[hub_row]
+    others = np.flatnonzero(member != hub)
+    order = others[np.lexsort((late[others], member[others], hub[others]))]
+    opens = np.flatnonzero(np.append(True, (np.diff(hub[order]) != 0) | (np.diff(member[order]) != 0)))
+    for rows in np.split(order, opens[1:]):
+        one, other = int(hub[rows[0]]), int(member[rows[0]])
+        link = _median(late[rows])
+        links[one][other] = link
+        links[other][one] = _Link(-link.ns, -link.high_ns, -link.low_ns, link.collectives)
+    return links
+
+
+def _median(ordered: I64) -> _Link:
+    """Median with the 95 % interval that order statistics give whatever the distribution; of few values their range."""
+    size = len(ordered)
+    below = max(0, int((size - _NORMAL_95 * size**0.5) / 2))
+    low, high = int(ordered[below]), int(ordered[size - 1 - below])
+    return _Link(round(float(np.median(ordered))), low, high, size)
+
+
+def _spread(root: int, links: dict[int, dict[int, _Link]], found: dict[int, Offset]) -> None:
+    """From a rank to all that it is linked to, by the links with the most collectives first."""
+    number = count()  # decides between equals
+    waiting = [(0, root, next(number), Offset(root, 0, 0, 0, 0))]
+    while waiting:
+        _, member, _, offset = heapq.heappop(waiting)
+        if member in found:
+            continue
+        found[member] = offset
+        for other, link in links[member].items():
+            if other not in found:
+                heapq.heappush(waiting, (-link.collectives, other, next(number), _along(offset, link)))
+
+
+def _along(offset: Offset, link: _Link) -> Offset:
+    return Offset(
+        offset.reference,
+        offset.ns + link.ns,
+        offset.low_ns + link.low_ns,
+        offset.high_ns + link.high_ns,
+        min(offset.collectives or link.collectives, link.collectives),
+    )

@@ -3,6 +3,10 @@
 Steps and collectives as columns, small enough for every saved report, so that ranks can be joined (`ranks`) without
 their traces. Collectives are kernels or, in a trace without any, host ranges of libraries that work on the CPU
 (`gloo:`).
+
+Starts and ends of the collectives of a step are its events. The time before the start of a collective is the rank's
+own: kernels run, only copies run, it only waits for its loader, or none of these, so that the host is what takes time.
+Before the end of a collective only kernels are the rank's own work; the rest may be waiting for other ranks.
 """
 
 from __future__ import annotations
@@ -13,13 +17,12 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.ranks import rank_work
-from traceanalyzer.analyzers.ranks.rank_work import RankWork
 from traceanalyzer.knowledge.collectives import message_bytes, operation
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import communicating, recorded_collectives, resources
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recorded_collectives import RecordedCollectives
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import StepResources
@@ -27,16 +30,14 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I64, UNKNOWN, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
 
 MOST = 8192
 """Collectives of a rank, and steps (own choice: a quarter of a megabyte in the report)."""
-
 _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
-
 _PARTS = ("compute", "memory", "loader")
-
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Operations that no rank can finish before all have come."""
 
@@ -179,8 +180,8 @@ def analyze(context: Context) -> RankFacts:
 def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> RankWork:
     """Own work around the collectives."""
     start = np.array(steps.start_ns, np.int64)
-    events = rank_work.events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))
-    return rank_work.measure(context, events, len(step), len(start))
+    events = rank_events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))
+    return own_work(context, events, len(step), len(start))
 
 
 def steps_of(context: Context) -> Steps:
@@ -281,12 +282,90 @@ def _or_null(values: I64) -> tuple[int | None, ...]:
     return tuple(None if value == UNKNOWN else value for value in values.tolist())
 
 
+class RankEvents(msgspec.Struct, frozen=True):
+    """Starts and ends of collectives, and ends of steps, by step and time; times are ns since the first event."""
+
+    row: I64
+    """Collective of each event; of the end of a step its step."""
+    is_start: Bool
+    is_end_of_step: Bool
+    step: I64
+    since_ns: I64
+    """Time of the event before it in the same step; of the first one the start of the step."""
+    time_ns: I64
+
+
+class RankWork(msgspec.Struct, frozen=True):
+    """Own work between the events, in ns: columns by collective, and by step what follows its last collective."""
+
+    before: tuple[I64, I64, I64]
+    """Before the start of each collective: kernels, only copies, only waiting for the loader."""
+    during: I64
+    """Kernels before the end of each collective."""
+    after: tuple[I64, I64, I64]
+    """Before the end of each step, as `before`."""
+
+
+def rank_events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64) -> RankEvents:
+    """Put starts and ends in order, within the bounds of their steps.
+
+    Args:
+        step: Step of each collective; those with -1 have no events.
+        start: Start of each collective.
+        dur: Its duration.
+        step_start: Start of each step.
+        step_end: End of each step.
+    """
+    rows = np.flatnonzero(step >= 0)
+    own, steps = step[rows], np.arange(len(step_start))
+    opens, ends = (np.clip(time[rows], step_start[own], step_end[own]) for time in (start, start + dur))
+    has_length = ends > opens
+    row = np.concatenate((rows, rows, steps))
+    where, time = np.concatenate((own, own, steps)), np.concatenate((opens, ends, step_end))
+    # order at one time: running events end, events without length start and end, others start, the step ends
+    turn = np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(len(steps), 3)))
+    order = np.lexsort((np.arange(len(row)) >= len(rows), row, turn, time, where))
+    where, time = where[order], time[order]
+    is_first = np.append(True, where[1:] != where[:-1])[: len(where)]
+    since = np.where(is_first, step_start[where], np.append(0, time)[: len(time)])
+    return RankEvents(row[order], order < len(rows), order >= 2 * len(rows), where, since, time)
+
+
+def own_work(context: Context, found: RankEvents, collectives: int, steps: int) -> RankWork:
+    """Measure the work before each event.
+
+    Args:
+        context: The trace.
+        found: The events.
+        collectives: Number of collectives.
+        steps: Number of steps.
+    """
+    device, host = context.trace.device, context.trace.host
+    _, kernels = communicating.times_of(context, np.ones(len(device), np.bool_))
+    moves = np.isin(device.category, (Category.MEMCPY, Category.MEMSET))
+    copies = Intervals.union(device.start_ns[moves], device.end_ns[moves]) - kernels
+    waits = context.kind == NodeKind.DATALOADER
+    loader = Intervals.union(host.start_ns[waits], host.end_ns[waits]) - kernels - copies
+    times = [part.within(found.since_ns, found.time_ns) for part in (kernels, copies, loader)]
+    last = found.is_end_of_step
+    ends = ~found.is_start & ~last
+
+    def by(rows: Bool, values: I64, count: int) -> I64:
+        column = np.zeros(count, np.int64)
+        column[found.row[rows]] = values[rows]
+        return column
+
+    before = [by(found.is_start, time, collectives) for time in times]
+    after = [by(last, time, steps) for time in times]
+    return RankWork((before[0], before[1], before[2]), by(ends, times[0], collectives), (after[0], after[1], after[2]))
+
+
 _ALONE = Need(
     Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare"),
     lambda context: (
         context.trace.info.rank is not None
-        or context.once(recorded_collectives.of_libraries).any()
-        or context.once(recorded_collectives.host_ranges).any()
+        or bool(context.once(recorded_collectives.of_libraries).any())
+        or bool(context.once(recorded_collectives.host_ranges).any())
     ),
 )
 ANALYSES = (Analysis(310, "rank_facts", RankFacts, analyze, needs=(_ALONE,)),)

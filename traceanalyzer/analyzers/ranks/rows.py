@@ -1,4 +1,14 @@
-"""Builds the rows of the result: ranks, steps, groups, stragglers."""
+"""Who waits for whom? Measures waiting, and builds the rows of the result: ranks, steps, groups, stragglers.
+
+In a mutual collective the rank that comes last has the shortest duration: it only transfers. Every other rank waits for
+the rest of its own duration. Durations need no common clock.
+
+Where parts may be unequal, a longer duration may be a longer transfer. There the rank that starts last, by a common
+clock, came last, and no other waits for longer than until that start.
+
+A rank may be late only because it waited for another one before, in a smaller group. So each rank has an account of how
+much every other rank has delayed it, and waiting is charged to the ranks that delayed the last one.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +19,147 @@ from statistics import fmean, median
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.ranks.clocks import Offset
-from traceanalyzer.analyzers.ranks.matching import Matched
+from traceanalyzer.analyzers.ranks.matching import Matched, Offset, RankTable
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
-from traceanalyzer.analyzers.ranks.table import RankTable
-from traceanalyzer.analyzers.ranks.waits import Blame, RankWaits
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import F64, Array
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool
 
+_MOST_RANKS = 512
+"""With more, the last rank of each collective is the cause (own choice: the matrix of delays has their square)."""
 MOST_STRAGGLERS = 16
 MOST_STEPS = 1000
 MOST_GROUPS = 200
 _WORST = 5
+
+
+class RankWaits(msgspec.Struct, frozen=True):
+    """Waits of each matched row, in the order of `Matched.rows`; times in ns."""
+
+    wait: I64
+    """Duration beyond the shortest of the collective; of unequal parts only until the last rank has started."""
+    exposed: I64
+    """Part of the wait in which no other kernel runs; all of it where that is not known."""
+    transfer: I64
+    """The shortest duration of the collective; of unequal parts what remains of the rank's own."""
+    is_last: Bool
+    """Whether it is the only rank that waits for no other; false for all ranks where two do not wait."""
+    counts: Bool
+    """Whether it was called within a step; means per step are over these."""
+
+
+class Blame(msgspec.Struct, frozen=True):
+    """Exposed waiting by the rank that caused it, in ns, summed over the ranks that wait."""
+
+    by_step: F64
+    """Matrix of steps of the table by ranks."""
+    by_kind: F64
+    """Matrix of kinds of the table by ranks."""
+    gap: F64
+    """For each rank, the waiting that is saved if it comes no later than the next one."""
+
+
+def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:
+    """Measure the waits of all matched collectives.
+
+    Args:
+        table: The collectives.
+        matched: Those that several ranks have.
+        start_ns: When each row starts, by a common clock.
+
+    Returns:
+        The matched rows, in each collective the rank that came last first; and the waits in this order.
+    """
+    dur = table.dur_ns[matched.rows]
+    is_even = table.is_even[matched.rows]
+    before_last = _last(start_ns, matched) - start_ns
+    wait = dur - dur[matched.opens][matched.collective]
+    wait = np.where(is_even, wait, np.minimum(wait, before_last))
+    order = np.lexsort((table.member[matched.rows], np.where(is_even, 0, before_last), wait, matched.collective))
+    ordered, dur, wait = matched.ordered(order), dur[order], wait[order]
+    exposed = table.exposed_ns[ordered.rows]
+    is_first = np.zeros(len(dur), np.bool_)
+    is_first[ordered.opens] = True
+    return ordered, RankWaits(
+        wait=wait,
+        exposed=np.where(exposed == UNKNOWN, wait, np.minimum(wait, exposed)),
+        transfer=dur - wait,
+        is_last=is_first & (np.append(wait[1:], 0) > 0),
+        counts=table.step[ordered.rows] != UNKNOWN,
+    )
+
+
+def _last(start_ns: I64, matched: Matched) -> I64:
+    """For each row the latest start of its collective."""
+    return np.maximum.reduceat(start_ns, matched.opens)[matched.collective] if matched.count else start_ns
+
+
+def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> Blame:
+    """Find the cause of every wait.
+
+    Args:
+        table: The collectives.
+        matched: Those that several ranks have.
+        waits: Their waits.
+        end_ns: When each row ends, by a common clock.
+    """
+    members = table.member[matched.rows]
+    opens = np.append(matched.opens, len(members))
+    by_step = np.zeros((len(table.steps), table.members))
+    by_kind = np.zeros((len(table.kinds), table.members))
+    gap = np.zeros(table.members)
+    delays = _Delays(table.members)
+    step, kind = table.step[matched.rows], table.kind[matched.rows]
+    order = np.argsort(end_ns[opens[:-1]], kind="stable") if matched.count else np.zeros(0, np.int64)
+    for number in order.tolist():
+        rows = slice(int(opens[number]), int(opens[number + 1]))
+        wait = waits.exposed[rows][1:].astype(np.float64)
+        causes = delays.meet(members[rows], wait)
+        first = rows.start
+        if not waits.counts[first]:
+            continue
+        lead = float(waits.wait[first + 1])
+        spared = np.divide(np.minimum(wait, lead), wait, out=np.zeros_like(wait), where=wait > 0)
+        total = causes.sum(axis=0)
+        by_step[step[first]] += total
+        by_kind[kind[first]] += total
+        gap += spared @ causes
+    return Blame(by_step, by_kind, gap)
+
+
+class _Delays:
+    """How much each rank (row) has been delayed so far by each other rank (column)."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+        self._by: F64 | None = np.zeros((ranks, ranks)) if ranks <= _MOST_RANKS else None
+
+    def meet(self, members: I64, wait: F64) -> F64:
+        """All wait for the first.
+
+        Args:
+            members: Ranks of a collective, the one that came last first.
+            wait: How long the others wait, in ns.
+
+        Returns:
+            For each of the others the causes of its wait, by rank.
+        """
+        last, others = int(members[0]), members[1:]
+        if self._by is None:
+            direct = np.zeros((len(others), self._ranks))
+            direct[:, last] = wait
+            return direct
+        inherited = np.clip(self._by[last] - self._by[others], 0.0, None)
+        total = inherited.sum(axis=1)
+        share = np.minimum(1.0, np.divide(wait, total, out=np.ones_like(wait), where=total > 0))
+        causes: F64 = inherited * share[:, None]
+        causes[:, last] += np.maximum(0.0, wait - total)
+        self._by[others] += causes
+        self._by[last, last] = max(float(self._by[last, last]), float(self._by[others, last].max(initial=0.0)))
+        return causes
 
 
 class RankRun(msgspec.Struct, frozen=True):

@@ -239,6 +239,6 @@ def _first(text: str) -> Any:
 
 _DECODE = Need(
     Text("skip-no-decode-steps", "no marks of a server show steps in which requests decode, one token per request"),
-    lambda context: len(context.once(_decode_steps).names),
+    lambda context: bool(context.once(_decode_steps).names),
 )
 ANALYSES = (Analysis(160, "decode_graphs", DecodeGraphs, analyze, needs=(_DECODE,)),)

@@ -1,4 +1,9 @@
-"""Where did the time go in each run that the tables describe?"""
+"""Where did the time go in each run that the tables describe, and what does an operator cost per shape?
+
+Two calls of one operator that move the same number of elements and give an output of the same size should
+cost the same, whatever the order or layout of their operands. Where one costs far more, the cheaper one shows
+what is possible on this device, without any data sheet.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from traceanalyzer.analyzers.tables import (
-    device_spans,
-    event_spans,
-    host_parts,
-    printed_steps,
-    printed_totals,
-    shape_costs,
-)
+from traceanalyzer.analyzers.tables import printed_times
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
-from traceanalyzer.knowledge.op_shapes import parse
+from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
+from traceanalyzer.structure.peers import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 
 _SAME_ROWS = 0.5
@@ -53,6 +52,37 @@ class PrintedCopy(msgspec.Struct, frozen=True):
     """Number of copies; null where it is not printed."""
     device_ns: int | None
     """Self device time in ns; null where it is not printed."""
+
+
+class PrintedShapeCost(msgspec.Struct, frozen=True):
+    """All calls of one operator with one list of input shapes."""
+
+    name: str
+    """Name of the operator as printed."""
+    input_shapes: str
+    """Input shapes as printed."""
+    shapes_truncated: bool
+    """Whether the printed list of shapes is cut off."""
+    calls: int
+    """Number of calls."""
+    device_ns: int
+    """Self device time of all calls in ns."""
+    device_ns_per_call: float
+    """Self device time of one call in ns."""
+    host_ns: int | None
+    """Total CPU time of all calls in ns, with the operators that it calls; null where it is not printed."""
+    host_ns_per_call: float | None
+    """Total CPU time of one call in ns; null where it is not printed."""
+    output_elements: int | None
+    """Number of elements of the output, as the shapes imply; null where the operator has no model or the list is
+    cut."""
+    elements_moved: int | None
+    """Number of elements read and written, each tensor once; null where the operator has no model or the list is
+    cut."""
+    bytes_at_4_per_element: int | None
+    """Bytes moved if all elements are float32, because tables print no types; null where the elements are unknown."""
+    peer: Peer | None
+    """The cheapest call of the same operator and size; null if none is cheaper."""
 
 
 class PrintedRun(msgspec.Struct, frozen=True):
@@ -102,7 +132,7 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Operators, the most device time first (host time where there is no device)."""
     kernels: tuple[Hot, ...]
     """Kernels, the most device time first."""
-    shape_costs: tuple[shape_costs.PrintedShapeCost, ...]
+    shape_costs: tuple[PrintedShapeCost, ...]
     """Operators by input shapes, the most device time first; empty where no table has shapes."""
     tables: tuple[int, ...]
     """Positions of the run's tables in the document, counted from 0."""
@@ -153,14 +183,14 @@ def _is_about(a: int | None, b: int | None) -> bool:
 def analyze(view: RunView) -> PrintedRun:
     """Compute the figures of one run."""
     rows = view.by_name
-    totals = printed_totals.of_run(view)
+    totals = printed_times.totals_of(view)
     cpu, device = totals.cpu_ns, totals.device_ns
-    are_spans = event_spans.hide_the_hosts_time(view, cpu, device)
+    are_spans = printed_times.spans_hide_host_time(view, cpu, device)
     device = None if are_spans else device
-    spans = device_spans.find(rows, device)
+    spans = printed_times.find_device_spans(rows, device)
     device = device - spans.to_subtract_ns if device is not None else None
-    steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
-    parts = host_parts.divide(rows, steps, is_device_known=bool(device))
+    steps, steps_from = printed_times.count_steps(rows, [loop for table in view.tables for loop in table.loops])
+    parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     known = () if totals.cannot_be else (cpu, device)
     largest = max((value for value in known if value is not None), default=None)
     shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
@@ -183,7 +213,7 @@ def analyze(view: RunView) -> PrintedRun:
         annotations_in_total=spans.are_in_total,
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
-        shape_costs=shape_costs.analyze(view.by_shape),
+        shape_costs=shape_costs(view.by_shape),
         tables=view.positions,
         batch_size=_batch_size(view.by_shape),
         totals_from_shares=totals.from_shares,
@@ -250,3 +280,40 @@ def _sum(values: Iterable[int | None]) -> int | None:
     """The sum of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def shape_costs(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:
+    """Costs of operator rows of tables grouped by input shapes, the most device time first."""
+    priced = [row for row in rows if row.calls and row.self_device_ns is not None and row.input_shapes]
+    sizes = [_implied(row) for row in priced]
+    cheapest = peers(
+        [
+            Priced((row.name, size) if size else None, row.input_shapes or "", row.calls or 1, row.self_device_ns or 0)
+            for row, size in zip(priced, sizes, strict=True)
+        ]
+    )
+    costs = [_shape_cost(row, size, peer) for row, size, peer in zip(priced, sizes, cheapest, strict=True)]
+    return tuple(sorted(costs, key=lambda c: (-c.device_ns, -(c.host_ns or 0), c.name, c.input_shapes)))
+
+
+def _implied(row: TableRow) -> Implied | None:
+    shapes = None if row.shapes_truncated or row.name_truncated else parse(row.input_shapes)
+    return implied(row.name, shapes) if shapes else None
+
+
+def _shape_cost(row: TableRow, size: Implied | None, peer: Peer | None) -> PrintedShapeCost:
+    calls, device = row.calls or 0, row.self_device_ns or 0
+    return PrintedShapeCost(
+        name=row.name,
+        input_shapes=row.input_shapes or "",
+        shapes_truncated=row.shapes_truncated,
+        calls=calls,
+        device_ns=device,
+        device_ns_per_call=device / calls,
+        host_ns=row.cpu_total_ns,
+        host_ns_per_call=None if row.cpu_total_ns is None else row.cpu_total_ns / calls,
+        output_elements=size.output if size else None,
+        elements_moved=size.moved if size else None,
+        bytes_at_4_per_element=4 * size.moved if size else None,
+        peer=peer,
+    )
