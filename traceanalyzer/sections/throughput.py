@@ -8,7 +8,7 @@ from typing import Any
 from traceanalyzer.analyzers.serving import ThroughputFigures
 from traceanalyzer.analyzers.serving.tokens import TokenRate
 from traceanalyzer.analyzers.serving.utilization import Utilization
-from traceanalyzer.analyzers.tables import PrintedThroughput
+from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
 from traceanalyzer.formats.names import clean
 from traceanalyzer.formats.words import word
 from traceanalyzer.report.message import Message, Text

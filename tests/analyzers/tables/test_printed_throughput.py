@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzers.tables.making import SHAPED, document, row, table
 from traceanalyzer import analyze
-from traceanalyzer.analyzers.tables import PrintedThroughput
+from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import PrintedRate, ProfilerTable, TableDocument
 

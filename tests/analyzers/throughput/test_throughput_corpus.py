@@ -8,7 +8,7 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers.serving import ThroughputFigures
-from traceanalyzer.analyzers.tables import PrintedThroughput
+from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
 from traceanalyzer.inputs.loading import load
 from traceanalyzer.pipeline import analyze
 

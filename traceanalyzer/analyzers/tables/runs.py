@@ -1,4 +1,4 @@
-"""Where did the time go in each run that the tables describe, and what does an operator cost per shape?
+"""Where did the time go in each run that the tables describe? And what does an operator cost per shape?
 
 Two calls of one operator that move the same number of elements and give an output of the same size should
 cost the same, whatever the order or layout of their operands. Where one costs far more, the cheaper one shows
