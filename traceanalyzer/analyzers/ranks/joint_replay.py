@@ -97,15 +97,9 @@ def _positions(table: RankTable, matched: Matched) -> I64:
     first, cell = group(operation, step, member)
     counts = count_by(cell, len(first))
     _, place = group(operation, step)
-    least, most = np.full(place.max() + 1, len(rows)), np.zeros(place.max() + 1, np.int64)
-    np.minimum.at(least, place, counts[cell])
-    np.maximum.at(most, place, counts[cell])
-    order = np.argsort(cell, kind="stable")
-    nth = np.empty(len(rows), np.int64)
-    nth[order] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     meeting = np.full(len(table), UNKNOWN)
     meeting[matched.rows] = matched.collective
-    alike = (least == most)[place]
+    alike, nth = matching.all_equal(place, counts[cell]), matching.nth_of(cell)
     _, found = group(np.where(alike, UNKNOWN, meeting[rows]), np.where(alike, place, 0), np.where(alike, nth, 0))
     position = np.full(len(table), UNKNOWN)
     position[rows] = found
@@ -114,12 +108,9 @@ def _positions(table: RankTable, matched: Matched) -> I64:
 
 def _transfer(table: RankTable, matched: Matched, start: I64) -> I64:
     """The shortest duration; if parts may be unequal and clocks are known, the time after the last start."""
-    if not matched.count:
-        return np.zeros(0, np.int64)
-    dur, opens = table.dur_ns[matched.rows], matched.opens
-    shortest = np.minimum.reduceat(dur, opens)[matched.collective]
-    last = np.maximum.reduceat(start, opens)[matched.collective]
-    unequal = np.clip(dur - (last - start), shortest, dur)
+    dur = table.dur_ns[matched.rows]
+    shortest = matched.least(dur)
+    unequal = np.clip(dur - (matched.most(start) - start), shortest, dur)
     return np.where(table.is_even[matched.rows] | (not table.has_clocks), shortest, unequal)
 
 
@@ -245,11 +236,10 @@ def join_programs(own: Sequence[RankFacts], found: Meetings) -> tuple[JointProgr
 
 def _events_of(facts: RankFacts, member: int, found: Meetings, offset: int) -> tuple[Array, ...]:
     """Columns of `JointProgram` of one rank, and positions."""
-    own, steps = facts.collectives, facts.steps
-    step_start = np.array(steps.start_ns, np.int64)
+    own = facts.collectives
     step = np.array([UNKNOWN if step is None else step for step in own.step], np.int64)
     start, dur = np.array(own.start_ns, np.int64), np.array(own.duration_ns, np.int64)
-    events = rank_facts.rank_events(step, start, dur, step_start, step_start + np.array(steps.duration_ns, np.int64))
+    events = rank_facts.rank_events(facts.steps, step, start, dur)
     row = np.where(events.is_end_of_step, UNKNOWN, events.row + offset)
     meeting = np.where(row == UNKNOWN, UNKNOWN, entries(found.meeting, row, UNKNOWN))
     work = _work(facts, events, meeting)

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.ranks.model import Skew
 from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankFacts
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import ranked
@@ -95,7 +96,7 @@ def table_of(members: Sequence[RankFacts]) -> RankTable:
     for position, facts in enumerate(members):
         columns = facts.collectives
         own_groups = [groups.encode(group) for group in facts.groups]
-        own_kinds = [kinds.encode(_moved(kind, own_groups)) for kind in facts.kinds]
+        own_kinds = [kinds.encode(replace(kind, group=own_groups[kind.group])) for kind in facts.kinds]
         own_steps = [steps.encode(name) for name in facts.steps.name]
         origin = (facts.clock_ns or 0) - min(known) if has_clocks else 0
         parts.append(
@@ -109,25 +110,14 @@ def table_of(members: Sequence[RankFacts]) -> RankTable:
                 _known(columns.exposed_ns),
             )
         )
-    member, kind, sequence, step, start, dur, exposed = (np.concatenate(column) for column in zip(*parts, strict=True))
     return RankTable(
-        member=member,
-        kind=kind,
-        sequence=sequence,
-        step=step,
-        start_ns=start,
-        dur_ns=dur,
-        exposed_ns=exposed,
+        *(np.concatenate(column) for column in zip(*parts, strict=True)),
         kinds=tuple(kinds.values()),
         groups=tuple(groups.values()),
         steps=tuple(steps.values()),
         members=len(members),
         has_clocks=has_clocks,
     )
-
-
-def _moved(kind: CollectiveKind, groups: list[int]) -> CollectiveKind:
-    return msgspec.structs.replace(kind, group=groups[kind.group])
 
 
 def _known(values: Sequence[int | None]) -> I64:
@@ -154,6 +144,14 @@ class Matched(msgspec.Struct, frozen=True):
     def opens(self) -> I64:
         """Where each collective begins."""
         return np.searchsorted(self.collective, np.arange(self.count))
+
+    def least(self, values: I64) -> I64:
+        """For each row the least value of its collective."""
+        return np.minimum.reduceat(values, self.opens)[self.collective] if self.count else values
+
+    def most(self, values: I64) -> I64:
+        """For each row the greatest value of its collective."""
+        return np.maximum.reduceat(values, self.opens)[self.collective] if self.count else values
 
     def ordered(self, order: I64) -> Matched:
         """Put the rows into another order; each stays within its collective."""
@@ -214,10 +212,7 @@ def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
     first, cell = group(alike[rows], table.step[rows], table.member[rows])
     counts = count_by(cell, len(first))
     _, kind = group(alike[rows][first], table.step[rows][first])
-    least, most = np.full(kind.max() + 1, np.iinfo(np.int64).max), np.zeros(kind.max() + 1, np.int64)
-    np.minimum.at(least, kind, counts)
-    np.maximum.at(most, kind, counts)
-    kept: I64 = rows[(least == most)[kind[cell]]]
+    kept: I64 = rows[all_equal(kind, counts)[cell]]
     return kept
 
 
@@ -226,46 +221,39 @@ def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
     if not len(rows):
         return rows
     _, cell = group(table.member[rows], *(key[rows] for key in keys))
-    order = np.argsort(cell, kind="stable")
-    opens = np.flatnonzero(np.append(True, np.diff(cell[order]) > 0))
-    lengths = np.diff(np.append(opens, len(rows)))
-    nth = np.empty(len(rows), np.int64)
-    nth[order] = np.arange(len(rows)) - np.repeat(opens, lengths)
-    _, found = group(*(key[rows] for key in keys), nth)
+    _, found = group(*(key[rows] for key in keys), nth_of(cell))
     return found
 
 
-class Offset(msgspec.Struct, frozen=True):
-    """The clock of a rank against that of a reference; positions of ranks."""
-
-    reference: int
-    ns: int
-    low_ns: int
-    high_ns: int
-    collectives: int
+def all_equal(groups: I64, values: I64) -> Bool:
+    """For each row, whether all rows of its group have the same value; there is at least one row."""
+    least, most = np.full(groups.max() + 1, np.iinfo(np.int64).max), np.full(groups.max() + 1, np.iinfo(np.int64).min)
+    np.minimum.at(least, groups, values)
+    np.maximum.at(most, groups, values)
+    return np.equal(least, most)[groups]
 
 
-class _Link(msgspec.Struct, frozen=True):
-    """The clock of one rank against that of another."""
+def nth_of(groups: I64) -> I64:
+    """For each row, how many rows of its group come before it; groups are numbered from 0, none is empty."""
+    counts = np.bincount(groups)
+    nth = np.empty(len(groups), np.int64)
+    nth[np.argsort(groups, kind="stable")] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return nth
 
-    ns: int
-    low_ns: int
-    high_ns: int
-    collectives: int
 
-
-def check_clocks(table: RankTable, matched: Matched) -> tuple[Matched, dict[int, Offset]]:
+def check_clocks(table: RankTable, matched: Matched) -> tuple[Matched, dict[int, Skew]]:
     """Estimate the clocks, leave out collectives that do not overlap in time by them, and estimate again.
 
     Returns:
-        What remains, and the clock of each rank by position; ranks that have nothing in common with others have none.
+        What remains, and the clock of each rank by position (so is the reference); ranks that have nothing in common
+        with others have none.
     """
     clocks = _estimate(table, matched)
     sound = matched.only(_overlap(table, matched, clocks))
     return sound, _estimate(table, sound)
 
 
-def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> Bool:
+def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> Bool:
     """Which collectives have all begun everywhere before they end anywhere."""
     if not matched.count:
         return np.zeros(0, np.bool_)
@@ -276,7 +264,7 @@ def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> B
     return found
 
 
-def aligned(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> tuple[I64, I64]:
+def aligned(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> tuple[I64, I64]:
     """Start and end of each matched row by the clock of its reference."""
     shift = np.zeros(table.members, np.int64)
     for member, offset in clocks.items():
@@ -285,24 +273,24 @@ def aligned(table: RankTable, matched: Matched, clocks: dict[int, Offset]) -> tu
     return start, start + table.dur_ns[matched.rows]
 
 
-def _estimate(table: RankTable, matched: Matched) -> dict[int, Offset]:
+def _estimate(table: RankTable, matched: Matched) -> dict[int, Skew]:
     """The clock of every rank that was matched with another.
 
     Of ranks that only exchange parts which may be unequal, the clocks stay as recorded: taking their ends for the same
     would take every difference in sending for waiting.
     """
     links = _links(table, matched.only(table.is_even[matched.rows][matched.opens]))
-    found: dict[int, Offset] = {}
+    found: dict[int, Skew] = {}
     for root in sorted(links):
         if root not in found:
             _spread(root, links, found)
     return found
 
 
-def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, _Link]]:
+def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, Skew]]:
     """Between the lowest rank of each collective and its others, in both directions."""
     member, end = table.member[matched.rows], table.end_ns[matched.rows]
-    links: defaultdict[int, dict[int, _Link]] = defaultdict(dict)
+    links: defaultdict[int, dict[int, Skew]] = defaultdict(dict)
     if not matched.count:
         return links
     by_member = np.lexsort((member, matched.collective))
@@ -313,24 +301,24 @@ def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, _Link]]:
     opens = np.flatnonzero(np.append(True, (np.diff(hub[order]) != 0) | (np.diff(member[order]) != 0)))
     for rows in np.split(order, opens[1:]):
         one, other = int(hub[rows[0]]), int(member[rows[0]])
-        link = _median(late[rows])
+        link = _median(one, late[rows])
         links[one][other] = link
-        links[other][one] = _Link(-link.ns, -link.high_ns, -link.low_ns, link.collectives)
+        links[other][one] = Skew(other, -link.ns, -link.high_ns, -link.low_ns, link.collectives)
     return links
 
 
-def _median(ordered: I64) -> _Link:
+def _median(reference: int, ordered: I64) -> Skew:
     """Median with the 95 % interval that order statistics give whatever the distribution; of few values their range."""
     size = len(ordered)
     below = max(0, int((size - _NORMAL_95 * size**0.5) / 2))
     low, high = int(ordered[below]), int(ordered[size - 1 - below])
-    return _Link(round(float(np.median(ordered))), low, high, size)
+    return Skew(reference, round(float(np.median(ordered))), low, high, size)
 
 
-def _spread(root: int, links: dict[int, dict[int, _Link]], found: dict[int, Offset]) -> None:
+def _spread(root: int, links: dict[int, dict[int, Skew]], found: dict[int, Skew]) -> None:
     """From a rank to all that it is linked to, by the links with the most collectives first."""
     number = count()  # decides between equals
-    waiting = [(0, root, next(number), Offset(root, 0, 0, 0, 0))]
+    waiting = [(0, root, next(number), Skew(root, 0, 0, 0, 0))]
     while waiting:
         _, member, _, offset = heapq.heappop(waiting)
         if member in found:
@@ -341,11 +329,11 @@ def _spread(root: int, links: dict[int, dict[int, _Link]], found: dict[int, Offs
                 heapq.heappush(waiting, (-link.collectives, other, next(number), _along(offset, link)))
 
 
-def _along(offset: Offset, link: _Link) -> Offset:
-    return Offset(
-        offset.reference,
-        offset.ns + link.ns,
-        offset.low_ns + link.low_ns,
-        offset.high_ns + link.high_ns,
-        min(offset.collectives or link.collectives, link.collectives),
+def _along(offset: Skew, link: Skew) -> Skew:
+    return replace(
+        offset,
+        ns=offset.ns + link.ns,
+        low_ns=offset.low_ns + link.low_ns,
+        high_ns=offset.high_ns + link.high_ns,
+        collectives=min(offset.collectives or link.collectives, link.collectives),
     )

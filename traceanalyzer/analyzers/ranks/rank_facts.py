@@ -153,15 +153,13 @@ def analyze(context: Context) -> RankFacts:
     found, step = found.take(np.arange(kept)), step[:kept]
     groups, kinds, kind = _kinds(context, found)
     steps = _steps(context)
-    work = _work(context, found, step, steps)
+    work, work_after = own_work(context, found, step, steps)
     return RankFacts(
         clock_ns=_clock(context),
         is_on_host=not on_device and bool(len(found.start)),
         groups=groups,
         kinds=kinds,
-        steps=replace(
-            steps, **{f"{part}_after_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.after, strict=True)}
-        ),
+        steps=replace(steps, **work_after),
         collectives=RankCollectives(
             kind=kind,
             sequence=_or_null(found.sequence),
@@ -169,19 +167,11 @@ def analyze(context: Context) -> RankFacts:
             start_ns=tuple(found.start.tolist()),
             duration_ns=tuple(found.dur.tolist()),
             exposed_ns=tuple(found.exposed.tolist()),
-            **{f"{part}_before_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.before, strict=True)},
-            compute_during_ns=tuple(work.during.tolist()),
+            **work,
         ),
         left_out=left_out,
         resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
     )
-
-
-def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> RankWork:
-    """Own work around the collectives."""
-    start = np.array(steps.start_ns, np.int64)
-    events = rank_events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))
-    return own_work(context, events, len(step), len(start))
 
 
 def steps_of(context: Context) -> Steps:
@@ -295,35 +285,25 @@ class RankEvents(msgspec.Struct, frozen=True):
     time_ns: I64
 
 
-class RankWork(msgspec.Struct, frozen=True):
-    """Own work between the events, in ns: columns by collective, and by step what follows its last collective."""
-
-    before: tuple[I64, I64, I64]
-    """Before the start of each collective: kernels, only copies, only waiting for the loader."""
-    during: I64
-    """Kernels before the end of each collective."""
-    after: tuple[I64, I64, I64]
-    """Before the end of each step, as `before`."""
-
-
-def rank_events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64) -> RankEvents:
+def rank_events(steps: RankSteps, step: I64, start: I64, dur: I64) -> RankEvents:
     """Put starts and ends in order, within the bounds of their steps.
 
     Args:
+        steps: The steps.
         step: Step of each collective; those with -1 have no events.
         start: Start of each collective.
         dur: Its duration.
-        step_start: Start of each step.
-        step_end: End of each step.
     """
+    step_start = np.array(steps.start_ns, np.int64)
+    step_end = step_start + np.array(steps.duration_ns, np.int64)
     rows = np.flatnonzero(step >= 0)
-    own, steps = step[rows], np.arange(len(step_start))
+    own, every = step[rows], np.arange(len(step_start))
     opens, ends = (np.clip(time[rows], step_start[own], step_end[own]) for time in (start, start + dur))
     has_length = ends > opens
-    row = np.concatenate((rows, rows, steps))
-    where, time = np.concatenate((own, own, steps)), np.concatenate((opens, ends, step_end))
+    row = np.concatenate((rows, rows, every))
+    where, time = np.concatenate((own, own, every)), np.concatenate((opens, ends, step_end))
     # order at one time: running events end, events without length start and end, others start, the step ends
-    turn = np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(len(steps), 3)))
+    turn = np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(len(every), 3)))
     order = np.lexsort((np.arange(len(row)) >= len(rows), row, turn, time, where))
     where, time = where[order], time[order]
     is_first = np.append(True, where[1:] != where[:-1])[: len(where)]
@@ -331,33 +311,41 @@ def rank_events(step: I64, start: I64, dur: I64, step_start: I64, step_end: I64)
     return RankEvents(row[order], order < len(rows), order >= 2 * len(rows), where, since, time)
 
 
-def own_work(context: Context, found: RankEvents, collectives: int, steps: int) -> RankWork:
-    """Measure the work before each event.
+def own_work(
+    context: Context, collectives: RecordedCollectives, step: I64, steps: RankSteps
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Measure the rank's own work before each start and end.
 
     Args:
         context: The trace.
-        found: The events.
-        collectives: Number of collectives.
-        steps: Number of steps.
+        collectives: The collectives.
+        step: Step of each collective, or -1.
+        steps: The steps.
+
+    Returns:
+        Columns of `RankCollectives` and of `RankSteps` by name, in ns.
     """
+    events = rank_events(steps, step, collectives.start, collectives.dur)
     device, host = context.trace.device, context.trace.host
     _, kernels = communicating.times_of(context, np.ones(len(device), np.bool_))
     moves = np.isin(device.category, (Category.MEMCPY, Category.MEMSET))
     copies = Intervals.union(device.start_ns[moves], device.end_ns[moves]) - kernels
     waits = context.kind == NodeKind.DATALOADER
     loader = Intervals.union(host.start_ns[waits], host.end_ns[waits]) - kernels - copies
-    times = [part.within(found.since_ns, found.time_ns) for part in (kernels, copies, loader)]
-    last = found.is_end_of_step
-    ends = ~found.is_start & ~last
+    times = [part.within(events.since_ns, events.time_ns) for part in (kernels, copies, loader)]
 
-    def by(rows: Bool, values: I64, count: int) -> I64:
-        column = np.zeros(count, np.int64)
-        column[found.row[rows]] = values[rows]
-        return column
+    def column(rows: Bool, values: I64, count: int) -> tuple[int, ...]:
+        by_row = np.zeros(count, np.int64)
+        by_row[events.row[rows]] = values[rows]
+        return tuple(by_row.tolist())
 
-    before = [by(found.is_start, time, collectives) for time in times]
-    after = [by(last, time, steps) for time in times]
-    return RankWork((before[0], before[1], before[2]), by(ends, times[0], collectives), (after[0], after[1], after[2]))
+    last = events.is_end_of_step
+    before = {
+        f"{part}_before_ns": column(events.is_start, time, len(step)) for part, time in zip(_PARTS, times, strict=True)
+    }
+    during = column(~events.is_start & ~last, times[0], len(step))
+    after = {f"{part}_after_ns": column(last, time, len(steps.name)) for part, time in zip(_PARTS, times, strict=True)}
+    return before | {"compute_during_ns": during}, after
 
 
 _ALONE = Need(

@@ -19,7 +19,7 @@ from statistics import fmean, median
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.ranks.matching import Matched, Offset, RankTable
+from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
 from traceanalyzer.knowledge.collectives import bus_factor
@@ -75,7 +75,7 @@ def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Ma
     """
     dur = table.dur_ns[matched.rows]
     is_even = table.is_even[matched.rows]
-    before_last = _last(start_ns, matched) - start_ns
+    before_last = matched.most(start_ns) - start_ns
     wait = dur - dur[matched.opens][matched.collective]
     wait = np.where(is_even, wait, np.minimum(wait, before_last))
     order = np.lexsort((table.member[matched.rows], np.where(is_even, 0, before_last), wait, matched.collective))
@@ -90,11 +90,6 @@ def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Ma
         is_last=is_first & (np.append(wait[1:], 0) > 0),
         counts=table.step[ordered.rows] != UNKNOWN,
     )
-
-
-def _last(start_ns: I64, matched: Matched) -> I64:
-    """For each row the latest start of its collective."""
-    return np.maximum.reduceat(start_ns, matched.opens)[matched.collective] if matched.count else start_ns
 
 
 def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> Blame:
@@ -172,7 +167,7 @@ class RankRun(msgspec.Struct, frozen=True):
     matched: Matched
     waits: RankWaits
     blame: Blame
-    clocks: Mapping[int, Offset]
+    clocks: Mapping[int, Skew]
 
     @property
     def steps(self) -> int:
@@ -246,8 +241,7 @@ def _skew(run: RankRun, position: int) -> Skew | None:
     offset = run.clocks.get(position)
     if offset is None or not run.table.has_clocks or offset.reference == position:
         return None
-    reference = run.numbers[offset.reference]
-    return Skew(reference, offset.ns, offset.low_ns, offset.high_ns, offset.collectives)
+    return msgspec.structs.replace(offset, reference=run.numbers[offset.reference])
 
 
 def steps(run: RankRun) -> tuple[RunStep, ...]:

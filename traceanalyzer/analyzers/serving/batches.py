@@ -19,8 +19,9 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64, Bool
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -195,35 +196,10 @@ def shape(context: Context, node: int, position: int) -> Shape | None:
     return shapes[position] if shapes is not None and position < len(shapes) else None
 
 
-class TypicalSteps(msgspec.Struct, frozen=True):
-    """Typical steps in the order of time; none where the program's steps are not known."""
-
-    start_ns: I64
-    end_ns: I64
-
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
-    @property
-    def length_ns(self) -> int:
-        """Duration of all of them together."""
-        return int((self.end_ns - self.start_ns).sum())
-
-    def at(self, times: I64) -> I64:
-        """For each time, the number of the typical step that contains it, or -1."""
-        if not len(self):
-            return np.full(len(times), -1)
-        step = np.searchsorted(self.start_ns, times, side="right") - 1
-        found: I64 = np.where((step >= 0) & (times < self.end_ns[step]), step, -1)
-        return found
-
-
-def typical(context: Context) -> TypicalSteps:
-    """The steps that count."""
+def typical(context: Context) -> Steps:
+    """The steps that count; none where the program's steps are not known."""
     steps = program_steps(context)
-    if steps.found_by in WHOLE:
-        return TypicalSteps(np.empty(0, np.int64), np.empty(0, np.int64))
-    return TypicalSteps(steps.start_ns[steps.is_typical], steps.end_ns[steps.is_typical])
+    return steps.typical.take(slice(0)) if steps.found_by in WHOLE else steps.typical
 
 
 def first_work(context: Context, nodes: I64) -> I64:
@@ -246,10 +222,4 @@ def first_work(context: Context, nodes: I64) -> I64:
     np.minimum.at(first, owner, device.start_ns[events])
     idle = first == np.iinfo(np.int64).max
     found: I64 = np.where(idle, tree.start_ns, first)[nodes]
-    return found
-
-
-def outside(context: Context, within: Bool) -> Bool:
-    """Which nodes do not lie within a marked node, nor are one."""
-    found: Bool = context.host.tree.nearest(within) == NO_PARENT
     return found
