@@ -233,8 +233,7 @@ def _nodes(context: Context, rows: I64) -> I64:
     plain = host.kind != _MODULE
     node_of_row = np.full(len(context.trace.host), NO_PARENT, np.int64)
     node_of_row[host.row[plain]] = np.flatnonzero(plain)
-    found: I64 = node_of_row[rows]
-    return found
+    return node_of_row[rows]
 
 
 def _is_behind_break(context: Context, node: I64) -> Bool:
@@ -242,8 +241,7 @@ def _is_behind_break(context: Context, node: I64) -> Bool:
     host = context.host
     parent = host.without_modules(entries(host.tree.parent, node, NO_PARENT))
     is_region = context.trace.names.where(compiled_code.is_region)[host.name]
-    found: Bool = entries(is_region, parent, missing=False)
-    return found
+    return entries(is_region, parent, missing=False)
 
 
 def _last_end(context: Context, node: I64, tree: Tree) -> I64:
@@ -254,8 +252,7 @@ def _last_end(context: Context, node: I64, tree: Tree) -> I64:
     previous = entries(before, node, NO_PARENT)
     start = entries(tree.start_ns, tree.parent, 0)
     ended = entries(host.tree.end_ns, previous, 0)
-    found: I64 = np.maximum(ended, start)
-    return found
+    return np.maximum(ended, start)
 
 
 def _previous_sibling(tree: Tree, wanted: Bool) -> I64:

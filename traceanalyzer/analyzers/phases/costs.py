@@ -56,8 +56,7 @@ class Windows(msgspec.Struct, frozen=True):
         if not self.count:
             return np.zeros(len(start_ns), np.bool_)
         bounds = moments(self.start_ns, self.end_ns)
-        found: Bool = np.searchsorted(bounds, end_ns, "left") > np.searchsorted(bounds, start_ns, "right")
-        return found
+        return np.searchsorted(bounds, end_ns, "left") > np.searchsorted(bounds, start_ns, "right")
 
 
 def windows(context: Context) -> Windows:
@@ -374,28 +373,17 @@ def times(row: dict[str, Any], steps: int, *, on_device: bool) -> TimesByName:
         steps: Number of steps to divide by; 0 is unknown.
         on_device: Whether any launch is known.
     """
-    device, idle = on_device, row["has_idle"]
-
-    def per_step(value: int, *, known: bool = True) -> float | None:
-        return value / steps if known and steps else None
-
-    return {
-        "calls": row["calls"],
-        "recursive_calls": row["recursive_calls"],
-        "depth": row["depth"],
-        "threads": row["threads"],
-        "host_ns": row["host"],
-        "host_ns_per_step": per_step(row["host"]),
-        "host_self_ns": row["host_self"],
-        "host_self_ns_per_step": per_step(row["host_self"]),
-        "device_ns": row["device"] if device else None,
-        "device_ns_per_step": per_step(row["device_in_steps"], known=device),
-        "device_self_ns": row["device_self"] if device else None,
-        "device_self_ns_per_step": per_step(row["device_self_in_steps"], known=device),
-        "idle_ns": row["idle"] if idle else None,
-        "idle_ns_per_step": per_step(row["idle"], known=idle),
-        "idle_self_ns": row["idle_self"] if idle else None,
-    }
+    figures = {name: row[name] for name in ("calls", "recursive_calls", "depth", "threads")}
+    for name, in_steps, is_known in (
+        ("host", "host", True),
+        ("host_self", "host_self", True),
+        ("device", "device_in_steps", on_device),
+        ("device_self", "device_self_in_steps", on_device),
+        ("idle", "idle", row["has_idle"]),
+    ):
+        figures[f"{name}_ns"] = row[name] if is_known else None
+        figures[f"{name}_ns_per_step"] = row[in_steps] / steps if is_known and steps else None
+    return figures | {"idle_self_ns": row["idle_self"] if row["has_idle"] else None}
 
 
 def most_expensive(

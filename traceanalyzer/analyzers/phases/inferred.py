@@ -98,8 +98,7 @@ def _before_backward(context: Context) -> I64:
     following = np.searchsorted(passes.start_ns, tree.start_ns[nodes[first]], side="right")
     order = np.lexsort((time, following))
     longest = order[np.append(np.diff(following[order]) > 0, True)[: len(order)]]
-    found: I64 = nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
-    return found
+    return nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
 
 
 def _ends_of_forward(context: Context) -> I64:
@@ -159,5 +158,4 @@ def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
 def _span(start: I64, end: I64, times: I64) -> I64:
     """The span that contains each point in time, -1 for none."""
     row = np.searchsorted(start, times, side="right") - 1
-    found: I64 = np.where((row >= 0) & (times < entries(end, row, 0)), row, -1)
-    return found
+    return np.where((row >= 0) & (times < entries(end, row, 0)), row, -1)

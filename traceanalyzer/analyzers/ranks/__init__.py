@@ -120,12 +120,8 @@ def _missing(here: Sequence[int], world: int) -> tuple[RankRange, ...]:
     return tuple(RankRange(a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
 
 
-def doubts(found: Ranks) -> tuple[Loss, ...]:
+def doubts(found: Ranks) -> Iterator[Loss]:
     """Count all doubts, in a fixed order."""
-    return tuple(_doubts(found))
-
-
-def _doubts(found: Ranks) -> Iterator[Loss]:
     if len(found.ranks) == 1:
         yield Loss("q-ranks-one", 1)
     if found.missing and found.world_size:

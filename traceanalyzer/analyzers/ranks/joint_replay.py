@@ -304,16 +304,14 @@ def saved_at_median(program: JointProgram, position: I64, *, exactly: bool = Fal
 
 def _segments(program: JointProgram) -> I64:
     """Number of starts before each event."""
-    found: I64 = np.cumsum(program.is_start) - program.is_start
-    return found
+    return np.cumsum(program.is_start) - program.is_start
 
 
 def _position_of_ends(program: JointProgram, position: I64) -> I64:
     """For each event the position of its meeting; it is the same on all its ranks."""
     of_meeting = np.full(len(program.sizes) + 1, UNKNOWN)
     of_meeting[program.meeting[program.is_start]] = position[program.is_start]
-    found: I64 = of_meeting[program.meeting]
-    return found
+    return of_meeting[program.meeting]
 
 
 def _excess(position: I64, values: F64, *, exactly: bool) -> F64:
@@ -336,5 +334,4 @@ def _excess(position: I64, values: F64, *, exactly: bool) -> F64:
 
 def _share(part: F64, whole: F64) -> F64:
     """Each part as a share of its whole; 0 of nothing."""
-    found: F64 = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
-    return found
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

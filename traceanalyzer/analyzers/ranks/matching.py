@@ -65,8 +65,7 @@ class RankTable(msgspec.Struct, frozen=True):
     @property
     def group(self) -> I64:
         """The process group of each row."""
-        found: I64 = np.array([kind.group for kind in self.kinds] or [0], np.int64)[self.kind]
-        return found
+        return np.array([kind.group for kind in self.kinds] or [0], np.int64)[self.kind]
 
     @property
     def is_mutual(self) -> Bool:
@@ -75,14 +74,12 @@ class RankTable(msgspec.Struct, frozen=True):
         Where parts are unequal, the starts show it, which needs the clocks of all ranks.
         """
         told = [kind.is_mutual and (kind.is_even or self.has_clocks) for kind in self.kinds]
-        found: Bool = np.array(told or [False], np.bool_)[self.kind]
-        return found
+        return np.array(told or [False], np.bool_)[self.kind]
 
     @property
     def is_even(self) -> Bool:
         """In which collectives every rank sends as much as any other."""
-        found: Bool = np.array([kind.is_even for kind in self.kinds] or [True], np.bool_)[self.kind]
-        return found
+        return np.array([kind.is_even for kind in self.kinds] or [True], np.bool_)[self.kind]
 
 
 def table_of(members: Sequence[RankFacts]) -> RankTable:
@@ -92,7 +89,7 @@ def table_of(members: Sequence[RankFacts]) -> RankTable:
     steps: StringPool[str] = StringPool()
     known = [facts.clock_ns for facts in members if facts.clock_ns is not None]
     has_clocks = len(known) == len(members) > 0
-    parts: list[tuple[I64, ...]] = []
+    parts: list[dict[str, I64]] = []
     for position, facts in enumerate(members):
         columns = facts.collectives
         own_groups = [groups.encode(group) for group in facts.groups]
@@ -100,18 +97,18 @@ def table_of(members: Sequence[RankFacts]) -> RankTable:
         own_steps = [steps.encode(name) for name in facts.steps.name]
         origin = (facts.clock_ns or 0) - min(known) if has_clocks else 0
         parts.append(
-            (
-                np.full(len(columns.kind), position, np.int64),
-                _coded(columns.kind, own_kinds),
-                _known(columns.sequence),
-                _coded(columns.step, own_steps),
-                np.array(columns.start_ns, np.int64) + origin,
-                np.array(columns.duration_ns, np.int64),
-                _known(columns.exposed_ns),
-            )
+            {
+                "member": np.full(len(columns.kind), position, np.int64),
+                "kind": _coded(columns.kind, own_kinds),
+                "sequence": _known(columns.sequence),
+                "step": _coded(columns.step, own_steps),
+                "start_ns": np.array(columns.start_ns, np.int64) + origin,
+                "dur_ns": np.array(columns.duration_ns, np.int64),
+                "exposed_ns": _known(columns.exposed_ns),
+            }
         )
     return RankTable(
-        *(np.concatenate(column) for column in zip(*parts, strict=True)),
+        **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
         kinds=tuple(kinds.values()),
         groups=tuple(groups.values()),
         steps=tuple(steps.values()),
@@ -193,16 +190,14 @@ def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
 def _operation(table: RankTable) -> I64:
     """A code for the operation of each row: two operations may share a number (coalesced calls)."""
     names = sorted({kind.operation or "" for kind in table.kinds})
-    found: I64 = np.array([names.index(kind.operation or "") for kind in table.kinds] or [0], np.int64)[table.kind]
-    return found
+    return np.array([names.index(kind.operation or "") for kind in table.kinds] or [0], np.int64)[table.kind]
 
 
 def _alike(table: RankTable) -> I64:
     """A code for what the rows of one collective have in common on all ranks; of unequal parts not the shapes."""
     pool: StringPool[CollectiveKind] = StringPool()
     codes = [pool.encode(kind if kind.is_even else replace(kind, shapes=None)) for kind in table.kinds]
-    found: I64 = np.array(codes or [0], np.int64)[table.kind]
-    return found
+    return np.array(codes or [0], np.int64)[table.kind]
 
 
 def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
@@ -212,8 +207,7 @@ def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
     first, cell = group(alike[rows], table.step[rows], table.member[rows])
     counts = count_by(cell, len(first))
     _, kind = group(alike[rows][first], table.step[rows][first])
-    kept: I64 = rows[all_equal(kind, counts)[cell]]
-    return kept
+    return rows[all_equal(kind, counts)[cell]]
 
 
 def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
@@ -260,8 +254,7 @@ def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> Boo
     start, end = aligned(table, matched, clocks)
     last_start = np.maximum.reduceat(start, matched.opens)
     first_end = np.minimum.reduceat(end, matched.opens)
-    found: Bool = last_start <= first_end + _SLACK_NS
-    return found
+    return last_start <= first_end + _SLACK_NS
 
 
 def aligned(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> tuple[I64, I64]:

@@ -68,8 +68,7 @@ class JointRun:
 
     def of_rank(self, times: F64) -> F64:
         """The replays in which only one rank changes, in the order of the ranks."""
-        found: F64 = times[2 : 2 + len(self.ranks)]
-        return found
+        return times[2 : 2 + len(self.ranks)]
 
     def at_median(self, ranks: Collection[int], *, exactly: bool) -> F64:
         """Replay with some ranks like their peers: each of their operations takes the median of those of all ranks.

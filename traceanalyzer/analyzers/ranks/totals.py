@@ -170,7 +170,17 @@ def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
             rows[row.name].append(row)
     total = sum(own.total_ns for own in classes)
     unexplained = sum(own.unexplained_ns for own in classes)
-    joined = [_class(name, same, total) for name, same in rows.items()]
+    joined = [
+        KernelClassTime(
+            name=name,
+            calls=sum(row.calls for row in same),
+            total_ns=(time := sum(row.total_ns for row in same)),
+            share=time / total if total else None,
+            kernels=max(row.kernels for row in same),
+            longest=max(same, key=lambda row: row.total_ns).longest,
+        )
+        for name, same in rows.items()
+    ]
     return KernelClasses(
         rows=tuple(sorted(joined, key=lambda row: (-row.total_ns, row.name))),
         total_ns=total,
@@ -178,18 +188,6 @@ def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
         unexplained_ns=unexplained,
         unexplained_share=unexplained / total if total else None,
         unexplained=(),
-    )
-
-
-def _class(name: str, rows: Sequence[KernelClassTime], total: int) -> KernelClassTime:
-    time = sum(row.total_ns for row in rows)
-    return KernelClassTime(
-        name=name,
-        calls=sum(row.calls for row in rows),
-        total_ns=time,
-        share=time / total if total else None,
-        kernels=max(row.kernels for row in rows),
-        longest=max(rows, key=lambda row: row.total_ns).longest,
     )
 
 

@@ -221,5 +221,4 @@ def first_work(context: Context, nodes: I64) -> I64:
     first = np.full(len(tree), np.iinfo(np.int64).max)
     np.minimum.at(first, owner, device.start_ns[events])
     idle = first == np.iinfo(np.int64).max
-    found: I64 = np.where(idle, tree.start_ns, first)[nodes]
-    return found
+    return np.where(idle, tree.start_ns, first)[nodes]

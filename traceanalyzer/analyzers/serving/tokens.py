@@ -206,8 +206,7 @@ def _lookups(context: Context) -> I64:
     host, trace = context.host, context.trace
     is_lookup = (host.kind == NodeKind.OPERATOR) & trace.names.where(lambda name: name == "aten::embedding")[host.name]
     is_lookup &= host.tree.nearest(context.once(evaluations)) == NO_PARENT
-    nodes: I64 = np.flatnonzero(is_lookup)
-    return nodes
+    return np.flatnonzero(is_lookup)
 
 
 def _attends(context: Context, ids: Shape) -> bool:

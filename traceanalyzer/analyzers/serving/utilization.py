@@ -221,15 +221,13 @@ def _leaf(context: Context) -> I64:
     """For each device event, the modelled operator that launched it itself, or -1."""
     host, node = context.host, context.links.device_node()
     own = entries(host.top, node, NO_PARENT)
-    found: I64 = np.where(entries(context.once(operator_times.leaves), own, False), own, NO_PARENT)
-    return found
+    return np.where(entries(context.once(operator_times.leaves), own, False), own, NO_PARENT)
 
 
 def _in_families(context: Context) -> Bool:
     """Which nodes are operators of a family of products."""
     names = context.trace.names
-    found: Bool = names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)[context.host.name]
-    return found
+    return names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)[context.host.name]
 
 
 def _may_hold(context: Context) -> Bool:
@@ -276,8 +274,7 @@ def _units(context: Context, kernels: I64, owner: I64) -> I64:
     total, on, off = (
         sum_by(owner[rows], device.dur_ns[kernels[rows]], size) for rows in (slice(None), with_units, without)
     )
-    found: I64 = np.where(2 * on > total, 1, np.where(2 * off > total, 0, -1))
-    return found
+    return np.where(2 * on > total, 1, np.where(2 * off > total, 0, -1))
 
 
 def repeated(context: Context) -> Bool:
@@ -310,8 +307,7 @@ def _same(context: Context, nodes: I64, others: I64) -> Bool:
     host, shapes = context.host, context.trace.host.shapes
     both = np.concatenate((nodes, others))
     _, kind = group(host.name[both], shapes[host.row[both]])
-    found: Bool = np.isin(kind[: len(nodes)], kind[len(nodes) :])
-    return found
+    return np.isin(kind[: len(nodes)], kind[len(nodes) :])
 
 
 def _is_of_checkpoint(name: str) -> bool:

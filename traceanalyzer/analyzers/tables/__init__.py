@@ -6,7 +6,7 @@ The kind of program is found as for a trace, as far as rows show it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from traceanalyzer.analyzers.tables import grouping, runs, throughput
@@ -74,21 +74,22 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
     printed: tuple[PrintedRun, ...] = results["runs"]
     hidden = {run.id: share for run in printed if (share := _hidden_share(run)) > _HIDDEN}
-    in_total = [run.id for run in printed if run.annotations_in_total]
-    stepless = [run.id for run in printed if run.steps_from is None]
-    calculated = [run.id for run in printed if run.totals_from_shares]
-    spans = [run.id for run in printed if run.has_event_spans]
-    wrong = [run.id for run in printed if run.total_cannot_be]
-    without = [run.id for run in printed if _has_no_times_of_its_own(run)]
+    checks: tuple[tuple[str, str, Callable[[PrintedRun], object]], ...] = (
+        ("q-total-from-shares", "q-totals-from-shares", lambda run: run.totals_from_shares),
+        ("q-total-cannot-be", "q-totals-cannot-be", lambda run: run.total_cannot_be),
+        ("q-no-self-times", "q-no-self-times-in-tables", _has_no_times_of_its_own),
+        ("q-event-spans-in-table", "q-event-spans-in-tables", lambda run: run.has_event_spans),
+        ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
+        ("q-no-steps-in-table", "q-no-steps-in-tables", lambda run: run.steps_from is None),
+    )
     every = len(printed)
     return (
         *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
-        *_once("q-total-from-shares", "q-totals-from-shares", every, calculated),
-        *_once("q-total-cannot-be", "q-totals-cannot-be", every, wrong),
-        *_once("q-no-self-times", "q-no-self-times-in-tables", every, without),
-        *_once("q-event-spans-in-table", "q-event-spans-in-tables", every, spans),
-        *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
-        *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
+        *(
+            doubt
+            for one, several, applies in checks
+            for doubt in _once(one, several, every, [run.id for run in printed if applies(run)])
+        ),
         *throughput.doubts(printed, results["printed_throughput"]),
     )
 

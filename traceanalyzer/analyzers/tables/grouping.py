@@ -213,7 +213,7 @@ def _joined(rows: Sequence[TableRow], *, with_shapes: bool) -> list[TableRow]:
 
 def _sum_up(rows: Sequence[TableRow], with_shapes: bool) -> TableRow:
     """Sums of the known values; unknown if no value is known."""
-    sums: dict[str, Any] = {name: _sum([getattr(row, name) for row in rows]) for name in _SUMS}
+    sums: dict[str, Any] = {name: sum_known(getattr(row, name) for row in rows) for name in _SUMS}
     nodes = {row.node_id for row in rows}
     return replace(
         rows[0],
@@ -231,6 +231,7 @@ def _sum_up(rows: Sequence[TableRow], with_shapes: bool) -> TableRow:
     )
 
 
-def _sum(values: Iterable[Any]) -> Any:
+def sum_known(values: Iterable[int | None]) -> int | None:
+    """The sum of the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import MARKS, RowKind, is_device_row, is_sync
 from traceanalyzer.knowledge.marks import is_optimizer_step
 from traceanalyzer.structure import host_activity
@@ -112,14 +112,14 @@ def _ends_early(rows: Sequence[tuple[TableRow, RowKind]], marks: int) -> bool:
     if whole < _FEWEST_WHOLE or whole not in {row.calls for row, _ in rows if is_optimizer_step(row.name)}:
         return False
     calls = [row.calls for row, kind in rows if kind is RowKind.OPERATOR and row.calls]
-    of_whole = sum(count_steps % whole == 0 and count_steps % marks != 0 for count_steps in calls)
-    of_marks = sum(count_steps % marks == 0 and count_steps % whole != 0 for count_steps in calls)
+    of_whole = sum(count % whole == 0 and count % marks != 0 for count in calls)
+    of_marks = sum(count % marks == 0 and count % whole != 0 for count in calls)
     return of_whole >= _FEW_OPERATORS and of_whole >= 2 * of_marks
 
 
 def _repeats(calls: Sequence[int], loop: int) -> bool:
     """Whether a loop that runs so often makes these calls."""
-    fitting = sum(count_steps % loop == 0 for count_steps in calls)
+    fitting = sum(count % loop == 0 for count in calls)
     return len(calls) >= _FEW_OPERATORS and fitting >= _NEARLY_ALL * len(calls)
 
 
@@ -152,14 +152,14 @@ def divide_host_time(rows: Rows, steps: int, *, is_device_known: bool) -> HostPa
     """
     calls = [row for row, kind in rows if kind is RowKind.RUNTIME]
     overheads = [row for row, kind in rows if kind is RowKind.OVERHEAD]
-    loading = _where(overheads, lambda row: host_activity.is_loading_overhead(row.name))
+    loading = [row for row in overheads if host_activity.is_loading_overhead(row.name)]
     on_device = (_device_mean(row) for row, kind in rows if kind is not RowKind.ANNOTATION)
     longest = max(on_device, default=0.0) if is_device_known else None
-    first = _where(calls, lambda row: _is_first_use(row, steps, longest))
+    first = [row for row in calls if _is_first_use(row, steps, longest)]
     return HostParts(
-        _host_sum(_where(calls, _waits)),
-        _host_sum([*loading, *first]),
-        _host_sum(_where(overheads, lambda row: not host_activity.is_loading_overhead(row.name))),
+        sum_known(row.self_cpu_ns for row in calls if _waits(row)),
+        sum_known(row.self_cpu_ns for row in (*loading, *first)),
+        sum_known(row.self_cpu_ns for row in overheads if not host_activity.is_loading_overhead(row.name)),
     )
 
 
@@ -190,15 +190,6 @@ def _device_mean(row: TableRow) -> float:
 
 def _host_mean(row: TableRow) -> float:
     return (row.self_cpu_ns or 0) / (row.calls or 1)
-
-
-def _where(rows: Iterable[TableRow], condition: Callable[[TableRow], bool]) -> list[TableRow]:
-    return [row for row in rows if condition(row)]
-
-
-def _host_sum(rows: Iterable[TableRow]) -> int | None:
-    known = [row.self_cpu_ns for row in rows if row.self_cpu_ns is not None]
-    return sum(known) if known else None
 
 
 _ROUNDED_SHARE = 0.01

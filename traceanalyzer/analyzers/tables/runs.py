@@ -7,12 +7,12 @@ what is possible on this device, without any data sheet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from traceanalyzer.analyzers.tables import printed_times
-from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
 from traceanalyzer.structure.peers import Peer, Priced, peers
@@ -193,8 +193,8 @@ def analyze(view: RunView) -> PrintedRun:
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     known = () if totals.cannot_be else (cpu, device)
     largest = max((value for value in known if value is not None), default=None)
-    shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
-    of_operators = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
+    shown_device = sum_known(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    of_operators = sum_known(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -204,11 +204,11 @@ def analyze(view: RunView) -> PrintedRun:
         device_ns=device,
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
         device_share_at_most=_share(device, largest),
-        dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
+        dataloader_ns=sum_known(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
         sync_ns=parts.waits_ns,
         copies=_copies(rows),
         allocated_bytes=_allocated(rows),
-        cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
+        cpu_hidden_share=_hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, max(shown_device or 0, of_operators or 0)),
         annotations_in_total=spans.are_in_total,
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
@@ -264,22 +264,16 @@ def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, d
 
 
 def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
-    on_device, on_host = _sum(row.self_device_ns for row in rows), _sum(row.self_cpu_ns for row in rows)
+    on_device, on_host = sum_known(row.self_device_ns for row in rows), sum_known(row.self_cpu_ns for row in rows)
     return Hot(
         name=rows[0].name,
         name_truncated=rows[0].name_truncated,
-        calls=_sum(row.calls for row in rows),
+        calls=sum_known(row.calls for row in rows),
         device_self_ns=on_device,
         device_share=on_device / device if on_device is not None and device else None,
         host_self_ns=on_host,
         host_share=on_host / cpu if on_host is not None and cpu else None,
     )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of the values that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def shape_costs(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:
