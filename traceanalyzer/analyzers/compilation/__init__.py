@@ -116,18 +116,13 @@ class CompiledCode(msgspec.Struct, frozen=True):
     """Part of `entering_ns_per_step` in regions after graph breaks; null without steps."""
 
 
-def _is_of_compiler(name: str) -> bool:
-    return compiled_code.is_region(name) or compiled_code.is_compilation(name)
-
-
 def analyze(context: Context) -> CompiledCode:
     """The cost of compiled code on the host."""
     steps = program_steps(context).typical
     logs = regions.summarize_logs(context.compile_logs, context.trace.info.rank)
-    rows, breaks = regions.regions_and_breaks(context, steps, logs)
+    rows, breaks, (entering, behind) = regions.analyze(context, steps, logs)
     guards, checks = _time(context, compiled_code.is_guards)
     sizes = _frames(context)
-    entering, behind = regions.entering_ns(context, steps)
 
     def per_step(total: int, *, known: object = True) -> float | None:
         return total / len(steps) if len(steps) and known else None
@@ -172,8 +167,8 @@ def _frames(context: Context) -> int | None:
 
 
 def compiling_ns(context: Context) -> int:
-    """Intervals of the recording in which something was compiled."""
-    host, rows = context.trace.host, _rows(context)
+    """Time of the recording in ns in which something was compiled."""
+    host, rows = context.trace.host, regions.rows_of(context, compiled_code.is_compilation)
     return Intervals.union(host.start_ns[rows], host.end_ns[rows]).length
 
 
@@ -190,13 +185,8 @@ def compilations(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
     return (*recorded, *only_logged)
 
 
-def _rows(context: Context) -> I64:
-    host = context.trace.host
-    return np.flatnonzero(context.trace.names.where(compiled_code.is_compilation)[host.name])
-
-
 def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
-    host, names, rows = context.trace.host, context.trace.names, _rows(context)
+    host, names, rows = context.trace.host, context.trace.names, regions.rows_of(context, compiled_code.is_compilation)
     if not len(rows):
         return ()
     tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
@@ -231,13 +221,9 @@ def _is_within_equal(context: Context, tree: Tree, rows: I64) -> Bool:
     A range of another kind within one of `entire_frame_compile` is the same compilation.
     """
     names = context.trace.names
-    second = names.where(_is_inner_name)[context.trace.host.name[rows]]
+    second = names.where(lambda name: name.startswith("_compile."))[context.trace.host.name[rows]]
     within: Bool = second & (tree.parent != NO_PARENT)
     return within
-
-
-def _is_inner_name(name: str) -> bool:
-    return name.startswith("_compile.")
 
 
 def _ids(context: Context, tree: Tree, rows: I64) -> list[str | None]:
@@ -262,16 +248,12 @@ def input_copies(context: Context, steps: Steps) -> InputCopies | None:
     last = _last_launch(context, region)
     if not (last > _BEFORE_ALL).any():
         return None
-    copies = np.flatnonzero(context.trace.names.where(_is_copy)[host.name])
+    copies = np.flatnonzero(context.trace.names.where(lambda name: name in _COPIES)[host.name])
     start = host.tree.start_ns[copies]
     wanted = (start < entries(last, region[copies], _BEFORE_ALL)) & (steps.at(start) >= 0)
     copies = copies[wanted]
     time = host.tree.end_ns[copies] - host.tree.start_ns[copies]
     return InputCopies(len(copies), int(time.sum()), _device_ns(context, copies), _shapes(context, copies))
-
-
-def _is_copy(name: str) -> bool:
-    return name in _COPIES
 
 
 def _last_launch(context: Context, region: I64) -> I64:
@@ -305,7 +287,9 @@ _NOTHING = Need(
         "the trace shows no code of torch.compile, and no compile log was given (--compile-log)",
     ),
     lambda context: bool(
-        context.compile_logs or context.trace.names.where(_is_of_compiler)[context.trace.host.name].any()
+        context.compile_logs
+        or len(regions.rows_of(context, compiled_code.is_region))
+        or len(regions.rows_of(context, compiled_code.is_compilation))
     ),
 )
 ANALYSES = (Analysis(230, "compilation", CompiledCode, analyze, needs=(_NOTHING,)),)

@@ -92,13 +92,7 @@ def summarize_logs(logs: Sequence[CompileLog], rank: int | None) -> LogSummary:
     """
     ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
     wanted = {None, min(ranks, default=None) if rank is None else rank}
-    guards = {
-        SizeGuard(
-            found.expression, None if found.at is None else found.at.file, None if found.at is None else found.at.line
-        ): None
-        for log in logs
-        for found in log.guards
-    }
+    guards = {SizeGuard(found.expression, *place_of(found.at)[1:]): None for log in logs for found in log.guards}
     return LogSummary(
         tuple(log.name for log in logs),
         tuple(found for log in logs for found in log.compilations if found.rank in wanted),
@@ -112,7 +106,6 @@ def place_of(code: SourceLine | None) -> tuple[str | None, str | None, int | Non
     return (None, None, None) if code is None else (code.function or None, code.file, code.line)
 
 
-_MODULE = NodeKind.MODULE
 Wanted = Callable[[str], bool]
 
 
@@ -176,22 +169,20 @@ def rows_of(context: Context, wanted: Wanted) -> I64:
     return np.flatnonzero(context.trace.names.where(wanted)[context.trace.host.name])
 
 
-def regions_and_breaks(
+def analyze(
     context: Context, steps: Steps, logs: LogSummary
-) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
-    """Regions and graph breaks of some steps, with their log entries."""
-    found = _find(context, steps)
-    return _regions(context, found, logs), _breaks(context, found, logs)
+) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...], tuple[int, int]]:
+    """Find the compiled regions of some steps.
 
-
-def entering_ns(context: Context, steps: Steps) -> tuple[int, int]:
-    """Host time in ns of starting and leaving compiled regions: of all in some steps, and of those after graph breaks.
-
-    This is the time from the start of a region to its first operator, and from its last operator to its end.
+    Returns:
+        Regions and graph breaks with their log entries; and host time in ns of starting and leaving regions, of all in
+        the steps and of those after graph breaks: the time from the start of a region to its first operator, and from
+        its last operator to its end.
     """
     found = _find(context, steps)
     time = found.entering_ns
-    return int(time.sum()), int(time[found.outer != NO_PARENT].sum())
+    entering = int(time.sum()), int(time[found.outer != NO_PARENT].sum())
+    return _regions(context, found, logs), _breaks(context, found, logs), entering
 
 
 def _find(context: Context, steps: Steps) -> _Regions:
@@ -212,7 +203,10 @@ def _find(context: Context, steps: Steps) -> _Regions:
 def _entering(context: Context, node: I64, duration: I64) -> I64:
     """Time of each region before its first and after its last operator or region; its whole time if it has none."""
     host, tree, names = context.host, context.host.tree, context.trace.names
-    works = np.flatnonzero((host.kind == NodeKind.OPERATOR) & names.where(_works)[host.name])
+    works = np.flatnonzero(
+        (host.kind == NodeKind.OPERATOR)
+        & names.where(lambda name: compiled_code.is_region(name) or not marks.is_mark_among_operators(name))[host.name]
+    )
     first, behind = np.searchsorted(works, node + 1), np.searchsorted(works, tree.after[node])
     found = duration.copy()
     rows = np.flatnonzero(behind > first)
@@ -223,14 +217,10 @@ def _entering(context: Context, node: I64, duration: I64) -> I64:
     return found
 
 
-def _works(name: str) -> bool:
-    return compiled_code.is_region(name) or not marks.is_mark_among_operators(name)
-
-
 def _nodes(context: Context, rows: I64) -> I64:
     """Positions of host rows in the tree of host nodes."""
     host = context.host
-    plain = host.kind != _MODULE
+    plain = host.kind != NodeKind.MODULE
     node_of_row = np.full(len(context.trace.host), NO_PARENT, np.int64)
     node_of_row[host.row[plain]] = np.flatnonzero(plain)
     return node_of_row[rows]
@@ -308,13 +298,11 @@ def _breaks(context: Context, found: _Regions, logs: LogSummary) -> tuple[GraphB
 def _resumed(context: Context, tree: Tree) -> I64:
     """For each region, the name of the first frame directly in it that continues after a break."""
     frames = context.trace.frames
-    rows = np.flatnonzero(context.trace.names.where(_is_resumed)[frames.name])
+    rows = np.flatnonzero(
+        context.trace.names.where(lambda name: compiled_code.resumed_at(name) is not None)[frames.name]
+    )
     region = tree.innermost(frames.thread[rows], frames.start_ns[rows])
     inside = region != NO_PARENT
     found = np.full(len(tree), -1, np.int64)
     found[region[inside][::-1]] = frames.name[rows[inside]][::-1]  # the first of several counts
     return found
-
-
-def _is_resumed(name: str) -> bool:
-    return compiled_code.resumed_at(name) is not None

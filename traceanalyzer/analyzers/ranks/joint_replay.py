@@ -284,7 +284,7 @@ def saved_at_median(program: JointProgram, position: I64, *, exactly: bool = Fal
         position: The position to which each event leads.
         exactly: Whether operations that are faster than the median get longer, so that less than nothing is saved.
     """
-    first, segment = group(program.member, _segments(program))
+    first, segment = group(program.member, np.cumsum(program.is_start) - program.is_start)
     last = np.empty(len(first), np.int64)
     last[segment] = np.arange(len(segment))  # of the rows of a segment, the last one written stays
     work = np.zeros((len(first), len(KINDS)))
@@ -293,18 +293,14 @@ def saved_at_median(program: JointProgram, position: I64, *, exactly: bool = Fal
     for kind in (_HOST, _LOADER, _COMPUTE, _MEMORY):
         own = work[:, kind]
         excess = _excess(position[first], own, exactly=exactly)
-        less[:, kind] = program.work_ns[:, kind] * _share(excess, own)[segment]
+        share = np.divide(excess, own, out=np.zeros_like(own), where=own > 0)
+        less[:, kind] = program.work_ns[:, kind] * share[segment]
         less[last, kind] += np.where(own > 0, 0.0, np.minimum(excess, 0.0))  # work that only its peers have
     transfer = np.zeros(len(program.member))
     ends = np.flatnonzero(~program.is_start & (program.meeting != UNKNOWN))
     place = _position_of_ends(program, position)[ends]
     transfer[ends] = _excess(place, program.transfer_ns[ends], exactly=exactly)
     return Shorter(less, transfer)
-
-
-def _segments(program: JointProgram) -> I64:
-    """Number of starts before each event."""
-    return np.cumsum(program.is_start) - program.is_start
 
 
 def _position_of_ends(program: JointProgram, position: I64) -> I64:
@@ -330,8 +326,3 @@ def _excess(position: I64, values: F64, *, exactly: bool) -> F64:
     usual = np.where(counts == 2, ordered[opens], middle)[code]
     excess: F64 = values - usual
     return excess if exactly else np.maximum(0.0, excess)
-
-
-def _share(part: F64, whole: F64) -> F64:
-    """Each part as a share of its whole; 0 of nothing."""
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

@@ -36,7 +36,8 @@ def joint_recording(members: Sequence[Member]) -> Recording | None:
     own = [member.recording for member in members if member.recording is not None]
     if not own or len(own) < sum(member.resources is not None for member in members):
         return None
-    program = next(one for one in own if one.workload == _most([one.workload for one in own]))
+    most = Counter(one.workload for one in own).most_common(1)[0][0]  # of as many, the first
+    program = next(one for one in own if one.workload == most)
     typical = typical_step([one.typical for one in own if one.typical is not None])
     is_known = typical is not None and all(one.typical_step_ns is not None for one in own)
     shared = set.intersection(*({found.id for found in one.frameworks} for one in own))
@@ -98,11 +99,6 @@ def mean_resources(resources: Sequence[StepResources]) -> StepResources:
 def common(values: Sequence[T]) -> T | None:
     """The value that all have; null if they differ."""
     return values[0] if values and all(value == values[0] for value in values) else None
-
-
-def _most(values: Sequence[str]) -> str:
-    """The value that comes most often; of several the first."""
-    return Counter(values).most_common(1)[0][0]
 
 
 FORMAT = "kineto-ranks"

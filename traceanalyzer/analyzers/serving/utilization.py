@@ -207,7 +207,8 @@ def products(context: Context) -> Products:
     counted = steps.at(device.start_ns) >= 0
     kernels = np.flatnonzero(counted & (device.category == Category.KERNEL))
     owner = _leaf(context)[kernels]
-    is_product = entries(_in_families(context), owner, False)
+    in_family = context.trace.names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)
+    is_product = entries(in_family[context.host.name], owner, False)
     possible = is_product | ((owner == NO_PARENT) & _may_hold(context)[device.name[kernels]])
     return Products(
         calls=_calls(context, kernels[is_product], owner[is_product]),
@@ -222,12 +223,6 @@ def _leaf(context: Context) -> I64:
     host, node = context.host, context.links.device_node()
     own = entries(host.top, node, NO_PARENT)
     return np.where(entries(context.once(operator_times.leaves), own, False), own, NO_PARENT)
-
-
-def _in_families(context: Context) -> Bool:
-    """Which nodes are operators of a family of products."""
-    names = context.trace.names
-    return names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)[context.host.name]
 
 
 def _may_hold(context: Context) -> Bool:

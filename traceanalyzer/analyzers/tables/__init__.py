@@ -73,11 +73,17 @@ def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, An
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
     printed: tuple[PrintedRun, ...] = results["runs"]
-    hidden = {run.id: share for run in printed if (share := _hidden_share(run)) > _HIDDEN}
+    shares = {run.id: max(run.cpu_hidden_share or 0, run.device_hidden_share or 0) for run in printed}
+    hidden = {run: share for run, share in shares.items() if share > _HIDDEN}
     checks: tuple[tuple[str, str, Callable[[PrintedRun], object]], ...] = (
         ("q-total-from-shares", "q-totals-from-shares", lambda run: run.totals_from_shares),
         ("q-total-cannot-be", "q-totals-cannot-be", lambda run: run.total_cannot_be),
-        ("q-no-self-times", "q-no-self-times-in-tables", _has_no_times_of_its_own),
+        # rows count nested operators several times, and no total is printed
+        (
+            "q-no-self-times",
+            "q-no-self-times-in-tables",
+            lambda run: (run.cpu_ns, run.device_ns, run.total_cannot_be) == (None, None, False),
+        ),
         ("q-event-spans-in-table", "q-event-spans-in-tables", lambda run: run.has_event_spans),
         ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
         ("q-no-steps-in-table", "q-no-steps-in-tables", lambda run: run.steps_from is None),
@@ -92,15 +98,6 @@ def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
         ),
         *throughput.doubts(printed, results["printed_throughput"]),
     )
-
-
-def _has_no_times_of_its_own(run: PrintedRun) -> bool:
-    """Whether its rows count nested operators several times, and no total is printed."""
-    return run.cpu_ns is None and run.device_ns is None and not run.total_cannot_be
-
-
-def _hidden_share(run: PrintedRun) -> float:
-    return max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
 
 
 def _once(one: str, several: str, every: int, ids: list[str], **params: float) -> Iterator[Loss]:

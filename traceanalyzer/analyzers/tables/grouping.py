@@ -89,17 +89,13 @@ def _table(table: ProfilerTable, run: str) -> PrintedTable:
         columns=table.columns,
         device=table.device,
         rows=tuple(
-            {"kind": kind.value, **_values(row, table.columns)}
+            {"kind": kind.value, **{name: getattr(row, name) for name in (*_ALWAYS, *table.columns)}}
             for row, kind in zip(table.rows, classify(table.rows), strict=True)
         ),
         totals=PrintedTotals(table.totals.self_cpu_ns, table.totals.self_device_ns),
         complete=table.complete,
         run=run,
     )
-
-
-def _values(row: TableRow, columns: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in (*_ALWAYS, *columns)}
 
 
 class RunView(msgspec.Struct, frozen=True, dict=True):

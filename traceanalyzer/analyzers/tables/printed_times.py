@@ -153,7 +153,7 @@ def divide_host_time(rows: Rows, steps: int, *, is_device_known: bool) -> HostPa
     calls = [row for row, kind in rows if kind is RowKind.RUNTIME]
     overheads = [row for row, kind in rows if kind is RowKind.OVERHEAD]
     loading = [row for row in overheads if host_activity.is_loading_overhead(row.name)]
-    on_device = (_device_mean(row) for row, kind in rows if kind is not RowKind.ANNOTATION)
+    on_device = ((row.self_device_ns or 0) / (row.calls or 1) for row, kind in rows if kind is not RowKind.ANNOTATION)
     longest = max(on_device, default=0.0) if is_device_known else None
     first = [row for row in calls if _is_first_use(row, steps, longest)]
     return HostParts(
@@ -182,10 +182,6 @@ def _is_first_use(row: TableRow, steps: int, longest: float | None) -> bool:
     if _host_mean(row) < _FIRST_USE_NS or (steps > 1 and (row.calls or 0) >= steps) or _waits(row):
         return False
     return host_activity.is_allocation(row.name) or (longest is not None and _host_mean(row) > longest)
-
-
-def _device_mean(row: TableRow) -> float:
-    return (row.self_device_ns or 0) / (row.calls or 1)
 
 
 def _host_mean(row: TableRow) -> float:

@@ -206,7 +206,9 @@ def analyze(view: RunView) -> PrintedRun:
         device_share_at_most=_share(device, largest),
         dataloader_ns=sum_known(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
         sync_ns=parts.waits_ns,
-        copies=_copies(rows),
+        copies=tuple(
+            PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
+        ),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, max(shown_device or 0, of_operators or 0)),
@@ -226,11 +228,6 @@ def analyze(view: RunView) -> PrintedRun:
 
 def _share(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
-
-
-def _copies(rows: list[tuple[TableRow, RowKind]]) -> tuple[PrintedCopy, ...]:
-    copies = (row for row, kind in rows if kind is RowKind.COPY)
-    return tuple(PrintedCopy(row.name, row.calls, row.self_device_ns) for row in copies)
 
 
 def _batch_size(rows: list[TableRow]) -> int | None:
@@ -270,9 +267,9 @@ def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
         name_truncated=rows[0].name_truncated,
         calls=sum_known(row.calls for row in rows),
         device_self_ns=on_device,
-        device_share=on_device / device if on_device is not None and device else None,
+        device_share=_share(on_device, device),
         host_self_ns=on_host,
-        host_share=on_host / cpu if on_host is not None and cpu else None,
+        host_share=_share(on_host, cpu),
     )
 
 
