@@ -23,10 +23,10 @@ from traceanalyzer.trace.model import all_tables
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     """The modules of a package and of the packages in it, by name."""
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        module = import_module(found.name)
+    for item in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = import_module(item.name)
         yield module
-        if found.ispkg:
+        if item.ispkg:
             yield from _modules(module)
 
 

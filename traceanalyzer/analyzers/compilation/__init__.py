@@ -177,11 +177,11 @@ def compilations(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
     recorded = _recorded(context, logs)
     seen = {row.compilation for row in recorded}
     only_logged = []
-    for found in logs.compilations:
-        if found.id not in seen:
-            again = compiled_code.is_recompilation(found.id)
-            place = place_of(found.code or found.caller)
-            only_logged.append(Compiling(found.id, False, again, None, found.duration_ns, None, *place, found.reasons))
+    for entry in logs.compilations:
+        if entry.id not in seen:
+            again = compiled_code.is_recompilation(entry.id)
+            place = place_of(entry.code or entry.caller)
+            only_logged.append(Compiling(entry.id, False, again, None, entry.duration_ns, None, *place, entry.reasons))
     return (*recorded, *only_logged)
 
 
@@ -195,12 +195,12 @@ def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
     ids = _ids(context, tree, rows)
     steps = program_steps(context).every
     step = steps.at(tree.start_ns[outermost])
-    found = []
+    compilations = []
     for position, at in sorted(zip(outermost.tolist(), step.tolist(), strict=True), key=lambda p: rows[p[0]]):
         row, known = int(rows[position]), ids[position]
         logged = logs.of(known)
         name = names[int(host.name[row])]
-        found.append(
+        compilations.append(
             Compiling(
                 known,
                 compiled_code.is_backward_compilation(name),
@@ -212,7 +212,7 @@ def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
                 logged.reasons if logged else (),
             )
         )
-    return tuple(found)
+    return tuple(compilations)
 
 
 def _is_within_equal(context: Context, tree: Tree, rows: I64) -> Bool:

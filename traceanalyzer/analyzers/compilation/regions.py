@@ -57,29 +57,29 @@ class LogSummary(msgspec.Struct, frozen=True):
     def failures(self) -> tuple[FailedCompilation, ...]:
         """Compilations that ended with an error."""
         return tuple(
-            FailedCompilation(found.id, *place_of(found.code or found.caller), found.failure)
-            for found in self.compilations
-            if found.failure is not None
+            FailedCompilation(entry.id, *place_of(entry.code or entry.caller), entry.failure)
+            for entry in self.compilations
+            if entry.failure is not None
         )
 
     def of(self, compilation: str | None) -> LoggedCompilation | None:
         """Log entries about a compilation; if several have the same id, about the last one."""
-        return next((found for found in reversed(self.compilations) if found.id == compilation), None)
+        return next((entry for entry in reversed(self.compilations) if entry.id == compilation), None)
 
     def code(self, compilation: str | None) -> SourceLine | None:
         """The function of a compilation."""
-        found = self.of(compilation)
-        return None if found is None else found.code
+        entry = self.of(compilation)
+        return None if entry is None else entry.code
 
     def broken(self, before: str | None, behind: str | None) -> LoggedBreak | None:
         """The break in one compilation after which another compilation continues.
 
         A compilation may break at several lines; the function that continues is named after the line.
         """
-        here = [found for found in self.breaks if found.id == before]
+        here = [entry for entry in self.breaks if entry.id == before]
         code = self.code(behind)
         resumed = None if code is None or not code.function.startswith(_RESUME) else code.function.rpartition("_")[2]
-        exact = [found for found in here if found.at is not None and str(found.at.line) == resumed]
+        exact = [entry for entry in here if entry.at is not None and str(entry.at.line) == resumed]
         return next(iter(exact or here), None)
 
 
@@ -90,13 +90,13 @@ def summarize_logs(logs: Sequence[CompileLog], rank: int | None) -> LogSummary:
         logs: Logs of any processes.
         rank: Rank of the process; None selects the lowest rank in the logs.
     """
-    ranks = {found.rank for log in logs for found in log.compilations if found.rank is not None}
+    ranks = {entry.rank for log in logs for entry in log.compilations if entry.rank is not None}
     wanted = {None, min(ranks, default=None) if rank is None else rank}
-    guards = {SizeGuard(found.expression, *place_of(found.at)[1:]): None for log in logs for found in log.guards}
+    guards = {SizeGuard(entry.expression, *place_of(entry.at)[1:]): None for log in logs for entry in log.guards}
     return LogSummary(
         tuple(log.name for log in logs),
-        tuple(found for log in logs for found in log.compilations if found.rank in wanted),
-        tuple(found for log in logs for found in log.breaks if found.rank in wanted),
+        tuple(entry for log in logs for entry in log.compilations if entry.rank in wanted),
+        tuple(entry for log in logs for entry in log.breaks if entry.rank in wanted),
         tuple(guards),
     )
 
@@ -179,10 +179,10 @@ def analyze(
         the steps and of those after graph breaks: the time from the start of a region to its first operator, and from
         its last operator to its end.
     """
-    found = _find(context, steps)
-    time = found.entering_ns
-    entering = int(time.sum()), int(time[found.outer != NO_PARENT].sum())
-    return _regions(context, found, logs), _breaks(context, found, logs), entering
+    regions = _find(context, steps)
+    time = regions.entering_ns
+    entering = int(time.sum()), int(time[regions.outer != NO_PARENT].sum())
+    return _regions(context, regions, logs), _breaks(context, regions, logs), entering
 
 
 def _find(context: Context, steps: Steps) -> _Regions:
@@ -258,30 +258,30 @@ def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
     return found
 
 
-def _regions(context: Context, found: _Regions, logs: LogSummary) -> tuple[CompiledRegion, ...]:
-    if not len(found.code):
+def _regions(context: Context, regions: _Regions, logs: LogSummary) -> tuple[CompiledRegion, ...]:
+    if not len(regions.code):
         return ()
-    first, groups = group(found.code)
-    calls, time = np.bincount(groups).tolist(), sum_by(groups, found.own_ns, len(first)).tolist()
+    first, groups = group(regions.code)
+    calls, time = np.bincount(groups).tolist(), sum_by(groups, regions.own_ns, len(first)).tolist()
     rows = []
     for number, row in enumerate(first.tolist()):
-        compilation = compiled_code.region_id(context.trace.names[int(found.code[row])])
+        compilation = compiled_code.region_id(context.trace.names[int(regions.code[row])])
         code = logs.code(compilation)
         function, file, line = place_of(code)
         rows.append(CompiledRegion(compilation, function, file, line, calls[number], time[number]))
     return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.compilation or "")))
 
 
-def _breaks(context: Context, found: _Regions, logs: LogSummary) -> tuple[GraphBreak, ...]:
-    inner = np.flatnonzero(found.outer != NO_PARENT)
+def _breaks(context: Context, regions: _Regions, logs: LogSummary) -> tuple[GraphBreak, ...]:
+    inner = np.flatnonzero(regions.outer != NO_PARENT)
     if not len(inner):
         return ()
     names = context.trace.names
-    before, behind = found.code[found.outer[inner]], found.code[inner]
-    lines = found.resumed[inner]
+    before, behind = regions.code[regions.outer[inner]], regions.code[inner]
+    lines = regions.resumed[inner]
     first, groups = group(before, behind)
     calls = np.bincount(groups).tolist()
-    time = sum_by(groups, np.maximum(0, found.gap_ns[inner]), len(first)).tolist()
+    time = sum_by(groups, np.maximum(0, regions.gap_ns[inner]), len(first)).tolist()
     rows = []
     for number, row in enumerate(first.tolist()):
         outer, own = (compiled_code.region_id(names[int(code[row])]) for code in (before, behind))

@@ -68,11 +68,11 @@ def windows(context: Context) -> Windows:
     if len(marked):
         host = context.trace.host
         return Windows(host.start_ns[marked], host.end_ns[marked], len(marked), "ProfilerStep")
-    found = context.once(program_steps)
-    if found.found_by in _NO_STEPS:
+    program = context.once(program_steps)
+    if program.found_by in _NO_STEPS:
         whole = context.steps
         return Windows(whole.start_ns, whole.end_ns, 0, None)
-    return Windows(found.start_ns, found.end_ns, len(found.names), found.found_by)
+    return Windows(program.start_ns, program.end_ns, len(program.names), program.found_by)
 
 
 class MarkCosts(msgspec.Struct, frozen=True):
@@ -95,19 +95,19 @@ class MarkCosts(msgspec.Struct, frozen=True):
 
 def costs(context: Context) -> MarkCosts:
     """The costs of every mark of the forest."""
-    found = context.once(forest)
+    marks = context.once(forest)
     device, mark = context.once(device_time), context.once(launch_marks)
     inside = mark != NO_PARENT
     in_steps = np.where(context.once(windows).contain(context.trace.launches.start_ns), device, 0)
-    own = [sum_by(mark[inside], values[inside], len(found)) for values in (device, in_steps)]
-    idle, has_idle = _idle(context, found)
+    own = [sum_by(mark[inside], values[inside], len(marks)) for values in (device, in_steps)]
+    idle, has_idle = _idle(context, marks)
     total = int(device[context.in_scope(context.trace.launches.start_ns)].sum())
     return MarkCosts(
-        host_self=_host_self(found),
+        host_self=_host_self(marks),
         device_self=own[0],
         device_self_in_steps=own[1],
         idle=idle,
-        idle_self=idle - found.child_sums(idle),
+        idle_self=idle - marks.child_sums(idle),
         has_idle=has_idle,
         device_ns=total,
         unmarked_device_ns=total - int(own[0].sum()),
@@ -119,26 +119,26 @@ def launch_marks(context: Context) -> I64:
 
     Launches of autograd's threads outside of their own marks belong to the mark that waits for these threads.
     """
-    found, launches = context.once(forest), context.trace.launches
+    marks, launches = context.once(forest), context.trace.launches
     mark = np.full(len(launches), NO_PARENT, np.int64)
-    if not len(found):
+    if not len(marks):
         return mark
     rows = np.flatnonzero((context.once(device_time) > 0) & context.in_scope(launches.start_ns))
     thread, start = launches.thread[rows], launches.start_ns[rows]
-    mark[rows] = found.innermost(thread, start)
+    mark[rows] = marks.innermost(thread, start)
     for own, waiting in context.once(engines).items():
         homeless = rows[(thread == own) & (mark[rows] == NO_PARENT)]
         other = np.full(len(homeless), waiting, thread.dtype)
-        mark[homeless] = found.innermost(other, launches.start_ns[homeless])
+        mark[homeless] = marks.innermost(other, launches.start_ns[homeless])
     return mark
 
 
-def _host_self(found: Forest) -> I64:
+def _host_self(marks: Forest) -> I64:
     """Duration of each mark without the marks inside it on its thread."""
-    duration = found.end_ns - found.start_ns
-    nested = (found.parent != NO_PARENT) & (entries(found.is_adopted, found.parent, False) == found.is_adopted)
-    inside = np.zeros(len(found), np.int64)
-    np.add.at(inside, found.parent[nested], duration[nested])
+    duration = marks.end_ns - marks.start_ns
+    nested = (marks.parent != NO_PARENT) & (entries(marks.is_adopted, marks.parent, False) == marks.is_adopted)
+    inside = np.zeros(len(marks), np.int64)
+    np.add.at(inside, marks.parent[nested], duration[nested])
     return duration - inside
 
 
@@ -147,33 +147,33 @@ def device_idle(context: Context) -> Intervals:
     return context.once(windows).times - busy_times.any_device(context)
 
 
-def _idle(context: Context, found: Forest) -> tuple[I64, Bool]:
+def _idle(context: Context, marks: Forest) -> tuple[I64, Bool]:
     """For each mark the idle time of the devices that falls into it, and whether it can be blamed on it.
 
     Of two threads that work at the same time only one is blamed: autograd's until the mark that waits for it ends, or
     another begins.
     """
     threads = context.once(critical_threads)
-    blamed: Bool = np.isin(found.thread, threads)
+    blamed: Bool = np.isin(marks.thread, threads)
     if not blamed.any():
-        return np.zeros(len(found), np.int64), blamed
+        return np.zeros(len(marks), np.int64), blamed
     idle = context.once(device_idle)
-    end = found.end_ns.copy()
-    on_engine = np.flatnonzero(np.isin(found.thread, threads[1:]))
+    end = marks.end_ns.copy()
+    on_engine = np.flatnonzero(np.isin(marks.thread, threads[1:]))
     if len(on_engine):
-        end[on_engine] = np.minimum(end[on_engine], _limits(found, on_engine, threads[0]))
-    time = idle.within(found.start_ns, np.maximum(found.start_ns, end))
+        end[on_engine] = np.minimum(end[on_engine], _limits(marks, on_engine, threads[0]))
+    time = idle.within(marks.start_ns, np.maximum(marks.start_ns, end))
     return np.where(blamed, time, 0), blamed
 
 
-def _limits(found: Forest, on_engine: I64, waiting: int) -> I64:
+def _limits(marks: Forest, on_engine: I64, waiting: int) -> I64:
     """Until when each of autograd's marks can be blamed."""
-    parent = found.parent[on_engine]
-    is_root = entries(found.thread, parent, -1) != found.thread[on_engine]
+    parent = marks.parent[on_engine]
+    is_root = entries(marks.thread, parent, -1) != marks.thread[on_engine]
     roots = on_engine[is_root]
-    others = np.append(np.sort(found.start_ns[found.thread == waiting]), np.iinfo(np.int64).max)
-    following = others[np.searchsorted(others, found.start_ns[roots], side="right")]
-    limit = np.minimum(following, entries(found.end_ns, found.parent[roots], np.iinfo(np.int64).max))
+    others = np.append(np.sort(marks.start_ns[marks.thread == waiting]), np.iinfo(np.int64).max)
+    following = others[np.searchsorted(others, marks.start_ns[roots], side="right")]
+    limit = np.minimum(following, entries(marks.end_ns, marks.parent[roots], np.iinfo(np.int64).max))
     found_limits: I64 = limit[np.cumsum(is_root) - 1]
     return found_limits
 
@@ -212,28 +212,28 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
         count: Number of groups.
         level: Depth of each group; the least of its marks if None.
     """
-    found, cost = context.once(forest), context.once(costs)
-    end = found.start_ns + found.dur_ns
-    repeated = _inside(grouped(group, found.thread)[1], found.start_ns, end)
+    marks, cost = context.once(forest), context.once(costs)
+    end = marks.start_ns + marks.dur_ns
+    repeated = _inside(grouped(group, marks.thread)[1], marks.start_ns, end)
     outer = np.flatnonzero(~repeated)
-    outermost = np.flatnonzero(~_inside(group, np.arange(len(found)), found.after))
+    outermost = np.flatnonzero(~_inside(group, np.arange(len(marks)), marks.after))
     depth = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(depth, group, found.depth)
-    thread = group[grouped(group, found.thread)[0]]
+    np.minimum.at(depth, group, marks.depth)
+    thread = group[grouped(group, marks.thread)[0]]
 
     def of(rows: I64, values: I64) -> I64:
         return sum_by(group[rows], values[rows], count)
 
-    every = np.arange(len(found))
+    every = np.arange(len(marks))
     return Sums(
         calls=count_by(group, count),
         recursive_calls=sum_by(group, repeated.astype(np.int64), count),
         depth=depth if level is None else level,
         threads=count_by(thread, count),
-        host=of(outer, found.dur_ns),
+        host=of(outer, marks.dur_ns),
         host_self=of(every, cost.host_self),
-        device=of(outermost, found.sums(cost.device_self)),
-        device_in_steps=of(outermost, found.sums(cost.device_self_in_steps)),
+        device=of(outermost, marks.sums(cost.device_self)),
+        device_in_steps=of(outermost, marks.sums(cost.device_self_in_steps)),
         device_self=of(every, cost.device_self),
         device_self_in_steps=of(every, cost.device_self_in_steps),
         idle=of(outermost, cost.idle),
@@ -267,25 +267,25 @@ class MarkPaths(msgspec.Struct, frozen=True):
         return len(self.label)
 
 
-def paths(found: Forest, label: I64) -> MarkPaths:
+def paths(marks: Forest, label: I64) -> MarkPaths:
     """Find the places: marks with the same names around them are one, and so is a mark directly inside its like."""
-    place = np.full(len(found) + 1, NO_PARENT, np.int64)
-    around_label = entries(label, found.parent, NO_PARENT)
+    place = np.full(len(marks) + 1, NO_PARENT, np.int64)
+    around_label = entries(label, marks.parent, NO_PARENT)
     places: list[Array] = [np.empty((0, 3), np.int64)]
     count = 0
-    for rows in _levels(found.depth):
-        around = place[found.parent[rows]]
+    for rows in _levels(marks.depth):
+        around = place[marks.parent[rows]]
         like = around_label[rows] == label[rows]
         place[rows[like]] = around[like]
         rows, around = rows[~like], around[~like]  # noqa: PLW2901 - those that need a place of their own
         known, which = np.unique(np.column_stack((around, label[rows])), axis=0, return_inverse=True)
         start = np.full(len(known), np.iinfo(np.int64).max)
-        np.minimum.at(start, which.ravel(), found.start_ns[rows])
+        np.minimum.at(start, which.ravel(), marks.start_ns[rows])
         place[rows] = count + which.ravel()
         places.append(np.column_stack((known, start)))
         count += len(known)
-    last = np.maximum.accumulate(np.where(found.depth == DEEPEST - 1, np.arange(len(found)), NO_PARENT))
-    deep = np.flatnonzero(found.depth >= DEEPEST)
+    last = np.maximum.accumulate(np.where(marks.depth == DEEPEST - 1, np.arange(len(marks)), NO_PARENT))
+    deep = np.flatnonzero(marks.depth >= DEEPEST)
     place[deep] = place[last[deep]]
     return _in_order(place[:-1], *np.concatenate(places).T)
 

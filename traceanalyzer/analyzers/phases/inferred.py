@@ -54,10 +54,10 @@ def missing_phases(context: Context) -> list[str]:
 
 def spans(context: Context, phase: str) -> Spans:
     """When the program was in the forward or the backward pass."""
-    found = _forward(context) if phase == FORWARD else _backward(context)
-    kept = context.in_scope(found.start_ns) & (found.end_ns > found.start_ns)
-    calls = found.calls if kept.all() else int(kept.sum())
-    return Spans(found.thread[kept], found.start_ns[kept], found.end_ns[kept], calls)
+    passes = _forward(context) if phase == FORWARD else _backward(context)
+    kept = context.in_scope(passes.start_ns) & (passes.end_ns > passes.start_ns)
+    calls = passes.calls if kept.all() else int(kept.sum())
+    return Spans(passes.thread[kept], passes.start_ns[kept], passes.end_ns[kept], calls)
 
 
 def _backward(context: Context) -> Spans:
@@ -118,15 +118,15 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
     return Spans(thread[first].astype(np.int64), low, high, len(distinct(segment)))
 
 
-def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
+def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
     found_marks, launches, critical = context.once(forest), context.trace.launches, context.once(critical_threads)
     device, of_launch = context.once(device_time), context.once(launch_marks)
     in_steps = context.once(windows).contain(launches.start_ns)
     total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
     launching = np.flatnonzero(device)
-    for thread, rows in members(found.thread):
-        start, end = found.start_ns[rows], found.end_ns[rows]
+    for thread, rows in members(spans.thread):
+        start, end = spans.start_ns[rows], spans.end_ns[rows]
         own = launching[launches.thread[launching] == thread]
         span = _span(start, end, launches.start_ns[own])
         own, span = own[span >= 0], span[span >= 0]
@@ -142,16 +142,16 @@ def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
         total["marked"] += int(marked.within(start, end).sum())
         if thread in critical:
             total["idle"] += int(context.once(device_idle).within(start, end).sum())
-    host = int((found.end_ns - found.start_ns).sum())
+    host = int((spans.end_ns - spans.start_ns).sum())
     return total | {
-        "calls": found.calls,
+        "calls": spans.calls,
         "recursive_calls": 0,
         "depth": 0,
-        "threads": len(distinct(found.thread)),
+        "threads": len(distinct(spans.thread)),
         "host": host,
         "host_self": host - total["marked"],
         "idle_self": None,
-        "has_idle": bool(np.isin(found.thread, critical).any()),
+        "has_idle": bool(np.isin(spans.thread, critical).any()),
     }
 
 

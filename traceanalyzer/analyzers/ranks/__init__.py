@@ -52,7 +52,7 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     matched, measured = rows.measure_waits(table, matched, start)
     _, end = matching.aligned(table, matched, offsets)
     run = RankRun(numbers, ordered, table, matched, measured, rows.blame(table, matched, measured, end), offsets)
-    found = rows.ranks(run)
+    ranks = rows.ranks(run)
     world = world_size or _world_of(members)
     total, exposed = int(measured.wait[measured.counts].sum()), int(measured.exposed[measured.counts].sum())
     transfer = int(measured.transfer[measured.counts].sum())
@@ -64,20 +64,20 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     return Ranks(
         world_size=world,
         missing=None if world is None else _missing(numbers, world),
-        ranks=found,
+        ranks=ranks,
         steps=rows.steps(run),
         counted_steps=len(rows.counted_steps(run)),
         mean_step_ns=sum(durations) / len(durations) if durations else None,
         wait_ns=wait,
         exposed_wait_ns=exposed_wait if rows.tells_exposed(run) else None,
         transfer_ns=transferring,
-        imbalance=_imbalance(found),
+        imbalance=_imbalance(ranks),
         is_on_host=is_on_host,
         has_clocks=table.has_clocks,
         matching=_matching(table, candidates, matched),
         left_out=sum(member.facts.left_out for member in ordered),
         groups=rows.groups(run),
-        stragglers=rows.stragglers(run, found),
+        stragglers=rows.stragglers(run, ranks),
     )
 
 
@@ -98,9 +98,9 @@ def _matching(table: RankTable, candidates: Matched, matched: Matched) -> Matchi
     )
 
 
-def _imbalance(found: Sequence[RankRow]) -> float | None:
+def _imbalance(ranks: Sequence[RankRow]) -> float | None:
     """Null unless it is known of several ranks."""
-    own = [row.own_ns for row in found if row.own_ns is not None]
+    own = [row.own_ns for row in ranks if row.own_ns is not None]
     return max(own) / float(np.mean(own)) - 1 if len(own) > 1 and any(own) else None
 
 
@@ -120,24 +120,24 @@ def _missing(here: Sequence[int], world: int) -> tuple[RankRange, ...]:
     return tuple(RankRange(a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
 
 
-def doubts(found: Ranks) -> Iterator[Loss]:
+def doubts(ranks: Ranks) -> Iterator[Loss]:
     """Count all doubts, in a fixed order."""
-    if len(found.ranks) == 1:
+    if len(ranks.ranks) == 1:
         yield Loss("q-ranks-one", 1)
-    if found.missing and found.world_size:
-        count = sum(part.last - part.first + 1 for part in found.missing)
-        yield Loss("q-ranks-missing", count, {"world": found.world_size, "ranks": ranges(found.missing)})
-    if found.missing is None:
+    if ranks.missing and ranks.world_size:
+        count = sum(part.last - part.first + 1 for part in ranks.missing)
+        yield Loss("q-ranks-missing", count, {"world": ranks.world_size, "ranks": ranges(ranks.missing)})
+    if ranks.missing is None:
         yield Loss("q-ranks-world-unknown", 1)
-    matching = found.matching
+    matching = ranks.matching
     mutual = matching.recorded - matching.not_mutual
     lost = matching.unmatched + matching.contradicted
-    if len(found.ranks) > 1 and lost > _UNMATCHED * mutual:
+    if len(ranks.ranks) > 1 and lost > _UNMATCHED * mutual:
         yield Loss("q-ranks-unmatched", lost, {"all": mutual})
-    if matching.matched and not found.has_clocks:
+    if matching.matched and not ranks.has_clocks:
         yield Loss("q-ranks-no-clock", 1)
-    if found.left_out:
-        yield Loss("q-ranks-left-out", found.left_out)
+    if ranks.left_out:
+        yield Loss("q-ranks-left-out", ranks.left_out)
 
 
 def damaged(members: Mapping[int, Member]) -> tuple[Loss, ...]:

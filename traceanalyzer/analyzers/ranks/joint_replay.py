@@ -222,33 +222,33 @@ class _Run:
             del self._arrived[own]
 
 
-def join_programs(own: Sequence[RankFacts], found: Meetings) -> tuple[JointProgram, I64]:
+def join_programs(own: Sequence[RankFacts], meetings: Meetings) -> tuple[JointProgram, I64]:
     """The operations of the ranks, and the position to which each event leads; the end of a rank is also a position."""
     parts, offset = [], 0
     for member, facts in enumerate(own):
-        parts.append(_events_of(facts, member, found, offset))
+        parts.append(_events_of(facts, member, meetings, offset))
         offset += len(facts.collectives.kind)
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     of, work, meeting, is_start, transfer, position = columns
-    sizes = count_by(meeting[is_start], found.count)
+    sizes = count_by(meeting[is_start], meetings.count)
     return JointProgram(of, work, meeting, is_start, transfer, sizes, len(own)), position
 
 
-def _events_of(facts: RankFacts, member: int, found: Meetings, offset: int) -> tuple[Array, ...]:
+def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -> tuple[Array, ...]:
     """Columns of `JointProgram` of one rank, and positions."""
     own = facts.collectives
     step = np.array([UNKNOWN if step is None else step for step in own.step], np.int64)
     start, dur = np.array(own.start_ns, np.int64), np.array(own.duration_ns, np.int64)
     events = rank_facts.rank_events(facts.steps, step, start, dur)
     row = np.where(events.is_end_of_step, UNKNOWN, events.row + offset)
-    meeting = np.where(row == UNKNOWN, UNKNOWN, entries(found.meeting, row, UNKNOWN))
+    meeting = np.where(row == UNKNOWN, UNKNOWN, entries(meetings.meeting, row, UNKNOWN))
     work = _work(facts, events, meeting)
     is_last = np.arange(len(row)) == len(row) - 1
     kept = np.flatnonzero((meeting != UNKNOWN) | is_last)
     passed = np.cumsum(work, axis=0)[kept]
-    transfer = np.where(events.is_start | (meeting == UNKNOWN), 0, entries(found.transfer_ns, row, 0))[kept]
+    transfer = np.where(events.is_start | (meeting == UNKNOWN), 0, entries(meetings.transfer_ns, row, 0))[kept]
     is_start = events.is_start[kept]
-    target = np.where(is_start, entries(found.position, row[kept], UNKNOWN), UNKNOWN)
+    target = np.where(is_start, entries(meetings.position, row[kept], UNKNOWN), UNKNOWN)
     leads = np.searchsorted(np.flatnonzero(is_start | is_last[kept]), np.arange(len(kept)))
     position = target[np.flatnonzero(is_start | is_last[kept])][leads]
     pieces = np.diff(passed, axis=0, prepend=0.0)

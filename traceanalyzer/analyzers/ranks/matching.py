@@ -129,8 +129,8 @@ class Matched(msgspec.Struct, frozen=True):
     """Rows of collectives that several ranks have."""
 
     rows: I64
-    """Ordered by collective, then by duration (by waiting after `waits`): the rank that came last is the first of its
-    collective."""
+    """Ordered by collective, then by duration (by waiting after `rows.measure_waits`): the rank that came last is the
+    first of its collective."""
     collective: I64
     """Number of the collective of each row, 0..count-1."""
     count: int
@@ -273,11 +273,11 @@ def _estimate(table: RankTable, matched: Matched) -> dict[int, Skew]:
     would take every difference in sending for waiting.
     """
     links = _links(table, matched.only(table.is_even[matched.rows][matched.opens]))
-    found: dict[int, Skew] = {}
+    clocks: dict[int, Skew] = {}
     for root in sorted(links):
-        if root not in found:
-            _spread(root, links, found)
-    return found
+        if root not in clocks:
+            _spread(root, links, clocks)
+    return clocks
 
 
 def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, Skew]]:
@@ -308,17 +308,17 @@ def _median(reference: int, ordered: I64) -> Skew:
     return Skew(reference, round(float(np.median(ordered))), low, high, size)
 
 
-def _spread(root: int, links: dict[int, dict[int, Skew]], found: dict[int, Skew]) -> None:
+def _spread(root: int, links: dict[int, dict[int, Skew]], clocks: dict[int, Skew]) -> None:
     """From a rank to all that it is linked to, by the links with the most collectives first."""
     number = count()  # decides between equals
     waiting = [(0, root, next(number), Skew(root, 0, 0, 0, 0))]
     while waiting:
         _, member, _, offset = heapq.heappop(waiting)
-        if member in found:
+        if member in clocks:
             continue
-        found[member] = offset
+        clocks[member] = offset
         for other, link in links[member].items():
-            if other not in found:
+            if other not in clocks:
                 heapq.heappush(waiting, (-link.collectives, other, next(number), _along(offset, link)))
 
 

@@ -145,28 +145,28 @@ class RankFacts(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
     on_device = bool(context.once(recorded_collectives.of_libraries).any())
-    found = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
-    found = found.take(np.argsort(found.called, kind="stable"))
-    step = _step_of(context, found.called)
+    collectives = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
+    collectives = collectives.take(np.argsort(collectives.called, kind="stable"))
+    step = _step_of(context, collectives.called)
     kept = _kept(step)
-    left_out = len(found.start) - kept
-    found, step = found.take(np.arange(kept)), step[:kept]
-    groups, kinds, kind = _kinds(context, found)
+    left_out = len(collectives.start) - kept
+    collectives, step = collectives.take(np.arange(kept)), step[:kept]
+    groups, kinds, kind = _kinds(context, collectives)
     steps = _steps(context)
-    work, work_after = own_work(context, found, step, steps)
+    work, work_after = own_work(context, collectives, step, steps)
     return RankFacts(
         clock_ns=_clock(context),
-        is_on_host=not on_device and bool(len(found.start)),
+        is_on_host=not on_device and bool(len(collectives.start)),
         groups=groups,
         kinds=kinds,
         steps=replace(steps, **work_after),
         collectives=RankCollectives(
             kind=kind,
-            sequence=_or_null(found.sequence),
+            sequence=_or_null(collectives.sequence),
             step=_or_null(step),
-            start_ns=tuple(found.start.tolist()),
-            duration_ns=tuple(found.dur.tolist()),
-            exposed_ns=tuple(found.exposed.tolist()),
+            start_ns=tuple(collectives.start.tolist()),
+            duration_ns=tuple(collectives.dur.tolist()),
+            exposed_ns=tuple(collectives.exposed.tolist()),
             **work,
         ),
         left_out=left_out,
@@ -220,12 +220,12 @@ def _kept(step: I64) -> int:
 
 
 def _kinds(
-    context: Context, found: RecordedCollectives
+    context: Context, collectives: RecordedCollectives
 ) -> tuple[tuple[ProcessGroup, ...], tuple[CollectiveKind, ...], tuple[int, ...]]:
     trace = context.trace
     groups: StringPool[ProcessGroup] = StringPool()
     kinds: StringPool[CollectiveKind] = StringPool()
-    columns = zip(found.described.tolist(), found.names, found.shapes.tolist(), strict=True)
+    columns = zip(collectives.described.tolist(), collectives.names, collectives.shapes.tolist(), strict=True)
     codes = tuple(
         kinds.encode(_kind(trace.collectives[described], name, trace.shapes[shapes], groups))
         for described, name, shapes in columns
@@ -234,15 +234,15 @@ def _kinds(
 
 
 def _kind(facts: Collective, name: str, shapes: str, groups: StringPool[ProcessGroup]) -> CollectiveKind:
-    found = operation(facts.name) if facts is not NO_COLLECTIVE else None
-    found = found or operation(name)
-    is_even = found != "all_to_all" or _has_equal_parts(facts)
+    named = operation(facts.name) if facts is not NO_COLLECTIVE else None
+    named = named or operation(name)
+    is_even = named != "all_to_all" or _has_equal_parts(facts)
     return CollectiveKind(
-        operation=found,
+        operation=named,
         group=groups.encode(ProcessGroup(facts.group or None, facts.ranks or None, facts.group_size)),
-        message_bytes=message_bytes(found, facts) if is_even else None,  # each rank sends its own
+        message_bytes=message_bytes(named, facts) if is_even else None,  # each rank sends its own
         shapes=shapes or None,
-        is_mutual=found in _MUTUAL,
+        is_mutual=named in _MUTUAL,
         is_even=is_even,
     )
 

@@ -263,15 +263,15 @@ def counted_steps(run: RankRun) -> frozenset[int]:
     return frozenset(run.table.step[run.matched.rows][run.waits.counts].tolist())
 
 
-def _step(run: RankRun, number: int, name: str, found: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
-    longest, rank = max(found, key=lambda entry: (entry[0], -entry[1]))
-    caused = run.blame.by_step[number] / len(found)
+def _step(run: RankRun, number: int, name: str, durations: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
+    longest, rank = max(durations, key=lambda entry: (entry[0], -entry[1]))
+    caused = run.blame.by_step[number] / len(durations)
     worst = int(caused.argmax())
     return RunStep(
         name=name,
-        ranks=len(found),
-        mean_ns=fmean(duration for duration, _ in found),
-        min_ns=min(duration for duration, _ in found),
+        ranks=len(durations),
+        mean_ns=fmean(duration for duration, _ in durations),
+        min_ns=min(duration for duration, _ in durations),
         max_ns=longest,
         longest=rank,
         wait_ns=float(caused.sum()) if is_counted else None,
@@ -288,7 +288,7 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
     for number in distinct(kind).tolist():
         facts = table.kinds[number]
         joined[facts.operation, facts.group, facts.message_bytes].append(number)
-    found: list[tuple[int, GroupRow]] = []
+    rows_by_wait: list[tuple[int, GroupRow]] = []
     for kinds in joined.values():
         rows = np.flatnonzero(np.isin(kind, kinds))
         first = rows[np.append(True, np.diff(matched.collective[rows]) > 0)]
@@ -309,9 +309,9 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
             algorithm_gb_per_s=rate,
             bus_gb_per_s=None if rate is None or factor is None else rate * factor,
         )
-        found.append((wait, row))
-    found.sort(key=lambda entry: -entry[0])
-    return tuple(row for _, row in found[:MOST_GROUPS])
+        rows_by_wait.append((wait, row))
+    rows_by_wait.sort(key=lambda entry: -entry[0])
+    return tuple(row for _, row in rows_by_wait[:MOST_GROUPS])
 
 
 def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
@@ -346,13 +346,13 @@ def _main_causes(by_step: F64, members: int) -> list[int]:
 
 
 def _excess(rows: Sequence[RankRow], member: int) -> tuple[Excess, ...]:
-    found = []
+    excesses = []
     for part in ("computation", "loader", "idle"):
         own = getattr(rows[member], f"{part}_ns")
         others = [v for i, row in enumerate(rows) if i != member and (v := getattr(row, f"{part}_ns")) is not None]
         if own is not None and others and own > median(others):
-            found.append(Excess(part, own - median(others)))
-    return tuple(sorted(found, key=lambda excess: -excess.ns))
+            excesses.append(Excess(part, own - median(others)))
+    return tuple(sorted(excesses, key=lambda excess: -excess.ns))
 
 
 def _worst_steps(run: RankRun, member: int) -> tuple[Caused, ...]:

@@ -57,7 +57,7 @@ class JointRun:
     """Duration of these steps together, the mean over the ranks."""
     program: JointProgram
     position: I64
-    """The program, as `joint_program.build` returns it."""
+    """The program, as `joint_replay.join_programs` returns it."""
     times: F64
     """The result of `joint_replay.replay` if no operation takes longer than the median of its peers."""
 
@@ -104,12 +104,12 @@ def prepare(facts: Mapping[int, RankFacts], world_size: int | None = None) -> Jo
     if reason is not None:
         return reason
     table = matching.table_of(own)
-    found = joint_replay.find_meetings(table)
-    if not found.count:
+    meetings = joint_replay.find_meetings(table)
+    if not meetings.count:
         return _NOTHING()
     if joint_replay.has_few(table, world_size):
         return _FEW()
-    program, position = joint_replay.join_programs(own, found)
+    program, position = joint_replay.join_programs(own, meetings)
     times = joint_replay.replay(program, joint_replay.saved_at_median(program, position))
     if times is None:
         return _ORDER()

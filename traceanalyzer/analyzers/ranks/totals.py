@@ -92,8 +92,8 @@ def mean_resources(resources: Sequence[StepResources]) -> StepResources:
     means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
     sums = {f: sum(getattr(own, f) for own in resources) for f in ("recorded_device_ns", "outside_device_ns")}
     unread = next((own.unread_device for own in resources if own.unread_device), None)
-    found = {**means, **sums, "steps": steps, "device": DEVICE, "unread_device": unread}
-    return msgspec.convert(found, StepResources)
+    fields = {**means, **sums, "steps": steps, "device": DEVICE, "unread_device": unread}
+    return msgspec.convert(fields, StepResources)
 
 
 def common(values: Sequence[T]) -> T | None:
@@ -115,21 +115,21 @@ def results(members: Sequence[Member], ranks: Ranks, groups: Sequence[GroupRow])
     """
     known = [member.resources for member in members if member.resources is not None]
     classes = [member.kernel_classes for member in members if member.kernel_classes is not None]
-    found: dict[str, msgspec.Struct] = {"ranks": ranks}
+    results: dict[str, msgspec.Struct] = {"ranks": ranks}
     if recording := joint_recording(members):
-        found["recording"] = recording
+        results["recording"] = recording
     if known:
-        found["resources"] = mean_resources(known)
+        results["resources"] = mean_resources(known)
     if averages := [(m.average, m.resources.steps) for m in members if m.average is not None and m.resources]:
-        found["step_breakdown"] = StepBreakdown(None, (), mean_parts(averages), None, None, None, None)
+        results["step_breakdown"] = StepBreakdown(None, (), mean_parts(averages), None, None, None, None)
     if classes:
-        found["kernel_classes"] = _sum(classes)
+        results["kernel_classes"] = _sum(classes)
     idle = _idle(members)
     if idle:
-        found["idle"] = Idle((_join(idle),), (), ())
+        results["idle"] = Idle((_join(idle),), (), ())
     if groups:
-        found["communication"] = _transfers(groups)
-    return found
+        results["communication"] = _transfers(groups)
+    return results
 
 
 def _idle(members: Sequence[Member]) -> list[DeviceIdle]:

@@ -129,7 +129,7 @@ def _batches(context: Context, waits: I64) -> list[_Batch]:
     layers, copies = _layers(context), _copied(context)
     waits = np.sort(waits)
     thread = tree.thread
-    found: list[tuple[int, I64, I64]] = []
+    batches: list[tuple[int, I64, I64]] = []
     for position, wait in enumerate(waits.tolist()):
         # Nodes are in the order of threads, then of time.
         last = position + 1 == len(waits) or thread[waits[position + 1]] != thread[wait]
@@ -137,9 +137,9 @@ def _batches(context: Context, waits: I64) -> list[_Batch]:
         passes = layers[np.searchsorted(layers, tree.after[wait]) : np.searchsorted(layers, until)]
         if len(passes):
             low, high = np.searchsorted(copies, (tree.after[wait], passes[0]))
-            found.append((int(passes[0]), copies[low:high], passes))
-    steps = context.once(typical).at(first_work(context, np.array([layer for layer, _, _ in found], np.int64)))
-    return [_batch(context, *parts, int(step)) for parts, step in zip(found, steps, strict=True)]
+            batches.append((int(passes[0]), copies[low:high], passes))
+    steps = context.once(typical).at(first_work(context, np.array([layer for layer, _, _ in batches], np.int64)))
+    return [_batch(context, *parts, int(step)) for parts, step in zip(batches, steps, strict=True)]
 
 
 def _layers(context: Context) -> I64:

@@ -71,8 +71,8 @@ def tokens(context: Context) -> Tokens:
         return Tokens(by_marks, None)
     if not (context.trace.host.shapes > 0).any():
         return Tokens((), "no-shapes")
-    found = _from_shapes(context)
-    return Tokens((), found) if isinstance(found, str) else Tokens((found,), None)
+    by_shapes = _from_shapes(context)
+    return Tokens((), by_shapes) if isinstance(by_shapes, str) else Tokens((by_shapes,), None)
 
 
 def _from_marks(steps: tuple[ServedStep, ...]) -> tuple[TokenRate, ...]:
@@ -120,8 +120,8 @@ def served(context: Context) -> tuple[ServedStep, ...]:
     for step, mark in zip(steps.at(_worked_on(context, rows)).tolist(), marks, strict=True):
         members.setdefault(step, []).append(mark)
     lengths = (steps.end_ns - steps.start_ns).tolist()
-    found = [_step(own, lengths[step]) for step, own in sorted(members.items()) if step != NO_PARENT]
-    return tuple(step for step in found if step is not None)
+    served_steps = [_step(own, lengths[step]) for step, own in sorted(members.items()) if step != NO_PARENT]
+    return tuple(step for step in served_steps if step is not None)
 
 
 def _marks(context: Context) -> tuple[I64, list[StepMark]]:
@@ -175,8 +175,8 @@ def _from_shapes(context: Context) -> TokenRate | str:
     nodes = _lookups(context)
     step = steps.at(first_work(context, nodes))
     nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
-    found = zip(nodes.tolist(), step.tolist(), strict=True)
-    looked_up = [(shape(context, node, 0), shape(context, node, 1), at) for node, at in found]
+    places = zip(nodes.tolist(), step.tolist(), strict=True)
+    looked_up = [(shape(context, node, 0), shape(context, node, 1), at) for node, at in places]
     known = [(table, ids, at) for table, ids, at in looked_up if table and ids and len(table) == _TABLE]
     if not known:
         return "no-tokens"

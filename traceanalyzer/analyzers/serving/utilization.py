@@ -135,7 +135,7 @@ def _obstacle(context: Context) -> str | None:
     return None if SHAPES.is_met(context) else "no-shapes"
 
 
-def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | None:
+def _unknown(products: Products, gpu: Gpu | None, coverage: float | None) -> str | None:
     """Why the share of the peak is unknown, or None."""
     if coverage is None:
         return "no-products"
@@ -143,8 +143,8 @@ def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | 
         return "coverage"
     if gpu is None:
         return "device"
-    rated = sum(call.device_ns for call in found.calls if _peak(call, gpu) is not None)
-    return None if rated >= LEAST * found.possible_ns else "types"
+    rated = sum(call.device_ns for call in products.calls if _peak(call, gpu) is not None)
+    return None if rated >= LEAST * products.possible_ns else "types"
 
 
 def _peak(call: ProductCalls, gpu: Gpu | None) -> float | None:
@@ -228,10 +228,10 @@ def _leaf(context: Context) -> I64:
 def _may_hold(context: Context) -> Bool:
     """By the code of a kernel's name, whether it may hold products."""
     names, codes = context.trace.names, distinct(context.trace.device.name)
-    found = np.zeros(len(names), np.bool_)
+    may_hold = np.zeros(len(names), np.bool_)
     for code in codes.tolist():
-        found[code] = kernel_class(names[code]) not in _PLAIN and not _PLAIN_TRITON.match(names[code])
-    return found
+        may_hold[code] = kernel_class(names[code]) not in _PLAIN and not _PLAIN_TRITON.match(names[code])
+    return may_hold
 
 
 def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ...]:
@@ -247,14 +247,14 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
     first, groups = group(equal, units, context.once(repeated)[nodes])
     calls = sum_by(groups, begins.astype(np.int64), len(first)).tolist()
     times = sum_by(groups, time, len(first)).tolist()
-    found = []
+    calls_by_work = []
     for node, number, spent in zip(first.tolist(), calls, times, strict=True):
         work = works[equal[node]]
         if work is not None:
             unit = {1: True, 0: False}.get(int(units[node]))
             again = bool(context.once(repeated)[nodes[node]])
-            found.append(ProductCalls(work, unit, again, number, spent))
-    return tuple(found)
+            calls_by_work.append(ProductCalls(work, unit, again, number, spent))
+    return tuple(calls_by_work)
 
 
 def _units(context: Context, kernels: I64, owner: I64) -> I64:
@@ -292,9 +292,9 @@ def repeated(context: Context) -> Bool:
     in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
     made = np.flatnonzero(forward & (within == NO_PARENT))
     again = in_checkpoint[within[nodes]] | _same(context, call[nodes], made)
-    found = np.zeros(len(host.tree), np.bool_)
-    found[nodes[again]] = True
-    return found
+    is_repeated = np.zeros(len(host.tree), np.bool_)
+    is_repeated[nodes[again]] = True
+    return is_repeated
 
 
 def _same(context: Context, nodes: I64, others: I64) -> Bool:

@@ -59,14 +59,14 @@ def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, An
     Returns:
         The results by key, and for each analysis that needs more the reason.
     """
-    found = runs.analyze_all(tuple(views))
+    printed_runs = runs.analyze_all(tuple(views))
     results: dict[str, Any] = {
         "tables": grouping.list_tables(document, views),
-        "runs": found,
-        "printed_throughput": throughput.analyze(document, found),
+        "runs": printed_runs,
+        "printed_throughput": throughput.analyze(document, printed_runs),
     }
-    if found:
-        results["recording"] = recording(views[0], found[0])
+    if printed_runs:
+        results["recording"] = recording(views[0], printed_runs[0])
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}
 
 
@@ -154,24 +154,24 @@ def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
     for known in FRAMEWORKS:
         if known.names is None:
             continue
-        found = [row for row in rows if known.names.search(row.name)]
-        if found:
-            events = sum(row.calls or 1 for row in found)
-            yield FrameworkEvidence(known.id, "mark", found[0].name, events, len({row.name for row in found}))
+        named = [row for row in rows if known.names.search(row.name)]
+        if named:
+            events = sum(row.calls or 1 for row in named)
+            yield FrameworkEvidence(known.id, "mark", named[0].name, events, len({row.name for row in named}))
 
 
 def _workload(
-    rows: list[TableRow], found: tuple[FrameworkEvidence, ...], hidden: float
+    rows: list[TableRow], frameworks: tuple[FrameworkEvidence, ...], hidden: float
 ) -> tuple[str, tuple[WorkloadEvidence, ...]]:
     """The kind of program and why. Without a backward pass it is inference, but rows that are not printed may have one.
 
     Args:
         rows: The rows of a run.
-        found: Frameworks of which they show signs.
+        frameworks: Frameworks of which they show signs.
         hidden: Share of the time in rows that are not printed.
     """
     roles = {known.id: known.role for known in FRAMEWORKS}
-    for framework in found:
+    for framework in frameworks:
         if roles[framework.id] == "serving":
             return "serving", (WorkloadEvidence("framework", framework.name, framework.events),)
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)

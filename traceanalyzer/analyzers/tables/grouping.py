@@ -199,12 +199,12 @@ def _distinct(tables: Iterable[ProfilerTable]) -> list[TableRow]:
 
 def _joined(rows: Sequence[TableRow], *, with_shapes: bool) -> list[TableRow]:
     """One row for each whole name, where wanted for each of its shapes; a range's device row is not its host row."""
-    found: dict[object, list[TableRow]] = {}
+    by_key: dict[object, list[TableRow]] = {}
     for position, row in enumerate(rows):
         key: object = (row.name, is_device_row(row), row.input_shapes if with_shapes else None)
         is_cut = row.name_truncated or (with_shapes and row.shapes_truncated)
-        found.setdefault(position if is_cut else key, []).append(row)
-    return [members[0] if len(members) == 1 else _sum_up(members, with_shapes) for members in found.values()]
+        by_key.setdefault(position if is_cut else key, []).append(row)
+    return [members[0] if len(members) == 1 else _sum_up(members, with_shapes) for members in by_key.values()]
 
 
 def _sum_up(rows: Sequence[TableRow], with_shapes: bool) -> TableRow:

@@ -159,14 +159,14 @@ class PrintedRun(msgspec.Struct, frozen=True):
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
     """Compute the figures of all runs, and which are alike."""
     first: list[tuple[PrintedRun, RunView]] = []
-    found = []
+    printed_runs = []
     for view in views:
         run = analyze(view)
         like = next((other.id for other, its_view in first if _is_like(run, other, view, its_view)), None)
         if like is None:
             first.append((run, view))
-        found.append(msgspec.structs.replace(run, like=like))
-    return tuple(found)
+        printed_runs.append(msgspec.structs.replace(run, like=like))
+    return tuple(printed_runs)
 
 
 def _is_like(run: PrintedRun, other: PrintedRun, view: RunView, others: RunView) -> bool:
@@ -251,12 +251,12 @@ def _hidden(total: int | None, shown: int | None) -> float | None:
 
 def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:
     """Rows of one kind, the most device time first (host time where there is no device)."""
-    found: dict[object, list[TableRow]] = {}
+    by_name: dict[object, list[TableRow]] = {}
     for position, (row, row_kind) in enumerate(rows):
         if row_kind is kind:
             # Rows of one whole name are one operator; cut names may belong to different ones.
-            found.setdefault(position if row.name_truncated else row.name, []).append(row)
-    hot = [_sum_up(members, cpu, device) for members in found.values()]
+            by_name.setdefault(position if row.name_truncated else row.name, []).append(row)
+    hot = [_sum_up(members, cpu, device) for members in by_name.values()]
     return tuple(sorted(hot, key=lambda h: (-(h.device_self_ns or 0), -(h.host_self_ns or 0), h.name, h.calls or 0)))
 
 
