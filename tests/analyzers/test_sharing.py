@@ -11,8 +11,7 @@ import pytest
 
 from tests.builders.situations import SITUATIONS
 from tests.reading import read
-from traceanalyzer import analyzers
-from traceanalyzer.analyzers import sharing
+from traceanalyzer import analyzers, processes
 from traceanalyzer.pipeline import ANALYSES
 from traceanalyzer.processes import can_fork
 from traceanalyzer.structure.context import Context
@@ -22,8 +21,8 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not forked
 
 def test_every_number_is_computed_once() -> None:
     for jobs in (1, 2, 3):
-        assert sharing.shared(300, lambda number: number * number, jobs) == [number**2 for number in range(300)]
-    assert sharing.shared(0, abs, 2) == []
+        assert processes.shared(300, lambda number: number * number, jobs) == [number**2 for number in range(300)]
+    assert processes.shared(0, abs, 2) == []
     assert multiprocessing.active_children() == []
 
 
@@ -40,8 +39,8 @@ def test_what_a_child_cannot_do_is_done_here() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return number
 
-    assert sharing.shared(50, only_here, 3) == list(range(50))
-    assert sharing.shared(50, deadly, 3) == list(range(50))
+    assert processes.shared(50, only_here, 3) == list(range(50))
+    assert processes.shared(50, deadly, 3) == list(range(50))
     assert multiprocessing.active_children() == []
 
 
@@ -50,7 +49,7 @@ def test_an_error_is_raised_here() -> None:
         return 1 // (number - 7)
 
     with pytest.raises(ZeroDivisionError):
-        sharing.shared(20, fails, 2)
+        processes.shared(20, fails, 2)
     assert multiprocessing.active_children() == []
 
 

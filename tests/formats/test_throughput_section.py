@@ -8,7 +8,7 @@ import io
 import msgspec
 import pytest
 
-from tests.analyzers.throughput.loops import Loop
+from tests.analyzers.serving.loops import Loop
 from tests.reading import read_built
 from traceanalyzer import sections
 from traceanalyzer.analyzers.serving import ThroughputFigures

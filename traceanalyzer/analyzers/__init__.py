@@ -22,10 +22,10 @@ from traceanalyzer.trace.model import all_tables
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     """The modules of a package and of the packages in it, by name."""
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        module = import_module(found.name)
+    for item in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        module = import_module(item.name)
         yield module
-        if found.ispkg:
+        if item.ispkg:
             yield from _modules(module)
 
 
@@ -95,12 +95,12 @@ def run(
     """
     if jobs < 2 or sum(map(len, all_tables(context.trace).values())) < worthwhile:
         return _run(analyses, context)
-    from traceanalyzer.analyzers import sharing  # noqa: PLC0415 - what starts processes is for large traces alone
+    from traceanalyzer import processes  # noqa: PLC0415 - what starts processes is for large traces alone
 
     first, rest = analyses[:_BEFORE_ALL], analyses[_BEFORE_ALL:]
     done = [_run(first, context)]
     tasks = _tasks(rest)
-    done += sharing.shared(len(tasks), lambda number: _run(tasks[number], context), min(jobs, _MOST_SHARING))
+    done += processes.shared(len(tasks), lambda number: _run(tasks[number], context), min(jobs, _MOST_SHARING))
     results = {key: result for part, _ in done for key, result in part.items()}
     skipped = {key: reason for _, part in done for key, reason in part.items()}
     keys = [analysis.key for analysis in analyses]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from traceanalyzer.analyzers.compilation import CompiledCode
-from traceanalyzer.analyzers.compilation.compiling import Compiling
+from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.model import CodePlace, Evidence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from traceanalyzer.analyzers.ranks.doubts import ranges
+from traceanalyzer.analyzers.ranks import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.message import Message, Text

@@ -17,9 +17,9 @@ import numpy as np
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers import operators
 from traceanalyzer.analyzers.kernels import classes
-from traceanalyzer.analyzers.ranks import joint_run
-from traceanalyzer.analyzers.ranks.joint_run import JointRun
+from traceanalyzer.analyzers.ranks import stragglers
 from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
+from traceanalyzer.analyzers.ranks.stragglers import JointRun
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator, ReportSource
@@ -314,7 +314,7 @@ def ask_ranks(
     Raises:
         UsageError: The ranks cannot be replayed together, or one that is asked about is not among them.
     """
-    run = joint_run.prepare(facts, world_size)
+    run = stragglers.prepare(facts, world_size)
     if isinstance(run, Message):
         raise UsageError(f"{source.name}: the ranks cannot be replayed together: {run.text}")
     wanted = sorted(set(asked))

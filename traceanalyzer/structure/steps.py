@@ -55,6 +55,11 @@ class Steps(msgspec.Struct, frozen=True):
         """Whether there are steps, and time in them."""
         return self.window is not None and self.window[1] > self.window[0]
 
+    @property
+    def length_ns(self) -> int:
+        """Duration of all steps together."""
+        return int((self.end_ns - self.start_ns).sum())
+
     def at(self, times: I64) -> I64:
         """Find the step that contains each point in time: its row, or -1 between steps."""
         step = np.searchsorted(self.start_ns, times, side="right") - 1

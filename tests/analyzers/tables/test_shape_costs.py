@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzers.tables.making import MS, row
-from traceanalyzer.analyzers.tables.shape_costs import PrintedShapeCost, analyze
+from traceanalyzer.analyzers.tables.runs import PrintedShapeCost, shape_costs
 
 
 def costs(*rows: tuple[str, str, int, int]) -> dict[str, PrintedShapeCost]:
     made = [row(name, 1, device, calls=calls, input_shapes=shapes) for name, shapes, device, calls in rows]
-    return {cost.input_shapes: cost for cost in analyze(made)}
+    return {cost.input_shapes: cost for cost in shape_costs(made)}
 
 
 def test_operands_in_another_order_are_the_same_work() -> None:
@@ -70,6 +70,6 @@ def test_without_a_model_the_size_is_unknown(name: str, shapes: str) -> None:
 
 def test_a_cut_list_of_shapes_has_no_size() -> None:
     cut = row("aten::relu", 1, 10, calls=5, input_shapes="[[8, 3], [", shapes_truncated=True)
-    (cost,) = analyze([cut])
+    (cost,) = shape_costs([cut])
     assert cost.elements_moved is None
     assert cost.device_ns_per_call == 2 * MS

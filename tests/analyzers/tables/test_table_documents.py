@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceanalyzer as ta
-from traceanalyzer.analyzers.tables.listing import PrintedTable
+from traceanalyzer.analyzers.tables.grouping import PrintedTable
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.errors import TraceAnalyzerError
 

@@ -8,18 +8,70 @@ whose region runs within the region before the break: regions within regions are
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
-from traceanalyzer.analyzers.compilation import compiling, from_log, input_copies, regions
-from traceanalyzer.analyzers.compilation.compiling import Compiling
-from traceanalyzer.analyzers.compilation.from_log import FailedCompilation, SizeGuard
-from traceanalyzer.analyzers.compilation.input_copies import InputCopies
-from traceanalyzer.analyzers.compilation.regions import CompiledRegion, GraphBreak
+from traceanalyzer.analyzers.compilation import regions
+from traceanalyzer.analyzers.compilation.regions import (
+    CompiledRegion,
+    FailedCompilation,
+    GraphBreak,
+    LogSummary,
+    SizeGuard,
+    place_of,
+)
 from traceanalyzer.knowledge import compiled_code
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.tree import NO_PARENT, Tree
+
+_COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
+_BEFORE_ALL = -1
+
+
+class Compiling(msgspec.Struct, frozen=True):
+    """One compilation of a function, or of its backward pass."""
+
+    compilation: str | None
+    """Number of the function and of its compilation, both counted by torch from 0: 0/1 is the second compilation of the
+    first function; null for versions of torch that do not record it."""
+    is_backward: bool
+    """Whether the backward pass was compiled."""
+    is_again: bool
+    """Whether the function had been compiled before, so that an existing compilation could not be used."""
+    start_ns: int | None
+    """Start in the recording in ns since the first event of the trace; null if it is only in the log."""
+    time_ns: int | None
+    """Duration in ns, compilations within it included; null if unknown."""
+    step: str | None
+    """Name of the step in which it started; null outside of steps or of the recording."""
+    function: str | None
+    """Name of the function, from the log; null without a log."""
+    file: str | None
+    """File of the function, from the log; null without a log."""
+    line: int | None
+    """First line of the function, from the log; null without a log."""
+    reasons: tuple[str, ...]
+    """Why earlier compilations could not be used, from the log."""
+
+
+class InputCopies(msgspec.Struct, frozen=True):
+    """Copies of inputs that the graphs of compiled code read from fixed addresses; sums over the typical steps."""
+
+    calls: int
+    """Copy operators that start before the last graph launch of their region."""
+    host_ns: int
+    """Host time in ns of these operators."""
+    device_ns: int
+    """Device time in ns of the work that they launched."""
+    shapes: tuple[str, ...]
+    """Input shapes of the operators as recorded, the most frequent first; calls without recorded shapes are left
+    out."""
 
 
 class CompiledCode(msgspec.Struct, frozen=True):
@@ -64,38 +116,35 @@ class CompiledCode(msgspec.Struct, frozen=True):
     """Part of `entering_ns_per_step` in regions after graph breaks; null without steps."""
 
 
-def _is_of_compiler(name: str) -> bool:
-    return compiled_code.is_region(name) or compiled_code.is_compilation(name)
-
-
 def analyze(context: Context) -> CompiledCode:
     """The cost of compiled code on the host."""
     steps = program_steps(context).typical
-    told = from_log.told(context.compile_logs, context.trace.info.rank)
-    found, broken = regions.analyze(context, steps, told)
-    compilations = compiling.analyze(context, told)
-    count = len(steps) or None
+    logs = regions.summarize_logs(context.compile_logs, context.trace.info.rank)
+    rows, breaks, (entering, behind) = regions.analyze(context, steps, logs)
     guards, checks = _time(context, compiled_code.is_guards)
     sizes = _frames(context)
-    entering, behind = regions.entering(context, steps)
+
+    def per_step(total: int, *, known: object = True) -> float | None:
+        return total / len(steps) if len(steps) and known else None
+
     return CompiledCode(
         steps=len(steps),
-        regions_per_step=None if count is None else sum(row.calls for row in found) / count,
-        breaks_per_step=None if count is None else sum(row.calls for row in broken) / count,
-        between_ns_per_step=None if count is None else sum(row.between_ns for row in broken) / count,
-        guards_ns_per_step=None if count is None or not checks else guards / count,
-        guard_checks_per_step=None if count is None or not checks else checks / count,
-        size_checks_ns_per_step=None if count is None or sizes is None else sizes / count,
-        input_copies=input_copies.analyze(context, steps),
-        compiling_ns=compiling.length(context),
-        regions=found,
-        breaks=broken,
-        compilations=compilations,
-        failures=told.failures,
-        size_guards=told.guards,
-        logs=told.names,
-        entering_ns_per_step=None if count is None else entering / count,
-        entering_behind_ns_per_step=None if count is None else behind / count,
+        regions_per_step=per_step(sum(row.calls for row in rows)),
+        breaks_per_step=per_step(sum(row.calls for row in breaks)),
+        between_ns_per_step=per_step(sum(row.between_ns for row in breaks)),
+        guards_ns_per_step=per_step(guards, known=checks),
+        guard_checks_per_step=per_step(checks, known=checks),
+        size_checks_ns_per_step=per_step(sizes or 0, known=sizes is not None),
+        input_copies=input_copies(context, steps),
+        compiling_ns=compiling_ns(context),
+        regions=rows,
+        breaks=breaks,
+        compilations=compilations(context, logs),
+        failures=logs.failures,
+        size_guards=logs.guards,
+        logs=logs.names,
+        entering_ns_per_step=per_step(entering),
+        entering_behind_ns_per_step=per_step(behind),
     )
 
 
@@ -117,13 +166,130 @@ def _frames(context: Context) -> int | None:
     return Intervals.union(frames.start_ns[rows], frames.end_ns[rows]).length
 
 
+def compiling_ns(context: Context) -> int:
+    """Time of the recording in ns in which something was compiled."""
+    host, rows = context.trace.host, regions.rows_of(context, compiled_code.is_compilation)
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows]).length
+
+
+def compilations(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
+    """All compilations: first those in the recording, in the order of time, then those only in logs."""
+    recorded = _recorded(context, logs)
+    seen = {row.compilation for row in recorded}
+    only_logged = []
+    for entry in logs.compilations:
+        if entry.id not in seen:
+            again = compiled_code.is_recompilation(entry.id)
+            place = place_of(entry.code or entry.caller)
+            only_logged.append(Compiling(entry.id, False, again, None, entry.duration_ns, None, *place, entry.reasons))
+    return (*recorded, *only_logged)
+
+
+def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
+    host, names, rows = context.trace.host, context.trace.names, regions.rows_of(context, compiled_code.is_compilation)
+    if not len(rows):
+        return ()
+    tree, order = Tree.build(host.thread[rows], host.start_ns[rows], host.dur_ns[rows])
+    rows = rows[order]
+    outermost = np.flatnonzero(~_is_within_equal(context, tree, rows))
+    ids = _ids(context, tree, rows)
+    steps = program_steps(context).every
+    step = steps.at(tree.start_ns[outermost])
+    compilations = []
+    for position, at in sorted(zip(outermost.tolist(), step.tolist(), strict=True), key=lambda p: rows[p[0]]):
+        row, known = int(rows[position]), ids[position]
+        logged = logs.of(known)
+        name = names[int(host.name[row])]
+        compilations.append(
+            Compiling(
+                known,
+                compiled_code.is_backward_compilation(name),
+                known is not None and compiled_code.is_recompilation(known),
+                int(host.start_ns[row]),
+                int(host.dur_ns[row]),
+                steps.names[at] if at >= 0 else None,
+                *place_of(logged.code if logged else None),
+                logged.reasons if logged else (),
+            )
+        )
+    return tuple(compilations)
+
+
+def _is_within_equal(context: Context, tree: Tree, rows: I64) -> Bool:
+    """Which events are the second range of a compilation: dynamo writes two ranges for each.
+
+    A range of another kind within one of `entire_frame_compile` is the same compilation.
+    """
+    names = context.trace.names
+    second = names.where(lambda name: name.startswith("_compile."))[context.trace.host.name[rows]]
+    within: Bool = second & (tree.parent != NO_PARENT)
+    return within
+
+
+def _ids(context: Context, tree: Tree, rows: I64) -> list[str | None]:
+    """The compilation of each event: from the first mark within it that names one."""
+    host, names = context.trace.host, context.trace.names
+    marks = np.flatnonzero(names.where(compiled_code.is_named_compilation)[host.name])
+    around = tree.innermost(host.thread[marks], host.start_ns[marks])
+    known = np.full(len(rows), -1, np.int64)
+    inside = around != NO_PARENT
+    known[around[inside][::-1]] = host.name[marks[inside]][::-1]  # the first of several counts
+    outer = entries(known, tree.parent, -1)
+    code = np.where(known >= 0, known, outer)
+    return [compiled_code.named_compilation(names[int(row)]) if row >= 0 else None for row in code.tolist()]
+
+
+def input_copies(context: Context, steps: Steps) -> InputCopies | None:
+    """Copies before graph launches in compiled regions; None if no region launches a graph."""
+    host = context.host
+    if not len(steps):
+        return None
+    region = host.tree.nearest(context.trace.names.where(compiled_code.is_region)[host.name])
+    last = _last_launch(context, region)
+    if not (last > _BEFORE_ALL).any():
+        return None
+    copies = np.flatnonzero(context.trace.names.where(lambda name: name in _COPIES)[host.name])
+    start = host.tree.start_ns[copies]
+    wanted = (start < entries(last, region[copies], _BEFORE_ALL)) & (steps.at(start) >= 0)
+    copies = copies[wanted]
+    time = host.tree.end_ns[copies] - host.tree.start_ns[copies]
+    return InputCopies(len(copies), int(time.sum()), _device_ns(context, copies), _shapes(context, copies))
+
+
+def _last_launch(context: Context, region: I64) -> I64:
+    """For each node, the start of the last graph launch in it if it is a region, or -1."""
+    calls = np.flatnonzero(graph_calls(context))
+    around = entries(region, context.links.innermost[calls], NO_PARENT)
+    inside = around != NO_PARENT
+    last = np.full(len(region), _BEFORE_ALL, np.int64)
+    np.maximum.at(last, around[inside], context.trace.launches.start_ns[calls[inside]])
+    return last
+
+
+def _device_ns(context: Context, copies: I64) -> int:
+    """Device time of the work that some operators launched."""
+    marked = np.zeros(len(context.host.tree), np.bool_)
+    marked[copies] = True
+    around = entries(context.host.tree.nearest(marked), context.links.device_node(), NO_PARENT)
+    return int(context.trace.device.dur_ns[around != NO_PARENT].sum())
+
+
+def _shapes(context: Context, copies: I64) -> tuple[str, ...]:
+    """Shapes of the operators, the most frequent first."""
+    codes, counts = np.unique(context.trace.host.shapes[context.host.row[copies]], return_counts=True)
+    texts = [(context.trace.shapes[code], count) for code, count in zip(codes.tolist(), counts.tolist(), strict=True)]
+    return tuple(text for text, _ in sorted(texts, key=lambda pair: (-pair[1], pair[0])) if text)[:5]
+
+
 _NOTHING = Need(
     Text(
         "skip-no-compiled-code",
         "the trace shows no code of torch.compile, and no compile log was given (--compile-log)",
     ),
-    lambda context: (
-        bool(context.compile_logs) or context.trace.names.where(_is_of_compiler)[context.trace.host.name].any()
+    lambda context: bool(
+        context.compile_logs
+        or len(regions.rows_of(context, compiled_code.is_region))
+        or len(regions.rows_of(context, compiled_code.is_compilation))
     ),
 )
 ANALYSES = (Analysis(230, "compilation", CompiledCode, analyze, needs=(_NOTHING,)),)

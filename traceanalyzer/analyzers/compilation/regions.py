@@ -1,22 +1,111 @@
-"""Compiled regions of the typical steps, and the graph breaks between them."""
+"""Compiled regions of the typical steps, the graph breaks between them, and what compile logs say about both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.compilation.from_log import Told, place_of
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, SourceLine
 from traceanalyzer.trace.table import I64, Bool, entries
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
-_MODULE = NodeKind.MODULE
+_RESUME = "torch_dynamo_resume_in_"
+
+
+class FailedCompilation(msgspec.Struct, frozen=True):
+    """A compilation that ended with an error, after which the function runs without compilation or not at all."""
+
+    compilation: str
+    """Numbers of the function and of its compilation, as torch counts them."""
+    function: str | None
+    """Name of the function; null if the log does not say."""
+    file: str | None
+    """Its file; null if the log does not say."""
+    line: int | None
+    """Its first line; null if the log does not say."""
+    error: str
+    """The error message of torch."""
+
+
+class SizeGuard(msgspec.Struct, frozen=True):
+    """A condition on a size that became part of compiled code."""
+
+    expression: str
+    """The condition, with torch's names of symbols such as s0."""
+    file: str | None
+    """File of the line that caused the condition; null if it is not in the log."""
+    line: int | None
+    """The line that caused the condition; null if it is not in the log."""
+
+
+class LogSummary(msgspec.Struct, frozen=True):
+    """Entries of all logs of this process."""
+
+    names: tuple[str, ...]
+    compilations: tuple[LoggedCompilation, ...]
+    breaks: tuple[LoggedBreak, ...]
+    guards: tuple[SizeGuard, ...]
+
+    @property
+    def failures(self) -> tuple[FailedCompilation, ...]:
+        """Compilations that ended with an error."""
+        return tuple(
+            FailedCompilation(entry.id, *place_of(entry.code or entry.caller), entry.failure)
+            for entry in self.compilations
+            if entry.failure is not None
+        )
+
+    def of(self, compilation: str | None) -> LoggedCompilation | None:
+        """Log entries about a compilation; if several have the same id, about the last one."""
+        return next((entry for entry in reversed(self.compilations) if entry.id == compilation), None)
+
+    def code(self, compilation: str | None) -> SourceLine | None:
+        """The function of a compilation."""
+        entry = self.of(compilation)
+        return None if entry is None else entry.code
+
+    def broken(self, before: str | None, behind: str | None) -> LoggedBreak | None:
+        """The break in one compilation after which another compilation continues.
+
+        A compilation may break at several lines; the function that continues is named after the line.
+        """
+        here = [entry for entry in self.breaks if entry.id == before]
+        code = self.code(behind)
+        resumed = None if code is None or not code.function.startswith(_RESUME) else code.function.rpartition("_")[2]
+        exact = [entry for entry in here if entry.at is not None and str(entry.at.line) == resumed]
+        return next(iter(exact or here), None)
+
+
+def summarize_logs(logs: Sequence[CompileLog], rank: int | None) -> LogSummary:
+    """All log entries about one process.
+
+    Args:
+        logs: Logs of any processes.
+        rank: Rank of the process; None selects the lowest rank in the logs.
+    """
+    ranks = {entry.rank for log in logs for entry in log.compilations if entry.rank is not None}
+    wanted = {None, min(ranks, default=None) if rank is None else rank}
+    guards = {SizeGuard(entry.expression, *place_of(entry.at)[1:]): None for log in logs for entry in log.guards}
+    return LogSummary(
+        tuple(log.name for log in logs),
+        tuple(entry for log in logs for entry in log.compilations if entry.rank in wanted),
+        tuple(entry for log in logs for entry in log.breaks if entry.rank in wanted),
+        tuple(guards),
+    )
+
+
+def place_of(code: SourceLine | None) -> tuple[str | None, str | None, int | None]:
+    """Function, file and line; unknown ones are None."""
+    return (None, None, None) if code is None else (code.function or None, code.file, code.line)
+
+
 Wanted = Callable[[str], bool]
 
 
@@ -80,20 +169,20 @@ def rows_of(context: Context, wanted: Wanted) -> I64:
     return np.flatnonzero(context.trace.names.where(wanted)[context.trace.host.name])
 
 
-def analyze(context: Context, steps: Steps, told: Told) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...]]:
-    """Regions and graph breaks of some steps, with their log entries."""
-    found = _find(context, steps)
-    return _regions(context, found, told), _breaks(context, found, told)
+def analyze(
+    context: Context, steps: Steps, logs: LogSummary
+) -> tuple[tuple[CompiledRegion, ...], tuple[GraphBreak, ...], tuple[int, int]]:
+    """Find the compiled regions of some steps.
 
-
-def entering(context: Context, steps: Steps) -> tuple[int, int]:
-    """Host time in ns of starting and leaving compiled regions: of all in some steps, and of those after graph breaks.
-
-    This is the time from the start of a region to its first operator, and from its last operator to its end.
+    Returns:
+        Regions and graph breaks with their log entries; and host time in ns of starting and leaving regions, of all in
+        the steps and of those after graph breaks: the time from the start of a region to its first operator, and from
+        its last operator to its end.
     """
-    found = _find(context, steps)
-    time = found.entering_ns
-    return int(time.sum()), int(time[found.outer != NO_PARENT].sum())
+    regions = _find(context, steps)
+    time = regions.entering_ns
+    entering = int(time.sum()), int(time[regions.outer != NO_PARENT].sum())
+    return _regions(context, regions, logs), _breaks(context, regions, logs), entering
 
 
 def _find(context: Context, steps: Steps) -> _Regions:
@@ -114,7 +203,10 @@ def _find(context: Context, steps: Steps) -> _Regions:
 def _entering(context: Context, node: I64, duration: I64) -> I64:
     """Time of each region before its first and after its last operator or region; its whole time if it has none."""
     host, tree, names = context.host, context.host.tree, context.trace.names
-    works = np.flatnonzero((host.kind == NodeKind.OPERATOR) & names.where(_works)[host.name])
+    works = np.flatnonzero(
+        (host.kind == NodeKind.OPERATOR)
+        & names.where(lambda name: compiled_code.is_region(name) or not marks.is_mark_among_operators(name))[host.name]
+    )
     first, behind = np.searchsorted(works, node + 1), np.searchsorted(works, tree.after[node])
     found = duration.copy()
     rows = np.flatnonzero(behind > first)
@@ -125,18 +217,13 @@ def _entering(context: Context, node: I64, duration: I64) -> I64:
     return found
 
 
-def _works(name: str) -> bool:
-    return compiled_code.is_region(name) or not marks.is_mark_among_operators(name)
-
-
 def _nodes(context: Context, rows: I64) -> I64:
     """Positions of host rows in the tree of host nodes."""
     host = context.host
-    plain = host.kind != _MODULE
+    plain = host.kind != NodeKind.MODULE
     node_of_row = np.full(len(context.trace.host), NO_PARENT, np.int64)
     node_of_row[host.row[plain]] = np.flatnonzero(plain)
-    found: I64 = node_of_row[rows]
-    return found
+    return node_of_row[rows]
 
 
 def _is_behind_break(context: Context, node: I64) -> Bool:
@@ -144,8 +231,7 @@ def _is_behind_break(context: Context, node: I64) -> Bool:
     host = context.host
     parent = host.without_modules(entries(host.tree.parent, node, NO_PARENT))
     is_region = context.trace.names.where(compiled_code.is_region)[host.name]
-    found: Bool = entries(is_region, parent, missing=False)
-    return found
+    return entries(is_region, parent, missing=False)
 
 
 def _last_end(context: Context, node: I64, tree: Tree) -> I64:
@@ -156,8 +242,7 @@ def _last_end(context: Context, node: I64, tree: Tree) -> I64:
     previous = entries(before, node, NO_PARENT)
     start = entries(tree.start_ns, tree.parent, 0)
     ended = entries(host.tree.end_ns, previous, 0)
-    found: I64 = np.maximum(ended, start)
-    return found
+    return np.maximum(ended, start)
 
 
 def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
@@ -173,34 +258,34 @@ def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
     return found
 
 
-def _regions(context: Context, found: _Regions, told: Told) -> tuple[CompiledRegion, ...]:
-    if not len(found.code):
+def _regions(context: Context, regions: _Regions, logs: LogSummary) -> tuple[CompiledRegion, ...]:
+    if not len(regions.code):
         return ()
-    first, groups = group(found.code)
-    calls, time = np.bincount(groups).tolist(), sum_by(groups, found.own_ns, len(first)).tolist()
+    first, groups = group(regions.code)
+    calls, time = np.bincount(groups).tolist(), sum_by(groups, regions.own_ns, len(first)).tolist()
     rows = []
     for number, row in enumerate(first.tolist()):
-        compilation = compiled_code.region_id(context.trace.names[int(found.code[row])])
-        code = told.code(compilation)
+        compilation = compiled_code.region_id(context.trace.names[int(regions.code[row])])
+        code = logs.code(compilation)
         function, file, line = place_of(code)
         rows.append(CompiledRegion(compilation, function, file, line, calls[number], time[number]))
     return tuple(sorted(rows, key=lambda row: (-row.host_ns, row.compilation or "")))
 
 
-def _breaks(context: Context, found: _Regions, told: Told) -> tuple[GraphBreak, ...]:
-    inner = np.flatnonzero(found.outer != NO_PARENT)
+def _breaks(context: Context, regions: _Regions, logs: LogSummary) -> tuple[GraphBreak, ...]:
+    inner = np.flatnonzero(regions.outer != NO_PARENT)
     if not len(inner):
         return ()
     names = context.trace.names
-    before, behind = found.code[found.outer[inner]], found.code[inner]
-    lines = found.resumed[inner]
+    before, behind = regions.code[regions.outer[inner]], regions.code[inner]
+    lines = regions.resumed[inner]
     first, groups = group(before, behind)
     calls = np.bincount(groups).tolist()
-    time = sum_by(groups, np.maximum(0, found.gap_ns[inner]), len(first)).tolist()
+    time = sum_by(groups, np.maximum(0, regions.gap_ns[inner]), len(first)).tolist()
     rows = []
     for number, row in enumerate(first.tolist()):
         outer, own = (compiled_code.region_id(names[int(code[row])]) for code in (before, behind))
-        logged = told.broken(outer, own)
+        logged = logs.broken(outer, own)
         stack = compiled_code.resumed_at(names[int(lines[row])]) if lines[row] >= 0 else None
         file, line = (stack[0], stack[1]) if stack else (None, None)
         if logged is not None and logged.at is not None:
@@ -213,13 +298,11 @@ def _breaks(context: Context, found: _Regions, told: Told) -> tuple[GraphBreak, 
 def _resumed(context: Context, tree: Tree) -> I64:
     """For each region, the name of the first frame directly in it that continues after a break."""
     frames = context.trace.frames
-    rows = np.flatnonzero(context.trace.names.where(_is_resumed)[frames.name])
+    rows = np.flatnonzero(
+        context.trace.names.where(lambda name: compiled_code.resumed_at(name) is not None)[frames.name]
+    )
     region = tree.innermost(frames.thread[rows], frames.start_ns[rows])
     inside = region != NO_PARENT
     found = np.full(len(tree), -1, np.int64)
     found[region[inside][::-1]] = frames.name[rows[inside]][::-1]  # the first of several counts
     return found
-
-
-def _is_resumed(name: str) -> bool:
-    return compiled_code.resumed_at(name) is not None

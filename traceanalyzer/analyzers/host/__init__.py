@@ -2,7 +2,7 @@
 
 Time of the critical thread is assigned to owners: marks, modules and functions of the program, or functions of
 libraries, operators and runtime calls if there is no better owner. Each moment of a step that counts belongs to the
-innermost owner around it, so that exclusive times add up to the steps, to the nanosecond (docs/metrics/host_owners.md).
+innermost owner around it, so that exclusive times add up to the steps, to the nanosecond (docs/metrics/host.md).
 
 Other analyses ask `owner_index` which owner a moment, a call or a launch has.
 """

@@ -11,11 +11,19 @@ from collections.abc import Iterator
 import msgspec
 
 from traceanalyzer.analyzers.phases import inferred
-from traceanalyzer.analyzers.phases.costs import costs
-from traceanalyzer.analyzers.phases.figures import PhaseTimes, TimesByName, figures, most_expensive, times
+from traceanalyzer.analyzers.phases.costs import (
+    PhaseTimes,
+    TimesByName,
+    costs,
+    figures,
+    most_expensive,
+    names_of,
+    paths,
+    sums,
+    times,
+    windows,
+)
 from traceanalyzer.analyzers.phases.kinds import StepKind, kinds
-from traceanalyzer.analyzers.phases.rows import names_of, paths, sums
-from traceanalyzer.analyzers.phases.windows import windows
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
@@ -97,11 +105,11 @@ class Phases(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Phases:
     """The marks by name and as a tree."""
-    found, steps, cost = context.once(forest), context.once(windows), context.once(costs)
+    marks, steps, cost = context.once(forest), context.once(windows), context.once(costs)
     label, on_device = context.once(names_of), cost.device_ns > 0
     names = [*label.names]
     rows = figures(context, sums(context, label.of_mark, len(names)))
-    places = paths(found, label.of_mark)
+    places = paths(marks, label.of_mark)
     place_names = [names[number] for number in places.label.tolist()]
     tree = figures(context, sums(context, places.of_mark, len(places), places.depth))
     listed = most_expensive(rows, names, ROWS)
@@ -117,10 +125,10 @@ def analyze(context: Context) -> Phases:
         ),
         steps=steps.count or None,
         steps_from=steps.found_by,
-        marks=len(found),
-        empty=int((found.dur_ns == 0).sum()),
-        crossing=int(steps.cut(found.start_ns, found.start_ns + found.dur_ns).sum()),
-        clipped=found.clipped,
+        marks=len(marks),
+        empty=int((marks.dur_ns == 0).sum()),
+        crossing=int(steps.cut(marks.start_ns, marks.start_ns + marks.dur_ns).sum()),
+        clipped=marks.clipped,
         device_ns=cost.device_ns if on_device else None,
         unmarked_device_ns=cost.unmarked_device_ns if on_device else None,
         kinds=kinds(context),
@@ -145,9 +153,9 @@ def _inferred(context: Context) -> Iterator[Phase]:
     """The passes of a training that no mark shows."""
     steps, on_device = context.once(windows).count, context.once(costs).device_ns > 0
     for phase in inferred.missing_phases(context):
-        found = inferred.spans(context, phase)
-        if found.calls:
-            row = inferred.columns(context, found)
+        spans = inferred.spans(context, phase)
+        if spans.calls:
+            row = inferred.columns(context, spans)
             yield Phase(phase, 1, True, **times(row, steps, on_device=on_device))
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks
-from traceanalyzer.analyzers.phases.windows import windows
+from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks, windows
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.autograd import backward, critical_threads, engines, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
@@ -54,10 +53,10 @@ def missing_phases(context: Context) -> list[str]:
 
 def spans(context: Context, phase: str) -> Spans:
     """When the program was in the forward or the backward pass."""
-    found = _forward(context) if phase == FORWARD else _backward(context)
-    kept = context.in_scope(found.start_ns) & (found.end_ns > found.start_ns)
-    calls = found.calls if kept.all() else int(kept.sum())
-    return Spans(found.thread[kept], found.start_ns[kept], found.end_ns[kept], calls)
+    passes = _forward(context) if phase == FORWARD else _backward(context)
+    kept = context.in_scope(passes.start_ns) & (passes.end_ns > passes.start_ns)
+    calls = passes.calls if kept.all() else int(kept.sum())
+    return Spans(passes.thread[kept], passes.start_ns[kept], passes.end_ns[kept], calls)
 
 
 def _backward(context: Context) -> Spans:
@@ -98,8 +97,7 @@ def _before_backward(context: Context) -> I64:
     following = np.searchsorted(passes.start_ns, tree.start_ns[nodes[first]], side="right")
     order = np.lexsort((time, following))
     longest = order[np.append(np.diff(following[order]) > 0, True)[: len(order)]]
-    found: I64 = nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
-    return found
+    return nodes[np.isin(of_node, longest[following[longest] < len(passes)])]
 
 
 def _ends_of_forward(context: Context) -> I64:
@@ -119,15 +117,15 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
     return Spans(thread[first].astype(np.int64), low, high, len(distinct(segment)))
 
 
-def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
+def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
     found_marks, launches, critical = context.once(forest), context.trace.launches, context.once(critical_threads)
     device, of_launch = context.once(device_time), context.once(launch_marks)
     in_steps = context.once(windows).contain(launches.start_ns)
     total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
     launching = np.flatnonzero(device)
-    for thread, rows in members(found.thread):
-        start, end = found.start_ns[rows], found.end_ns[rows]
+    for thread, rows in members(spans.thread):
+        start, end = spans.start_ns[rows], spans.end_ns[rows]
         own = launching[launches.thread[launching] == thread]
         span = _span(start, end, launches.start_ns[own])
         own, span = own[span >= 0], span[span >= 0]
@@ -143,21 +141,20 @@ def columns(context: Context, found: Spans) -> dict[str, int | bool | None]:
         total["marked"] += int(marked.within(start, end).sum())
         if thread in critical:
             total["idle"] += int(context.once(device_idle).within(start, end).sum())
-    host = int((found.end_ns - found.start_ns).sum())
+    host = int((spans.end_ns - spans.start_ns).sum())
     return total | {
-        "calls": found.calls,
+        "calls": spans.calls,
         "recursive_calls": 0,
         "depth": 0,
-        "threads": len(distinct(found.thread)),
+        "threads": len(distinct(spans.thread)),
         "host": host,
         "host_self": host - total["marked"],
         "idle_self": None,
-        "has_idle": bool(np.isin(found.thread, critical).any()),
+        "has_idle": bool(np.isin(spans.thread, critical).any()),
     }
 
 
 def _span(start: I64, end: I64, times: I64) -> I64:
     """The span that contains each point in time, -1 for none."""
     row = np.searchsorted(start, times, side="right") - 1
-    found: I64 = np.where((row >= 0) & (times < entries(end, row, 0)), row, -1)
-    return found
+    return np.where((row >= 0) & (times < entries(end, row, 0)), row, -1)

@@ -70,21 +70,21 @@ class _Said(msgspec.Struct, frozen=True):
 
 def kinds(context: Context) -> tuple[StepKind, ...]:
     """The kinds of steps, the one with the most host time first; empty if the program is not a server."""
-    found, cost = context.once(forest), context.once(costs)
-    codes, of_mark = ranked(found.name)
+    marks, cost = context.once(forest), context.once(costs)
+    codes, of_mark = ranked(marks.name)
     known = [_read(context.trace.names[code]) for code in codes.tolist()]
     is_step = np.array([mark is not None for mark in known], np.bool_)[of_mark] if known else np.zeros(0, np.bool_)
     rows = np.flatnonzero(is_step)
     if not len(rows):
         return ()
     names = sorted({mark.phase for _, mark in filter(None, known) if mark.phase is not None})
-    roots, step = _outermost(found, rows)
+    roots, step = _outermost(marks, rows)
     said = _combined(_columns(known, names, of_mark[rows]), step, len(roots))
-    device = found.sums(cost.device_self)[roots] if cost.device_ns else None
+    device = marks.sums(cost.device_self)[roots] if cost.device_ns else None
     has_idle = cost.has_idle[roots]
     result = []
     for _, own in members(said.framework * (len(names) + 1) + said.kind + 1):
-        host = found.dur_ns[roots[own]]
+        host = marks.dur_ns[roots[own]]
         result.append(
             StepKind(
                 kind=None if said.kind[own[0]] == UNKNOWN else names[said.kind[own[0]]],
@@ -114,9 +114,9 @@ def _read(name: str) -> tuple[int, StepMark] | None:
     return None
 
 
-def _outermost(found: Forest, rows: I64) -> tuple[I64, I64]:
+def _outermost(marks: Forest, rows: I64) -> tuple[I64, I64]:
     """The marks of steps that lie in no other, and for each mark of a step which of them it lies in."""
-    reach = np.maximum.accumulate(found.after[rows])
+    reach = np.maximum.accumulate(marks.after[rows])
     outer = np.append(True, rows[1:] >= reach[:-1])
     return rows[outer], np.cumsum(outer) - 1
 

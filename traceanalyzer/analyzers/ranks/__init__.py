@@ -2,39 +2,35 @@
 
 | module | what it is |
 |---|---|
+| `rank_facts` | what the trace of one rank says that others must know; in every saved report |
 | `member` | one rank, from its trace or its saved report |
-| `table`, `matching` | the collectives of all ranks, and which of them are one and the same |
-| `clocks` | how far the clocks are apart |
-| `waits` | who waits for whom |
-| `rows`, `model`, `doubts` | the answer, and how far it can be trusted |
-| `typical` | the typical steps of all ranks as one |
-| `stragglers` | how much longer a step is than without slow ranks |
-| `meetings`, `joint_program`, `joint_replay` | where ranks meet, what each does, and a replay |
-| `joint_run` | all of that for a run, or why it cannot be replayed |
+| `matching` | the collectives of all ranks, which of them are one and the same, and how far the clocks are apart |
+| `rows`, `model` | who waits for whom, and the rows of the answer |
+| `joint_replay`, `stragglers` | a replay of all ranks together, and how much longer a step is than without slow ranks |
 | `totals` | results for all ranks in the form of the analyses of one trace |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from traceanalyzer.analyzers.ranks import clocks, matching, rows, waits
-from traceanalyzer.analyzers.ranks import table as tables
-from traceanalyzer.analyzers.ranks.counted_steps import with_common_steps
-from traceanalyzer.analyzers.ranks.doubts import damaged, doubts
-from traceanalyzer.analyzers.ranks.matching import Matched
-from traceanalyzer.analyzers.ranks.member import Member
+from traceanalyzer.analyzers.ranks import matching, rows
+from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
+from traceanalyzer.analyzers.ranks.member import Member, of_typical_steps, with_common_steps
 from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
 from traceanalyzer.analyzers.ranks.rows import RankRun
-from traceanalyzer.analyzers.ranks.table import RankTable
-from traceanalyzer.analyzers.ranks.typical import of_typical_steps
-
-__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps", "with_common_steps"]
+from traceanalyzer.report import units
+from traceanalyzer.trace.model import Loss
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
+_UNMATCHED = 0.2
+"""Share of collectives from which on it is worth a warning (own choice: below, no ranking changes)."""
+_RANGES = 12
+"""Named in a text; the result has all."""
+__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps", "with_common_steps"]
 
 
 def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
@@ -46,17 +42,17 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     """
     numbers = tuple(sorted(members))
     ordered = [members[rank] for rank in numbers]
-    table = tables.build([member.facts for member in ordered])
+    table = matching.table_of([member.facts for member in ordered])
     candidates = matching.match(table)
-    matched, offsets = clocks.check(table, candidates)
+    matched, offsets = matching.check_clocks(table, candidates)
     if _unequal(table, matched) < _unequal(table, candidates):  # a wrong order somewhere: their shapes must agree
         candidates = matching.match(table, same_shapes=True)
-        matched, offsets = clocks.check(table, candidates)
-    start, _ = clocks.aligned(table, matched, offsets)
-    matched, measured = waits.measure(table, matched, start)
-    _, end = clocks.aligned(table, matched, offsets)
-    run = RankRun(numbers, ordered, table, matched, measured, waits.blame(table, matched, measured, end), offsets)
-    found = rows.ranks(run)
+        matched, offsets = matching.check_clocks(table, candidates)
+    start, _ = matching.aligned(table, matched, offsets)
+    matched, measured = rows.measure_waits(table, matched, start)
+    _, end = matching.aligned(table, matched, offsets)
+    run = RankRun(numbers, ordered, table, matched, measured, rows.blame(table, matched, measured, end), offsets)
+    ranks = rows.ranks(run)
     world = world_size or _world_of(members)
     total, exposed = int(measured.wait[measured.counts].sum()), int(measured.exposed[measured.counts].sum())
     transfer = int(measured.transfer[measured.counts].sum())
@@ -68,20 +64,20 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
     return Ranks(
         world_size=world,
         missing=None if world is None else _missing(numbers, world),
-        ranks=found,
+        ranks=ranks,
         steps=rows.steps(run),
         counted_steps=len(rows.counted_steps(run)),
         mean_step_ns=sum(durations) / len(durations) if durations else None,
         wait_ns=wait,
         exposed_wait_ns=exposed_wait if rows.tells_exposed(run) else None,
         transfer_ns=transferring,
-        imbalance=_imbalance(found),
+        imbalance=_imbalance(ranks),
         is_on_host=is_on_host,
         has_clocks=table.has_clocks,
         matching=_matching(table, candidates, matched),
         left_out=sum(member.facts.left_out for member in ordered),
         groups=rows.groups(run),
-        stragglers=rows.stragglers(run, found),
+        stragglers=rows.stragglers(run, ranks),
     )
 
 
@@ -102,9 +98,9 @@ def _matching(table: RankTable, candidates: Matched, matched: Matched) -> Matchi
     )
 
 
-def _imbalance(found: Sequence[RankRow]) -> float | None:
+def _imbalance(ranks: Sequence[RankRow]) -> float | None:
     """Null unless it is known of several ranks."""
-    own = [row.own_ns for row in found if row.own_ns is not None]
+    own = [row.own_ns for row in ranks if row.own_ns is not None]
     return max(own) / float(np.mean(own)) - 1 if len(own) > 1 and any(own) else None
 
 
@@ -122,3 +118,39 @@ def _missing(here: Sequence[int], world: int) -> tuple[RankRange, ...]:
     known = [rank for rank in here if rank < world]
     before, after = [-1, *known], [*known, world]
     return tuple(RankRange(a + 1, b - 1) for a, b in zip(before, after, strict=True) if b - a > 1)
+
+
+def doubts(ranks: Ranks) -> Iterator[Loss]:
+    """Count all doubts, in a fixed order."""
+    if len(ranks.ranks) == 1:
+        yield Loss("q-ranks-one", 1)
+    if ranks.missing and ranks.world_size:
+        count = sum(part.last - part.first + 1 for part in ranks.missing)
+        yield Loss("q-ranks-missing", count, {"world": ranks.world_size, "ranks": ranges(ranks.missing)})
+    if ranks.missing is None:
+        yield Loss("q-ranks-world-unknown", 1)
+    matching = ranks.matching
+    mutual = matching.recorded - matching.not_mutual
+    lost = matching.unmatched + matching.contradicted
+    if len(ranks.ranks) > 1 and lost > _UNMATCHED * mutual:
+        yield Loss("q-ranks-unmatched", lost, {"all": mutual})
+    if matching.matched and not ranks.has_clocks:
+        yield Loss("q-ranks-no-clock", 1)
+    if ranks.left_out:
+        yield Loss("q-ranks-left-out", ranks.left_out)
+
+
+def damaged(members: Mapping[int, Member]) -> tuple[Loss, ...]:
+    """Count the ranks of which events are missing because their file is damaged.
+
+    Args:
+        members: By rank.
+    """
+    ranks = [rank for rank, member in sorted(members.items()) if member.is_damaged]
+    shown = units.ranges(((rank, rank) for rank in ranks), _RANGES)
+    return (Loss("q-ranks-damaged", len(ranks), {"all": len(members), "ranks": shown}),) if ranks else ()
+
+
+def ranges(missing: Sequence[RankRange]) -> str:
+    """Write the first ranges of missing ranks as text, such as `2, 5-127`."""
+    return units.ranges(((part.first, part.last) for part in missing), _RANGES)

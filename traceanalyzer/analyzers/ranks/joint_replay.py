@@ -1,4 +1,7 @@
-"""Replays all ranks together: the work of each rank, and the collectives in which they meet.
+"""Replays all ranks together: the work of each rank between collectives, and the collectives in which they meet.
+
+Ranks meet in all mutual collectives, whether parts are equal or not, and in messages within groups of two ranks, where
+each message has its counterpart. Of larger groups a trace does not show between which ranks a message goes.
 
 A rank works until a collective; the collective ends when the last rank has come and data are transferred. No clock is
 needed. While a collective runs, the rank's kernels continue, whether others have come or not; work after the collective
@@ -9,10 +12,114 @@ One pass replays many scenarios, which differ in the times of work and transfers
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from traceanalyzer.trace.table import F64, I64, Bool
+from traceanalyzer.analyzers.ranks import matching, rank_facts
+from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankEvents, RankFacts
+from traceanalyzer.structure.sums import count_by, group
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, entries
+
+_MESSAGES = frozenset({"send", "recv", "send_recv"})
+_MESSAGE = "message"
+KINDS = ("host", "loader", "compute", "memory", "communication")
+_HOST, _LOADER, _COMPUTE, _MEMORY, _OTHER = range(5)
+"""Columns of work; the last is of collectives that no other rank has, which stay as recorded."""
+
+
+class Meetings(msgspec.Struct, frozen=True):
+    """Rows of the table in which ranks meet; columns have one entry per row of the table, -1 where it meets no rank."""
+
+    meeting: I64
+    """Number of the meeting of each row, 0..count-1."""
+    position: I64
+    """Rows of different ranks that do the same thing at the same place of a step have one number."""
+    transfer_ns: I64
+    """Time from the arrival of the last rank to the end."""
+    count: int
+
+
+def find_meetings(table: RankTable) -> Meetings:
+    """Match all collectives and messages that several ranks have within steps."""
+    pairs = _with_messages(table)
+    candidates = matching.match(pairs)
+    matched, offsets = matching.check_clocks(table, candidates) if table.has_clocks else (candidates, {})
+    matched = matched.only(_of_steps(table, matched))
+    meeting, position, transfer = (np.full(len(table), UNKNOWN) for _ in range(3))
+    meeting[matched.rows] = matched.collective
+    position[matched.rows] = _positions(pairs, matched)
+    transfer[matched.rows] = _transfer(table, matched, matching.aligned(table, matched, offsets)[0])
+    return Meetings(meeting, position, transfer, matched.count)
+
+
+def _with_messages(table: RankTable) -> RankTable:
+    """The table with messages of two ranks as mutual, and unequal parts, too, where no clock shows who came last."""
+    kinds = tuple(_kind(kind, table.groups[kind.group]) for kind in table.kinds)
+    return replace(table, kinds=kinds, has_clocks=True)
+
+
+def _kind(kind: CollectiveKind, own: ProcessGroup) -> CollectiveKind:
+    if kind.operation not in _MESSAGES or not is_pair(own):
+        return kind
+    return CollectiveKind(_MESSAGE, kind.group, kind.message_bytes, None, is_mutual=True)
+
+
+def is_pair(own: ProcessGroup) -> bool:
+    """Whether a group has two ranks."""
+    return own.size == 2 or (own.size is None and len(re.findall(r"\d+", own.ranks or "")) == 2)
+
+
+def _of_steps(table: RankTable, matched: Matched) -> Bool:
+    """Meetings that all their ranks have called within a step."""
+    outside = table.step[matched.rows] == UNKNOWN
+    found: Bool = count_by(matched.collective[outside], matched.count) == 0
+    return found
+
+
+def _positions(table: RankTable, matched: Matched) -> I64:
+    """For each matched row its position: operation, size of the group and number within the step of its rank.
+
+    So ranks of parallel groups have the same positions. Where ranks have different numbers of an operation, only those
+    that meet have.
+    """
+    rows = np.sort(matched.rows)
+    if not len(rows):
+        return rows
+    names = sorted({(kind.operation or "", table.groups[kind.group].size or 0) for kind in table.kinds})
+    codes = [names.index((kind.operation or "", table.groups[kind.group].size or 0)) for kind in table.kinds]
+    operation, step, member = np.array(codes)[table.kind[rows]], table.step[rows], table.member[rows]
+    first, cell = group(operation, step, member)
+    counts = count_by(cell, len(first))
+    _, place = group(operation, step)
+    meeting = np.full(len(table), UNKNOWN)
+    meeting[matched.rows] = matched.collective
+    alike, nth = matching.all_equal(place, counts[cell]), matching.nth_of(cell)
+    _, found = group(np.where(alike, UNKNOWN, meeting[rows]), np.where(alike, place, 0), np.where(alike, nth, 0))
+    position = np.full(len(table), UNKNOWN)
+    position[rows] = found
+    return position[matched.rows]
+
+
+def _transfer(table: RankTable, matched: Matched, start: I64) -> I64:
+    """The shortest duration; if parts may be unequal and clocks are known, the time after the last start."""
+    dur = table.dur_ns[matched.rows]
+    shortest = matched.least(dur)
+    unequal = np.clip(dur - (matched.most(start) - start), shortest, dur)
+    return np.where(table.is_even[matched.rows] | (not table.has_clocks), shortest, unequal)
+
+
+def has_few(table: RankTable, world_size: int | None) -> bool:
+    """Whether less than half of the ranks of some group are there; where its size is unknown, of the run."""
+    own = table.group
+    here = [len(distinct(table.member[own == number])) for number in range(len(table.groups))]
+    sizes = [known.size or world_size for known in table.groups]
+    return any(size is not None and 0 < 2 * there < size for there, size in zip(here, sizes, strict=True))
 
 
 class JointProgram(msgspec.Struct, frozen=True):
@@ -113,3 +220,109 @@ class _Run:
         self._leaving[own] -= 1
         if not self._leaving[own]:
             del self._arrived[own]
+
+
+def join_programs(own: Sequence[RankFacts], meetings: Meetings) -> tuple[JointProgram, I64]:
+    """The operations of the ranks, and the position to which each event leads; the end of a rank is also a position."""
+    parts, offset = [], 0
+    for member, facts in enumerate(own):
+        parts.append(_events_of(facts, member, meetings, offset))
+        offset += len(facts.collectives.kind)
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    of, work, meeting, is_start, transfer, position = columns
+    sizes = count_by(meeting[is_start], meetings.count)
+    return JointProgram(of, work, meeting, is_start, transfer, sizes, len(own)), position
+
+
+def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -> tuple[Array, ...]:
+    """Columns of `JointProgram` of one rank, and positions."""
+    own = facts.collectives
+    step = np.array([UNKNOWN if step is None else step for step in own.step], np.int64)
+    start, dur = np.array(own.start_ns, np.int64), np.array(own.duration_ns, np.int64)
+    events = rank_facts.rank_events(facts.steps, step, start, dur)
+    row = np.where(events.is_end_of_step, UNKNOWN, events.row + offset)
+    meeting = np.where(row == UNKNOWN, UNKNOWN, entries(meetings.meeting, row, UNKNOWN))
+    work = _work(facts, events, meeting)
+    is_last = np.arange(len(row)) == len(row) - 1
+    kept = np.flatnonzero((meeting != UNKNOWN) | is_last)
+    passed = np.cumsum(work, axis=0)[kept]
+    transfer = np.where(events.is_start | (meeting == UNKNOWN), 0, entries(meetings.transfer_ns, row, 0))[kept]
+    is_start = events.is_start[kept]
+    target = np.where(is_start, entries(meetings.position, row[kept], UNKNOWN), UNKNOWN)
+    leads = np.searchsorted(np.flatnonzero(is_start | is_last[kept]), np.arange(len(kept)))
+    position = target[np.flatnonzero(is_start | is_last[kept])][leads]
+    pieces = np.diff(passed, axis=0, prepend=0.0)
+    return np.full(len(kept), member), pieces, meeting[kept], is_start, transfer.astype(np.float64), position
+
+
+def _work(facts: RankFacts, events: RankEvents, meeting: I64) -> F64:
+    """Matrix of events by kinds: own work before each event."""
+    own, steps = facts.collectives, facts.steps
+    length = (events.time_ns - events.since_ns).astype(np.float64)
+    last, starts = events.is_end_of_step, events.is_start
+    work = np.zeros((len(length), len(KINDS)))
+    for kind, part in ((_COMPUTE, "compute"), (_MEMORY, "memory"), (_LOADER, "loader")):
+        work[starts, kind] = np.array(getattr(own, f"{part}_before_ns"), np.int64)[events.row[starts]]
+        work[last, kind] = np.array(getattr(steps, f"{part}_after_ns"), np.int64)[events.row[last]]
+    rest = starts | last
+    work[rest, _HOST] = length[rest] - work[rest].sum(axis=1)
+    ends = ~rest & (meeting != UNKNOWN)
+    work[ends, _COMPUTE] = np.array(own.compute_during_ns, np.int64)[events.row[ends]]
+    alone = ~rest & (meeting == UNKNOWN)
+    work[alone, _OTHER] = length[alone]
+    return work
+
+
+def saved_at_median(program: JointProgram, position: I64, *, exactly: bool = False) -> Shorter:
+    """The time saved if all operations take at most the median of their peers.
+
+    Kernels that run during a collective count with those after it, up to the next start: how they are divided depends
+    on how long the rank waits.
+
+    Args:
+        program: The operations of the ranks.
+        position: The position to which each event leads.
+        exactly: Whether operations that are faster than the median get longer, so that less than nothing is saved.
+    """
+    first, segment = group(program.member, np.cumsum(program.is_start) - program.is_start)
+    last = np.empty(len(first), np.int64)
+    last[segment] = np.arange(len(segment))  # of the rows of a segment, the last one written stays
+    work = np.zeros((len(first), len(KINDS)))
+    np.add.at(work, segment, program.work_ns)
+    less = np.zeros_like(program.work_ns)
+    for kind in (_HOST, _LOADER, _COMPUTE, _MEMORY):
+        own = work[:, kind]
+        excess = _excess(position[first], own, exactly=exactly)
+        share = np.divide(excess, own, out=np.zeros_like(own), where=own > 0)
+        less[:, kind] = program.work_ns[:, kind] * share[segment]
+        less[last, kind] += np.where(own > 0, 0.0, np.minimum(excess, 0.0))  # work that only its peers have
+    transfer = np.zeros(len(program.member))
+    ends = np.flatnonzero(~program.is_start & (program.meeting != UNKNOWN))
+    place = _position_of_ends(program, position)[ends]
+    transfer[ends] = _excess(place, program.transfer_ns[ends], exactly=exactly)
+    return Shorter(less, transfer)
+
+
+def _position_of_ends(program: JointProgram, position: I64) -> I64:
+    """For each event the position of its meeting; it is the same on all its ranks."""
+    of_meeting = np.full(len(program.sizes) + 1, UNKNOWN)
+    of_meeting[program.meeting[program.is_start]] = position[program.is_start]
+    return of_meeting[program.meeting]
+
+
+def _excess(position: I64, values: F64, *, exactly: bool) -> F64:
+    """How far each value is above the median of its position; of two values above the lower one.
+
+    Values below it are not above it by less than nothing, unless `exactly`.
+    """
+    if not len(values):
+        return np.zeros(0)
+    order = np.lexsort((values, position))
+    _, code = group(position)
+    counts = count_by(code, int(code.max()) + 1)
+    opens = np.cumsum(counts) - counts
+    ordered = values[order]
+    middle = (ordered[opens + (counts - 1) // 2] + ordered[opens + counts // 2]) / 2
+    usual = np.where(counts == 2, ordered[opens], middle)[code]
+    excess: F64 = values - usual
+    return excess if exactly else np.maximum(0.0, excess)

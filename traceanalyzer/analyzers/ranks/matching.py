@@ -1,30 +1,136 @@
-"""Which collectives of different ranks are one and the same?
+"""Which collectives of different ranks are one and the same, and how far are the clocks of the ranks apart?
 
-By their number within the process group, where it is recorded. Else by order: the i-th of its kind (operation, group,
-size) within the step that called it, where all ranks have equally many of the kind. Sizes do not count where parts may
-be unequal: then each rank has its own.
+Collectives are matched by their number within the process group, where it is recorded. Else by order: the i-th of its
+kind (operation, group, size) within the step that called it, where all ranks have equally many of the kind. Sizes do
+not count where parts may be unequal: then each rank has its own.
+
+A mutual collective in which all send as much ends on all ranks at nearly the same time. What clocks differ by is the
+median, over the collectives that two ranks have in common, of the difference of the ends. Ranks that have none in
+common are compared along a chain of ranks that have: each group's members with its lowest rank, over the pairs with the
+most collectives first.
 """
 
 from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind
-from traceanalyzer.analyzers.ranks.table import RankTable
+from traceanalyzer.analyzers.ranks.model import Skew
+from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankFacts
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+
+_SLACK_NS = 1_000_000
+"""Own choice: ends of one collective differ by tens of microseconds, collectives that are mistaken for each other by
+milliseconds."""
+_NORMAL_95 = 1.96
+
+
+class RankTable(msgspec.Struct, frozen=True):
+    """Collectives as columns, rank by rank, each in the order of calls; -1 is unknown."""
+
+    member: I64
+    """Position of the rank of each collective."""
+    kind: I64
+    sequence: I64
+    step: I64
+    start_ns: I64
+    """Since the first event of the first rank, by the clock of the rank; without clocks since its own first event."""
+    dur_ns: I64
+    exposed_ns: I64
+    """Exposed part of each duration in ns; -1 where unknown."""
+    kinds: tuple[CollectiveKind, ...]
+    """Kinds of collectives, with positions in `groups`."""
+    groups: tuple[ProcessGroup, ...]
+    steps: tuple[str, ...]
+    members: int
+    has_clocks: bool
+
+    def __len__(self) -> int:
+        return len(self.member)
+
+    @property
+    def end_ns(self) -> I64:
+        """Time at which each collective ends, in ns."""
+        return self.start_ns + self.dur_ns
+
+    @property
+    def group(self) -> I64:
+        """The process group of each row."""
+        return np.array([kind.group for kind in self.kinds] or [0], np.int64)[self.kind]
+
+    @property
+    def is_mutual(self) -> Bool:
+        """Which collectives no rank can finish before all have come, if waiting can be distinguished from sending.
+
+        Where parts are unequal, the starts show it, which needs the clocks of all ranks.
+        """
+        told = [kind.is_mutual and (kind.is_even or self.has_clocks) for kind in self.kinds]
+        return np.array(told or [False], np.bool_)[self.kind]
+
+    @property
+    def is_even(self) -> Bool:
+        """In which collectives every rank sends as much as any other."""
+        return np.array([kind.is_even for kind in self.kinds] or [True], np.bool_)[self.kind]
+
+
+def table_of(members: Sequence[RankFacts]) -> RankTable:
+    """Put the columns of the ranks under common kinds, groups and steps."""
+    groups: StringPool[ProcessGroup] = StringPool()
+    kinds: StringPool[CollectiveKind] = StringPool()
+    steps: StringPool[str] = StringPool()
+    known = [facts.clock_ns for facts in members if facts.clock_ns is not None]
+    has_clocks = len(known) == len(members) > 0
+    parts: list[dict[str, I64]] = []
+    for position, facts in enumerate(members):
+        columns = facts.collectives
+        own_groups = [groups.encode(group) for group in facts.groups]
+        own_kinds = [kinds.encode(replace(kind, group=own_groups[kind.group])) for kind in facts.kinds]
+        own_steps = [steps.encode(name) for name in facts.steps.name]
+        origin = (facts.clock_ns or 0) - min(known) if has_clocks else 0
+        parts.append(
+            {
+                "member": np.full(len(columns.kind), position, np.int64),
+                "kind": _coded(columns.kind, own_kinds),
+                "sequence": _known(columns.sequence),
+                "step": _coded(columns.step, own_steps),
+                "start_ns": np.array(columns.start_ns, np.int64) + origin,
+                "dur_ns": np.array(columns.duration_ns, np.int64),
+                "exposed_ns": _known(columns.exposed_ns),
+            }
+        )
+    return RankTable(
+        **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
+        kinds=tuple(kinds.values()),
+        groups=tuple(groups.values()),
+        steps=tuple(steps.values()),
+        members=len(members),
+        has_clocks=has_clocks,
+    )
+
+
+def _known(values: Sequence[int | None]) -> I64:
+    return np.array([UNKNOWN if value is None else value for value in values], np.int64)
+
+
+def _coded(positions: Sequence[int | None], codes: list[int]) -> I64:
+    return np.array([UNKNOWN if place is None else codes[place] for place in positions], np.int64)
 
 
 class Matched(msgspec.Struct, frozen=True):
     """Rows of collectives that several ranks have."""
 
     rows: I64
-    """Ordered by collective, then by duration (by waiting after `waits`): the rank that came last is the first of its
-    collective."""
+    """Ordered by collective, then by duration (by waiting after `rows.measure_waits`): the rank that came last is the
+    first of its collective."""
     collective: I64
     """Number of the collective of each row, 0..count-1."""
     count: int
@@ -35,6 +141,14 @@ class Matched(msgspec.Struct, frozen=True):
     def opens(self) -> I64:
         """Where each collective begins."""
         return np.searchsorted(self.collective, np.arange(self.count))
+
+    def least(self, values: I64) -> I64:
+        """For each row the least value of its collective."""
+        return np.minimum.reduceat(values, self.opens)[self.collective] if self.count else values
+
+    def most(self, values: I64) -> I64:
+        """For each row the greatest value of its collective."""
+        return np.maximum.reduceat(values, self.opens)[self.collective] if self.count else values
 
     def ordered(self, order: I64) -> Matched:
         """Put the rows into another order; each stays within its collective."""
@@ -76,16 +190,14 @@ def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
 def _operation(table: RankTable) -> I64:
     """A code for the operation of each row: two operations may share a number (coalesced calls)."""
     names = sorted({kind.operation or "" for kind in table.kinds})
-    found: I64 = np.array([names.index(kind.operation or "") for kind in table.kinds] or [0], np.int64)[table.kind]
-    return found
+    return np.array([names.index(kind.operation or "") for kind in table.kinds] or [0], np.int64)[table.kind]
 
 
 def _alike(table: RankTable) -> I64:
     """A code for what the rows of one collective have in common on all ranks; of unequal parts not the shapes."""
     pool: StringPool[CollectiveKind] = StringPool()
     codes = [pool.encode(kind if kind.is_even else replace(kind, shapes=None)) for kind in table.kinds]
-    found: I64 = np.array(codes or [0], np.int64)[table.kind]
-    return found
+    return np.array(codes or [0], np.int64)[table.kind]
 
 
 def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
@@ -95,11 +207,7 @@ def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
     first, cell = group(alike[rows], table.step[rows], table.member[rows])
     counts = count_by(cell, len(first))
     _, kind = group(alike[rows][first], table.step[rows][first])
-    least, most = np.full(kind.max() + 1, np.iinfo(np.int64).max), np.zeros(kind.max() + 1, np.int64)
-    np.minimum.at(least, kind, counts)
-    np.maximum.at(most, kind, counts)
-    kept: I64 = rows[(least == most)[kind[cell]]]
-    return kept
+    return rows[all_equal(kind, counts)[cell]]
 
 
 def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
@@ -107,10 +215,118 @@ def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
     if not len(rows):
         return rows
     _, cell = group(table.member[rows], *(key[rows] for key in keys))
-    order = np.argsort(cell, kind="stable")
-    opens = np.flatnonzero(np.append(True, np.diff(cell[order]) > 0))
-    lengths = np.diff(np.append(opens, len(rows)))
-    nth = np.empty(len(rows), np.int64)
-    nth[order] = np.arange(len(rows)) - np.repeat(opens, lengths)
-    _, found = group(*(key[rows] for key in keys), nth)
+    _, found = group(*(key[rows] for key in keys), nth_of(cell))
     return found
+
+
+def all_equal(groups: I64, values: I64) -> Bool:
+    """For each row, whether all rows of its group have the same value; there is at least one row."""
+    least, most = np.full(groups.max() + 1, np.iinfo(np.int64).max), np.full(groups.max() + 1, np.iinfo(np.int64).min)
+    np.minimum.at(least, groups, values)
+    np.maximum.at(most, groups, values)
+    return np.equal(least, most)[groups]
+
+
+def nth_of(groups: I64) -> I64:
+    """For each row, how many rows of its group come before it; groups are numbered from 0, none is empty."""
+    counts = np.bincount(groups)
+    nth = np.empty(len(groups), np.int64)
+    nth[np.argsort(groups, kind="stable")] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return nth
+
+
+def check_clocks(table: RankTable, matched: Matched) -> tuple[Matched, dict[int, Skew]]:
+    """Estimate the clocks, leave out collectives that do not overlap in time by them, and estimate again.
+
+    Returns:
+        What remains, and the clock of each rank by position (so is the reference); ranks that have nothing in common
+        with others have none.
+    """
+    clocks = _estimate(table, matched)
+    sound = matched.only(_overlap(table, matched, clocks))
+    return sound, _estimate(table, sound)
+
+
+def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> Bool:
+    """Which collectives have all begun everywhere before they end anywhere."""
+    if not matched.count:
+        return np.zeros(0, np.bool_)
+    start, end = aligned(table, matched, clocks)
+    last_start = np.maximum.reduceat(start, matched.opens)
+    first_end = np.minimum.reduceat(end, matched.opens)
+    return last_start <= first_end + _SLACK_NS
+
+
+def aligned(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> tuple[I64, I64]:
+    """Start and end of each matched row by the clock of its reference."""
+    shift = np.zeros(table.members, np.int64)
+    for member, offset in clocks.items():
+        shift[member] = offset.ns
+    start = table.start_ns[matched.rows] - shift[table.member[matched.rows]]
+    return start, start + table.dur_ns[matched.rows]
+
+
+def _estimate(table: RankTable, matched: Matched) -> dict[int, Skew]:
+    """The clock of every rank that was matched with another.
+
+    Of ranks that only exchange parts which may be unequal, the clocks stay as recorded: taking their ends for the same
+    would take every difference in sending for waiting.
+    """
+    links = _links(table, matched.only(table.is_even[matched.rows][matched.opens]))
+    clocks: dict[int, Skew] = {}
+    for root in sorted(links):
+        if root not in clocks:
+            _spread(root, links, clocks)
+    return clocks
+
+
+def _links(table: RankTable, matched: Matched) -> dict[int, dict[int, Skew]]:
+    """Between the lowest rank of each collective and its others, in both directions."""
+    member, end = table.member[matched.rows], table.end_ns[matched.rows]
+    links: defaultdict[int, dict[int, Skew]] = defaultdict(dict)
+    if not matched.count:
+        return links
+    by_member = np.lexsort((member, matched.collective))
+    hub_row = by_member[matched.opens][matched.collective]
+    hub, late = member[hub_row], end - end[hub_row]
+    others = np.flatnonzero(member != hub)
+    order = others[np.lexsort((late[others], member[others], hub[others]))]
+    opens = np.flatnonzero(np.append(True, (np.diff(hub[order]) != 0) | (np.diff(member[order]) != 0)))
+    for rows in np.split(order, opens[1:]):
+        one, other = int(hub[rows[0]]), int(member[rows[0]])
+        link = _median(one, late[rows])
+        links[one][other] = link
+        links[other][one] = Skew(other, -link.ns, -link.high_ns, -link.low_ns, link.collectives)
+    return links
+
+
+def _median(reference: int, ordered: I64) -> Skew:
+    """Median with the 95 % interval that order statistics give whatever the distribution; of few values their range."""
+    size = len(ordered)
+    below = max(0, int((size - _NORMAL_95 * size**0.5) / 2))
+    low, high = int(ordered[below]), int(ordered[size - 1 - below])
+    return Skew(reference, round(float(np.median(ordered))), low, high, size)
+
+
+def _spread(root: int, links: dict[int, dict[int, Skew]], clocks: dict[int, Skew]) -> None:
+    """From a rank to all that it is linked to, by the links with the most collectives first."""
+    number = count()  # decides between equals
+    waiting = [(0, root, next(number), Skew(root, 0, 0, 0, 0))]
+    while waiting:
+        _, member, _, offset = heapq.heappop(waiting)
+        if member in clocks:
+            continue
+        clocks[member] = offset
+        for other, link in links[member].items():
+            if other not in clocks:
+                heapq.heappush(waiting, (-link.collectives, other, next(number), _along(offset, link)))
+
+
+def _along(offset: Skew, link: Skew) -> Skew:
+    return replace(
+        offset,
+        ns=offset.ns + link.ns,
+        low_ns=offset.low_ns + link.low_ns,
+        high_ns=offset.high_ns + link.high_ns,
+        collectives=min(offset.collectives or link.collectives, link.collectives),
+    )

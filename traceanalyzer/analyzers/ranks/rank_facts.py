@@ -3,6 +3,10 @@
 Steps and collectives as columns, small enough for every saved report, so that ranks can be joined (`ranks`) without
 their traces. Collectives are kernels or, in a trace without any, host ranges of libraries that work on the CPU
 (`gloo:`).
+
+Starts and ends of the collectives of a step are its events. The time before the start of a collective is the rank's
+own: kernels run, only copies run, it only waits for its loader, or none of these, so that the host is what takes time.
+Before the end of a collective only kernels are the rank's own work; the rest may be waiting for other ranks.
 """
 
 from __future__ import annotations
@@ -13,13 +17,12 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.ranks import rank_work
-from traceanalyzer.analyzers.ranks.rank_work import RankWork
 from traceanalyzer.knowledge.collectives import message_bytes, operation
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import recorded_collectives, resources
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recorded_collectives import RecordedCollectives
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import StepResources
@@ -27,16 +30,14 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I64, UNKNOWN, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
 
 MOST = 8192
 """Collectives of a rank, and steps (own choice: a quarter of a megabyte in the report)."""
-
 _EPOCH_NS = 10**18
 """2001: a clock that has passed it counts from 1970."""
-
 _PARTS = ("compute", "memory", "loader")
-
 _MUTUAL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "barrier", "all_to_all"})
 """Operations that no rank can finish before all have come."""
 
@@ -144,43 +145,33 @@ class RankFacts(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
     on_device = bool(context.once(recorded_collectives.of_libraries).any())
-    found = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
-    found = found.take(np.argsort(found.called, kind="stable"))
-    step = _step_of(context, found.called)
+    collectives = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
+    collectives = collectives.take(np.argsort(collectives.called, kind="stable"))
+    step = _step_of(context, collectives.called)
     kept = _kept(step)
-    left_out = len(found.start) - kept
-    found, step = found.take(np.arange(kept)), step[:kept]
-    groups, kinds, kind = _kinds(context, found)
+    left_out = len(collectives.start) - kept
+    collectives, step = collectives.take(np.arange(kept)), step[:kept]
+    groups, kinds, kind = _kinds(context, collectives)
     steps = _steps(context)
-    work = _work(context, found, step, steps)
+    work, work_after = own_work(context, collectives, step, steps)
     return RankFacts(
         clock_ns=_clock(context),
-        is_on_host=not on_device and bool(len(found.start)),
+        is_on_host=not on_device and bool(len(collectives.start)),
         groups=groups,
         kinds=kinds,
-        steps=replace(
-            steps, **{f"{part}_after_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.after, strict=True)}
-        ),
+        steps=replace(steps, **work_after),
         collectives=RankCollectives(
             kind=kind,
-            sequence=_or_null(found.sequence),
+            sequence=_or_null(collectives.sequence),
             step=_or_null(step),
-            start_ns=tuple(found.start.tolist()),
-            duration_ns=tuple(found.dur.tolist()),
-            exposed_ns=tuple(found.exposed.tolist()),
-            **{f"{part}_before_ns": tuple(own.tolist()) for part, own in zip(_PARTS, work.before, strict=True)},
-            compute_during_ns=tuple(work.during.tolist()),
+            start_ns=tuple(collectives.start.tolist()),
+            duration_ns=tuple(collectives.dur.tolist()),
+            exposed_ns=tuple(collectives.exposed.tolist()),
+            **work,
         ),
         left_out=left_out,
         resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
     )
-
-
-def _work(context: Context, found: RecordedCollectives, step: I64, steps: RankSteps) -> RankWork:
-    """Own work around the collectives."""
-    start = np.array(steps.start_ns, np.int64)
-    events = rank_work.events(step, found.start, found.dur, start, start + np.array(steps.duration_ns, np.int64))
-    return rank_work.measure(context, events, len(step), len(start))
 
 
 def steps_of(context: Context) -> Steps:
@@ -229,12 +220,12 @@ def _kept(step: I64) -> int:
 
 
 def _kinds(
-    context: Context, found: RecordedCollectives
+    context: Context, collectives: RecordedCollectives
 ) -> tuple[tuple[ProcessGroup, ...], tuple[CollectiveKind, ...], tuple[int, ...]]:
     trace = context.trace
     groups: StringPool[ProcessGroup] = StringPool()
     kinds: StringPool[CollectiveKind] = StringPool()
-    columns = zip(found.described.tolist(), found.names, found.shapes.tolist(), strict=True)
+    columns = zip(collectives.described.tolist(), collectives.names, collectives.shapes.tolist(), strict=True)
     codes = tuple(
         kinds.encode(_kind(trace.collectives[described], name, trace.shapes[shapes], groups))
         for described, name, shapes in columns
@@ -243,15 +234,15 @@ def _kinds(
 
 
 def _kind(facts: Collective, name: str, shapes: str, groups: StringPool[ProcessGroup]) -> CollectiveKind:
-    found = operation(facts.name) if facts is not NO_COLLECTIVE else None
-    found = found or operation(name)
-    is_even = found != "all_to_all" or _has_equal_parts(facts)
+    named = operation(facts.name) if facts is not NO_COLLECTIVE else None
+    named = named or operation(name)
+    is_even = named != "all_to_all" or _has_equal_parts(facts)
     return CollectiveKind(
-        operation=found,
+        operation=named,
         group=groups.encode(ProcessGroup(facts.group or None, facts.ranks or None, facts.group_size)),
-        message_bytes=message_bytes(found, facts) if is_even else None,  # each rank sends its own
+        message_bytes=message_bytes(named, facts) if is_even else None,  # each rank sends its own
         shapes=shapes or None,
-        is_mutual=found in _MUTUAL,
+        is_mutual=named in _MUTUAL,
         is_even=is_even,
     )
 
@@ -281,12 +272,88 @@ def _or_null(values: I64) -> tuple[int | None, ...]:
     return tuple(None if value == UNKNOWN else value for value in values.tolist())
 
 
+class RankEvents(msgspec.Struct, frozen=True):
+    """Starts and ends of collectives, and ends of steps, by step and time; times are ns since the first event."""
+
+    row: I64
+    """Collective of each event; of the end of a step its step."""
+    is_start: Bool
+    is_end_of_step: Bool
+    step: I64
+    since_ns: I64
+    """Time of the event before it in the same step; of the first one the start of the step."""
+    time_ns: I64
+
+
+def rank_events(steps: RankSteps, step: I64, start: I64, dur: I64) -> RankEvents:
+    """Put starts and ends in order, within the bounds of their steps.
+
+    Args:
+        steps: The steps.
+        step: Step of each collective; those with -1 have no events.
+        start: Start of each collective.
+        dur: Its duration.
+    """
+    step_start = np.array(steps.start_ns, np.int64)
+    step_end = step_start + np.array(steps.duration_ns, np.int64)
+    rows = np.flatnonzero(step >= 0)
+    own, every = step[rows], np.arange(len(step_start))
+    opens, ends = (np.clip(time[rows], step_start[own], step_end[own]) for time in (start, start + dur))
+    has_length = ends > opens
+    row = np.concatenate((rows, rows, every))
+    where, time = np.concatenate((own, own, every)), np.concatenate((opens, ends, step_end))
+    # order at one time: running events end, events without length start and end, others start, the step ends
+    turn = np.concatenate((np.where(has_length, 2, 1), np.where(has_length, 0, 1), np.full(len(every), 3)))
+    order = np.lexsort((np.arange(len(row)) >= len(rows), row, turn, time, where))
+    where, time = where[order], time[order]
+    is_first = np.append(True, where[1:] != where[:-1])[: len(where)]
+    since = np.where(is_first, step_start[where], np.append(0, time)[: len(time)])
+    return RankEvents(row[order], order < len(rows), order >= 2 * len(rows), where, since, time)
+
+
+def own_work(
+    context: Context, collectives: RecordedCollectives, step: I64, steps: RankSteps
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Measure the rank's own work before each start and end.
+
+    Args:
+        context: The trace.
+        collectives: The collectives.
+        step: Step of each collective, or -1.
+        steps: The steps.
+
+    Returns:
+        Columns of `RankCollectives` and of `RankSteps` by name, in ns.
+    """
+    events = rank_events(steps, step, collectives.start, collectives.dur)
+    device, host = context.trace.device, context.trace.host
+    _, kernels = recorded_collectives.times_of(context, np.ones(len(device), np.bool_))
+    moves = np.isin(device.category, (Category.MEMCPY, Category.MEMSET))
+    copies = Intervals.union(device.start_ns[moves], device.end_ns[moves]) - kernels
+    waits = context.kind == NodeKind.DATALOADER
+    loader = Intervals.union(host.start_ns[waits], host.end_ns[waits]) - kernels - copies
+    times = [part.within(events.since_ns, events.time_ns) for part in (kernels, copies, loader)]
+
+    def column(rows: Bool, values: I64, count: int) -> tuple[int, ...]:
+        by_row = np.zeros(count, np.int64)
+        by_row[events.row[rows]] = values[rows]
+        return tuple(by_row.tolist())
+
+    last = events.is_end_of_step
+    before = {
+        f"{part}_before_ns": column(events.is_start, time, len(step)) for part, time in zip(_PARTS, times, strict=True)
+    }
+    during = column(~events.is_start & ~last, times[0], len(step))
+    after = {f"{part}_after_ns": column(last, time, len(steps.name)) for part, time in zip(_PARTS, times, strict=True)}
+    return before | {"compute_during_ns": during}, after
+
+
 _ALONE = Need(
     Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare"),
     lambda context: (
         context.trace.info.rank is not None
-        or context.once(recorded_collectives.of_libraries).any()
-        or context.once(recorded_collectives.host_ranges).any()
+        or bool(context.once(recorded_collectives.of_libraries).any())
+        or bool(context.once(recorded_collectives.host_ranges).any())
     ),
 )
 ANALYSES = (Analysis(310, "rank_facts", RankFacts, analyze, needs=(_ALONE,)),)

@@ -1,4 +1,14 @@
-"""Builds the rows of the result: ranks, steps, groups, stragglers."""
+"""Who waits for whom? Measures waiting, and builds the rows of the result: ranks, steps, groups, stragglers.
+
+In a mutual collective the rank that comes last has the shortest duration: it only transfers. Every other rank waits for
+the rest of its own duration. Durations need no common clock.
+
+Where parts may be unequal, a longer duration may be a longer transfer. There the rank that starts last, by a common
+clock, came last, and no other waits for longer than until that start.
+
+A rank may be late only because it waited for another one before, in a smaller group. So each rank has an account of how
+much every other rank has delayed it, and waiting is charged to the ranks that delayed the last one.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +19,142 @@ from statistics import fmean, median
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.ranks.clocks import Offset
-from traceanalyzer.analyzers.ranks.matching import Matched
+from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
-from traceanalyzer.analyzers.ranks.table import RankTable
-from traceanalyzer.analyzers.ranks.waits import Blame, RankWaits
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import F64, Array
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool
 
+_MOST_RANKS = 512
+"""With more, the last rank of each collective is the cause (own choice: the matrix of delays has their square)."""
 MOST_STRAGGLERS = 16
 MOST_STEPS = 1000
 MOST_GROUPS = 200
 _WORST = 5
+
+
+class RankWaits(msgspec.Struct, frozen=True):
+    """Waits of each matched row, in the order of `Matched.rows`; times in ns."""
+
+    wait: I64
+    """Duration beyond the shortest of the collective; of unequal parts only until the last rank has started."""
+    exposed: I64
+    """Part of the wait in which no other kernel runs; all of it where that is not known."""
+    transfer: I64
+    """The shortest duration of the collective; of unequal parts what remains of the rank's own."""
+    is_last: Bool
+    """Whether it is the only rank that waits for no other; false for all ranks where two do not wait."""
+    counts: Bool
+    """Whether it was called within a step; means per step are over these."""
+
+
+class Blame(msgspec.Struct, frozen=True):
+    """Exposed waiting by the rank that caused it, in ns, summed over the ranks that wait."""
+
+    by_step: F64
+    """Matrix of steps of the table by ranks."""
+    by_kind: F64
+    """Matrix of kinds of the table by ranks."""
+    gap: F64
+    """For each rank, the waiting that is saved if it comes no later than the next one."""
+
+
+def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:
+    """Measure the waits of all matched collectives.
+
+    Args:
+        table: The collectives.
+        matched: Those that several ranks have.
+        start_ns: When each row starts, by a common clock.
+
+    Returns:
+        The matched rows, in each collective the rank that came last first; and the waits in this order.
+    """
+    dur = table.dur_ns[matched.rows]
+    is_even = table.is_even[matched.rows]
+    before_last = matched.most(start_ns) - start_ns
+    wait = dur - dur[matched.opens][matched.collective]
+    wait = np.where(is_even, wait, np.minimum(wait, before_last))
+    order = np.lexsort((table.member[matched.rows], np.where(is_even, 0, before_last), wait, matched.collective))
+    ordered, dur, wait = matched.ordered(order), dur[order], wait[order]
+    exposed = table.exposed_ns[ordered.rows]
+    is_first = np.zeros(len(dur), np.bool_)
+    is_first[ordered.opens] = True
+    return ordered, RankWaits(
+        wait=wait,
+        exposed=np.where(exposed == UNKNOWN, wait, np.minimum(wait, exposed)),
+        transfer=dur - wait,
+        is_last=is_first & (np.append(wait[1:], 0) > 0),
+        counts=table.step[ordered.rows] != UNKNOWN,
+    )
+
+
+def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> Blame:
+    """Find the cause of every wait.
+
+    Args:
+        table: The collectives.
+        matched: Those that several ranks have.
+        waits: Their waits.
+        end_ns: When each row ends, by a common clock.
+    """
+    members = table.member[matched.rows]
+    opens = np.append(matched.opens, len(members))
+    by_step = np.zeros((len(table.steps), table.members))
+    by_kind = np.zeros((len(table.kinds), table.members))
+    gap = np.zeros(table.members)
+    delays = _Delays(table.members)
+    step, kind = table.step[matched.rows], table.kind[matched.rows]
+    order = np.argsort(end_ns[opens[:-1]], kind="stable") if matched.count else np.zeros(0, np.int64)
+    for number in order.tolist():
+        rows = slice(int(opens[number]), int(opens[number + 1]))
+        wait = waits.exposed[rows][1:].astype(np.float64)
+        causes = delays.meet(members[rows], wait)
+        first = rows.start
+        if not waits.counts[first]:
+            continue
+        lead = float(waits.wait[first + 1])
+        spared = np.divide(np.minimum(wait, lead), wait, out=np.zeros_like(wait), where=wait > 0)
+        total = causes.sum(axis=0)
+        by_step[step[first]] += total
+        by_kind[kind[first]] += total
+        gap += spared @ causes
+    return Blame(by_step, by_kind, gap)
+
+
+class _Delays:
+    """How much each rank (row) has been delayed so far by each other rank (column)."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+        self._by: F64 | None = np.zeros((ranks, ranks)) if ranks <= _MOST_RANKS else None
+
+    def meet(self, members: I64, wait: F64) -> F64:
+        """All wait for the first.
+
+        Args:
+            members: Ranks of a collective, the one that came last first.
+            wait: How long the others wait, in ns.
+
+        Returns:
+            For each of the others the causes of its wait, by rank.
+        """
+        last, others = int(members[0]), members[1:]
+        if self._by is None:
+            direct = np.zeros((len(others), self._ranks))
+            direct[:, last] = wait
+            return direct
+        inherited = np.clip(self._by[last] - self._by[others], 0.0, None)
+        total = inherited.sum(axis=1)
+        share = np.minimum(1.0, np.divide(wait, total, out=np.ones_like(wait), where=total > 0))
+        causes: F64 = inherited * share[:, None]
+        causes[:, last] += np.maximum(0.0, wait - total)
+        self._by[others] += causes
+        self._by[last, last] = max(float(self._by[last, last]), float(self._by[others, last].max(initial=0.0)))
+        return causes
 
 
 class RankRun(msgspec.Struct, frozen=True):
@@ -37,7 +167,7 @@ class RankRun(msgspec.Struct, frozen=True):
     matched: Matched
     waits: RankWaits
     blame: Blame
-    clocks: Mapping[int, Offset]
+    clocks: Mapping[int, Skew]
 
     @property
     def steps(self) -> int:
@@ -111,8 +241,7 @@ def _skew(run: RankRun, position: int) -> Skew | None:
     offset = run.clocks.get(position)
     if offset is None or not run.table.has_clocks or offset.reference == position:
         return None
-    reference = run.numbers[offset.reference]
-    return Skew(reference, offset.ns, offset.low_ns, offset.high_ns, offset.collectives)
+    return msgspec.structs.replace(offset, reference=run.numbers[offset.reference])
 
 
 def steps(run: RankRun) -> tuple[RunStep, ...]:
@@ -134,15 +263,15 @@ def counted_steps(run: RankRun) -> frozenset[int]:
     return frozenset(run.table.step[run.matched.rows][run.waits.counts].tolist())
 
 
-def _step(run: RankRun, number: int, name: str, found: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
-    longest, rank = max(found, key=lambda entry: (entry[0], -entry[1]))
-    caused = run.blame.by_step[number] / len(found)
+def _step(run: RankRun, number: int, name: str, durations: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
+    longest, rank = max(durations, key=lambda entry: (entry[0], -entry[1]))
+    caused = run.blame.by_step[number] / len(durations)
     worst = int(caused.argmax())
     return RunStep(
         name=name,
-        ranks=len(found),
-        mean_ns=fmean(duration for duration, _ in found),
-        min_ns=min(duration for duration, _ in found),
+        ranks=len(durations),
+        mean_ns=fmean(duration for duration, _ in durations),
+        min_ns=min(duration for duration, _ in durations),
         max_ns=longest,
         longest=rank,
         wait_ns=float(caused.sum()) if is_counted else None,
@@ -159,7 +288,7 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
     for number in distinct(kind).tolist():
         facts = table.kinds[number]
         joined[facts.operation, facts.group, facts.message_bytes].append(number)
-    found: list[tuple[int, GroupRow]] = []
+    rows_by_wait: list[tuple[int, GroupRow]] = []
     for kinds in joined.values():
         rows = np.flatnonzero(np.isin(kind, kinds))
         first = rows[np.append(True, np.diff(matched.collective[rows]) > 0)]
@@ -180,9 +309,9 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
             algorithm_gb_per_s=rate,
             bus_gb_per_s=None if rate is None or factor is None else rate * factor,
         )
-        found.append((wait, row))
-    found.sort(key=lambda entry: -entry[0])
-    return tuple(row for _, row in found[:MOST_GROUPS])
+        rows_by_wait.append((wait, row))
+    rows_by_wait.sort(key=lambda entry: -entry[0])
+    return tuple(row for _, row in rows_by_wait[:MOST_GROUPS])
 
 
 def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
@@ -217,13 +346,13 @@ def _main_causes(by_step: F64, members: int) -> list[int]:
 
 
 def _excess(rows: Sequence[RankRow], member: int) -> tuple[Excess, ...]:
-    found = []
+    excesses = []
     for part in ("computation", "loader", "idle"):
         own = getattr(rows[member], f"{part}_ns")
         others = [v for i, row in enumerate(rows) if i != member and (v := getattr(row, f"{part}_ns")) is not None]
         if own is not None and others and own > median(others):
-            found.append(Excess(part, own - median(others)))
-    return tuple(sorted(found, key=lambda excess: -excess.ns))
+            excesses.append(Excess(part, own - median(others)))
+    return tuple(sorted(excesses, key=lambda excess: -excess.ns))
 
 
 def _worst_steps(run: RankRun, member: int) -> tuple[Caused, ...]:

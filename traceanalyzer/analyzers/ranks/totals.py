@@ -1,20 +1,105 @@
-"""Sums up results of single ranks and their comparison, in the form that one trace's analyses have."""
+"""Results for all ranks of a run as one, in the form that one trace's analyses have.
+
+A rank's typical step leaves out steps that are unlike its others. The typical step of the run is the mean over those
+that the ranks keep; waiting for each other is judged over the steps that every rank keeps.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
 from traceanalyzer.analyzers.kernels.classes import KernelClasses, KernelClassTime
-from traceanalyzer.analyzers.ranks import typical
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
 from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
-from traceanalyzer.structure.step_breakdown import StepBreakdown
+from traceanalyzer.structure.recording import CauseInStep, Recording, TypicalStep
+from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
+
+T = TypeVar("T")
+DEVICE = 0
+"""Device number that stands for the busiest device of every rank."""
+
+
+def joint_recording(members: Sequence[Member]) -> Recording | None:
+    """The recording of all ranks together; None if a rank with steps has none, as in saved reports of old versions.
+
+    Program and evidence are those of most ranks (of as many, the lowest), framework and marks of steps what all agree
+    on, times of the typical step means over all their steps. Single steps and windows are each rank's own.
+    """
+    own = [member.recording for member in members if member.recording is not None]
+    if not own or len(own) < sum(member.resources is not None for member in members):
+        return None
+    most = Counter(one.workload for one in own).most_common(1)[0][0]  # of as many, the first
+    program = next(one for one in own if one.workload == most)
+    typical = typical_step([one.typical for one in own if one.typical is not None])
+    is_known = typical is not None and all(one.typical_step_ns is not None for one in own)
+    shared = set.intersection(*({found.id for found in one.frameworks} for one in own))
+    return Recording(
+        workload=program.workload,
+        evidence=program.evidence,
+        framework=common([one.framework for one in own]),
+        frameworks=tuple(found for found in own[0].frameworks if found.id in shared),
+        window=None,
+        steps_from=common([one.steps_from for one in own]),
+        steps=(),
+        all_steps_count=any(one.all_steps_count for one in own),
+        typical_step_ns=typical.parts.duration_ns if typical is not None and is_known else None,
+        typical=typical,
+        has_hardly_any_work=all(one.has_hardly_any_work for one in own),
+        device_busy_ns=sum(one.device_busy_ns for one in own),
+        startup_ns=sum(one.startup_ns for one in own),
+    )
+
+
+def typical_step(own: Sequence[TypicalStep]) -> TypicalStep | None:
+    """The mean over the typical steps of all ranks; None without any."""
+    if not own:
+        return None
+    times: defaultdict[str, float] = defaultdict(float)
+    steps = sum(one.steps for one in own)
+    for one in own:
+        for row in one.idle:
+            times[row.cause] += row.ns_per_step * one.steps / steps
+    return TypicalStep(
+        steps=steps,
+        parts=mean_parts([(one.parts, one.steps) for one in own]),
+        resources=mean_resources([one.resources for one in own]),
+        idle=tuple(CauseInStep(cause, time) for cause, time in times.items()),
+    )
+
+
+def mean_parts(own: Sequence[tuple[Average, int]]) -> Average:
+    """Parts of the mean step, from those of each rank and the number of its steps."""
+    steps = sum(count for _, count in own)
+    return Average(*(sum(getattr(one, field) * n for one, n in own) / steps for field in Average.__struct_fields__))
+
+
+def mean_resources(resources: Sequence[StepResources]) -> StepResources:
+    """Means over the steps of all ranks (null if unknown on every rank); sums of fields that are sums in a rank."""
+    steps = sum(own.steps for own in resources)
+
+    def over(field: str) -> float | None:
+        values = [(v, own.steps) for own in resources if (v := getattr(own, field)) is not None]
+        return sum(v * n for v, n in values) / sum(n for _, n in values) if values else None
+
+    means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
+    sums = {f: sum(getattr(own, f) for own in resources) for f in ("recorded_device_ns", "outside_device_ns")}
+    unread = next((own.unread_device for own in resources if own.unread_device), None)
+    fields = {**means, **sums, "steps": steps, "device": DEVICE, "unread_device": unread}
+    return msgspec.convert(fields, StepResources)
+
+
+def common(values: Sequence[T]) -> T | None:
+    """The value that all have; null if they differ."""
+    return values[0] if values and all(value == values[0] for value in values) else None
+
 
 FORMAT = "kineto-ranks"
 """Format in the source of a run's report."""
@@ -30,21 +115,21 @@ def results(members: Sequence[Member], ranks: Ranks, groups: Sequence[GroupRow])
     """
     known = [member.resources for member in members if member.resources is not None]
     classes = [member.kernel_classes for member in members if member.kernel_classes is not None]
-    found: dict[str, msgspec.Struct] = {"ranks": ranks}
-    if recording := typical.recording(members):
-        found["recording"] = recording
+    results: dict[str, msgspec.Struct] = {"ranks": ranks}
+    if recording := joint_recording(members):
+        results["recording"] = recording
     if known:
-        found["resources"] = typical.mean_resources(known)
+        results["resources"] = mean_resources(known)
     if averages := [(m.average, m.resources.steps) for m in members if m.average is not None and m.resources]:
-        found["step_breakdown"] = StepBreakdown(None, (), typical.mean_parts(averages), None, None, None, None)
+        results["step_breakdown"] = StepBreakdown(None, (), mean_parts(averages), None, None, None, None)
     if classes:
-        found["kernel_classes"] = _sum(classes)
+        results["kernel_classes"] = _sum(classes)
     idle = _idle(members)
     if idle:
-        found["idle"] = Idle((_join(idle),), (), ())
+        results["idle"] = Idle((_join(idle),), (), ())
     if groups:
-        found["communication"] = _transfers(groups)
-    return found
+        results["communication"] = _transfers(groups)
+    return results
 
 
 def _idle(members: Sequence[Member]) -> list[DeviceIdle]:
@@ -61,7 +146,7 @@ def _join(devices: Sequence[DeviceIdle]) -> DeviceIdle:
             causes[cause.cause].append(cause)
     times = {name: sum(cause.time_ns for cause in same) for name, same in causes.items()}
     return DeviceIdle(
-        device=typical.DEVICE,
+        device=DEVICE,
         window_ns=window,
         busy_ns=window - idle,
         idle_ns=idle,
@@ -81,7 +166,17 @@ def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
             rows[row.name].append(row)
     total = sum(own.total_ns for own in classes)
     unexplained = sum(own.unexplained_ns for own in classes)
-    joined = [_class(name, same, total) for name, same in rows.items()]
+    joined = [
+        KernelClassTime(
+            name=name,
+            calls=sum(row.calls for row in same),
+            total_ns=(time := sum(row.total_ns for row in same)),
+            share=time / total if total else None,
+            kernels=max(row.kernels for row in same),
+            longest=max(same, key=lambda row: row.total_ns).longest,
+        )
+        for name, same in rows.items()
+    ]
     return KernelClasses(
         rows=tuple(sorted(joined, key=lambda row: (-row.total_ns, row.name))),
         total_ns=total,
@@ -89,18 +184,6 @@ def _sum(classes: Sequence[KernelClasses]) -> KernelClasses:
         unexplained_ns=unexplained,
         unexplained_share=unexplained / total if total else None,
         unexplained=(),
-    )
-
-
-def _class(name: str, rows: Sequence[KernelClassTime], total: int) -> KernelClassTime:
-    time = sum(row.total_ns for row in rows)
-    return KernelClassTime(
-        name=name,
-        calls=sum(row.calls for row in rows),
-        total_ns=time,
-        share=time / total if total else None,
-        kernels=max(row.kernels for row in rows),
-        longest=max(rows, key=lambda row: row.total_ns).longest,
     )
 
 
@@ -147,8 +230,7 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
     bases = [one.base_ns for one in own if one.base_ns is not None]
     devices: dict[ReportDevice, None] = dict.fromkeys(device for one in own for device in one.devices)
     options = {
-        field: typical.common([getattr(one.options, field) for one in own])
-        for field in RecordingOptions.__struct_fields__
+        field: common([getattr(one.options, field) for one in own]) for field in RecordingOptions.__struct_fields__
     }
     return TraceSummary(
         events=sum(one.events for one in own),
@@ -158,6 +240,6 @@ def summary(members: Sequence[Member], world_size: int | None) -> TraceSummary:
         rank=None,
         world_size=world_size,
         options=RecordingOptions(**options),
-        steps_from=typical.common([one.steps_from for one in own]),
-        torch_version=typical.common([one.torch_version for one in own]),
+        steps_from=common([one.steps_from for one in own]),
+        torch_version=common([one.torch_version for one in own]),
     )

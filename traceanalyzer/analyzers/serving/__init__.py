@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.analyzers.serving.batches import Samples, samples
+from traceanalyzer.analyzers.serving.batches import Samples, samples, typical
 from traceanalyzer.analyzers.serving.tokens import Tokens, tokens
-from traceanalyzer.analyzers.serving.typical import typical
 from traceanalyzer.analyzers.serving.utilization import Utilization, utilization
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context

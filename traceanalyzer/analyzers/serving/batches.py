@@ -1,8 +1,9 @@
 """How many samples does a typical step process?
 
-A capture knows the batch size of the loader. Without it, the shapes must agree: whatever is copied to the device
-between a wait for a batch and the first layer, and the input of that layer, have the same first axis, and it is the
-same in every typical step. If this is not fulfilled, the figure is unknown.
+Everything about throughput is a mean over the typical steps of the program. A capture knows the batch size of the
+loader. Without it, the shapes must agree: whatever is copied to the device between a wait for a batch and the first
+layer, and the input of that layer, have the same first axis, and it is the same in every typical step. If this is not
+fulfilled, the figure is unknown.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.serving.typical import first_work, typical
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+WHOLE = frozenset({None, "whole-trace", "device-events", "host-annotations"})
+"""The value of `steps_from` without marks of steps; the whole recording is not a step of the program."""
 _INPUT = {
     "aten::conv1d": 0,
     "aten::conv2d": 0,
@@ -125,7 +129,7 @@ def _batches(context: Context, waits: I64) -> list[_Batch]:
     layers, copies = _layers(context), _copied(context)
     waits = np.sort(waits)
     thread = tree.thread
-    found: list[tuple[int, I64, I64]] = []
+    batches: list[tuple[int, I64, I64]] = []
     for position, wait in enumerate(waits.tolist()):
         # Nodes are in the order of threads, then of time.
         last = position + 1 == len(waits) or thread[waits[position + 1]] != thread[wait]
@@ -133,9 +137,9 @@ def _batches(context: Context, waits: I64) -> list[_Batch]:
         passes = layers[np.searchsorted(layers, tree.after[wait]) : np.searchsorted(layers, until)]
         if len(passes):
             low, high = np.searchsorted(copies, (tree.after[wait], passes[0]))
-            found.append((int(passes[0]), copies[low:high], passes))
-    steps = context.once(typical).at(first_work(context, np.array([layer for layer, _, _ in found], np.int64)))
-    return [_batch(context, *parts, int(step)) for parts, step in zip(found, steps, strict=True)]
+            batches.append((int(passes[0]), copies[low:high], passes))
+    steps = context.once(typical).at(first_work(context, np.array([layer for layer, _, _ in batches], np.int64)))
+    return [_batch(context, *parts, int(step)) for parts, step in zip(batches, steps, strict=True)]
 
 
 def _layers(context: Context) -> I64:
@@ -190,3 +194,31 @@ def shape(context: Context, node: int, position: int) -> Shape | None:
     trace = context.trace
     shapes = _parsed(trace.shapes[int(trace.host.shapes[context.host.row[node]])])
     return shapes[position] if shapes is not None and position < len(shapes) else None
+
+
+def typical(context: Context) -> Steps:
+    """The steps that count; none where the program's steps are not known."""
+    steps = program_steps(context)
+    return steps.typical.take(slice(0)) if steps.found_by in WHOLE else steps.typical
+
+
+def first_work(context: Context, nodes: I64) -> I64:
+    """For each node, when the first thing that it launched begins on a device; its own start where it launched nothing.
+
+    The device is behind the host, so the time on the device shows which step the work is part of.
+
+    Args:
+        context: Of the trace.
+        nodes: Positions in the host tree, none within another.
+    """
+    tree, device = context.host.tree, context.trace.device
+    marked = np.zeros(len(tree), np.bool_)
+    marked[nodes] = True
+    inside = context.links.device_node()
+    events = np.flatnonzero(inside != NO_PARENT)
+    owner = tree.nearest(marked)[inside[events]]
+    events, owner = events[owner != NO_PARENT], owner[owner != NO_PARENT]
+    first = np.full(len(tree), np.iinfo(np.int64).max)
+    np.minimum.at(first, owner, device.start_ns[events])
+    idle = first == np.iinfo(np.int64).max
+    return np.where(idle, tree.start_ns, first)[nodes]

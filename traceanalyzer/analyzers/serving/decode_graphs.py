@@ -116,11 +116,11 @@ def analyze(context: Context) -> DecodeGraphs:
     idle = duration - Intervals.union(device.start_ns, device.end_ns).within(steps.start_ns, steps.end_ns)
     rows = np.flatnonzero(in_graph | is_eager)
     kind = group(~in_graph[rows], steps.requests[rows], size[rows], exact[rows] >= 0)[1]
-    found = []
+    batches = []
     for _, own in members(kind):
         which = rows[own]
         longest = int(which[np.argmax(duration[which])])
-        found.append(
+        batches.append(
             DecodeBatch(
                 requests=int(steps.requests[longest]),
                 in_graph=bool(in_graph[longest]),
@@ -134,7 +134,7 @@ def analyze(context: Context) -> DecodeGraphs:
                 start_ns=int(steps.start_ns[longest]),
             )
         )
-    return DecodeGraphs(tuple(found))
+    return DecodeGraphs(tuple(batches))
 
 
 def _decode_steps(context: Context) -> _Steps:
@@ -202,14 +202,14 @@ def _shared(graph: I64, requests: I64) -> I64:
     """The most requests of a step that replays the same graph, where that is more than the step's own; else -1."""
     most = np.zeros(int(graph.max(initial=-1)) + 2, np.int64)
     np.maximum.at(most, graph + 1, requests)
-    found = most[graph + 1]
-    return np.where((graph >= 0) & (found > requests), found, -1)
+    shared = most[graph + 1]
+    return np.where((graph >= 0) & (shared > requests), shared, -1)
 
 
 def _sizes(context: Context, steps: _Steps, last: I64) -> I64:
     """Rows of the matrix that a step's last graph put out, if there are as many as requests or more; else -1."""
     host, launches = context.trace.host, context.trace.launches
-    found = np.full(len(last), -1, np.int64)
+    sizes = np.full(len(last), -1, np.int64)
     step = steps.at(host.start_ns)
     rows = np.flatnonzero((step >= 0) & (host.category == Category.OPERATOR) & (host.shapes > 0))
     call = last[step[rows]]
@@ -220,8 +220,8 @@ def _sizes(context: Context, steps: _Steps, last: I64) -> I64:
     size = np.array([_matrix_rows(*text) for text in texts], np.int64)[kind]
     rows, size = rows[size > 0], size[size > 0]
     own, at = np.unique(step[rows], return_index=True)  # rows are in the order of time
-    found[own] = size[at]
-    return np.where(steps.is_token & (found >= steps.requests), found, -1)
+    sizes[own] = size[at]
+    return np.where(steps.is_token & (sizes >= steps.requests), sizes, -1)
 
 
 def _matrix_rows(shapes: str, types: str) -> int:
@@ -239,6 +239,6 @@ def _first(text: str) -> Any:
 
 _DECODE = Need(
     Text("skip-no-decode-steps", "no marks of a server show steps in which requests decode, one token per request"),
-    lambda context: len(context.once(_decode_steps).names),
+    lambda context: bool(context.once(_decode_steps).names),
 )
 ANALYSES = (Analysis(160, "decode_graphs", DecodeGraphs, analyze, needs=(_DECODE,)),)

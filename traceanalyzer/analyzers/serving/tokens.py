@@ -1,29 +1,35 @@
 """How many tokens does a typical step take in?
 
-A server's marks say it. Without them, the ids do that are looked up in the largest table of embeddings, where an
-attention of the same batch and length shows that they are tokens, and where every typical step has the same. Padding
-counts.
+A server's marks say it. A mark belongs to the step in which the device does the last work launched in the mark, because
+the host may be far ahead of the device. Without marks, the ids say it that are looked up in the largest table of
+embeddings, where an attention of the same batch and length shows that they are tokens, and where every typical step has
+the same. Padding counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.serving.batches import shape
-from traceanalyzer.analyzers.serving.served import ServedStep, served
-from traceanalyzer.analyzers.serving.typical import first_work, typical
+from traceanalyzer.analyzers.serving.batches import first_work, shape, typical
 from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.knowledge.op_shapes import Shape
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_PHASES = frozenset({"prefill", "decode", "mixed"})
+"""Phases in which tokens are worked on."""
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
 _TABLE, _IDS = 2, 2
 """Axes of a table of embeddings, and of ids: batch and length."""
@@ -66,8 +72,8 @@ def tokens(context: Context) -> Tokens:
         return Tokens(by_marks, None)
     if not (context.trace.host.shapes > 0).any():
         return Tokens((), "no-shapes")
-    found = _from_shapes(context)
-    return Tokens((), found) if isinstance(found, str) else Tokens((found,), None)
+    by_shapes = _from_shapes(context)
+    return Tokens((), by_shapes) if isinstance(by_shapes, str) else Tokens((by_shapes,), None)
 
 
 def _from_marks(steps: tuple[ServedStep, ...]) -> tuple[TokenRate, ...]:
@@ -98,14 +104,80 @@ def _rate(phase: str, steps: list[ServedStep]) -> TokenRate | None:
     )
 
 
+class ServedStep(msgspec.Struct, frozen=True):
+    """A typical step that a server marked."""
+
+    phase: str
+    requests: int | None
+    tokens: int | None
+    length_ns: int
+
+
+def served(context: Context) -> tuple[ServedStep, ...]:
+    """Typical steps whose marks show a phase, in the order of time; other steps are left out."""
+    rows, marks = _marks(context)
+    steps = context.once(typical)
+    members: dict[int, list[StepMark]] = {}
+    for step, mark in zip(steps.at(_worked_on(context, rows)).tolist(), marks, strict=True):
+        members.setdefault(step, []).append(mark)
+    lengths = (steps.end_ns - steps.start_ns).tolist()
+    served_steps = [_step(own, lengths[step]) for step, own in sorted(members.items()) if step != NO_PARENT]
+    return tuple(step for step in served_steps if step is not None)
+
+
+def _marks(context: Context) -> tuple[I64, list[StepMark]]:
+    """Rows and content of the annotations with which a framework marks steps, the first of the table that has any."""
+    host, names = context.trace.host, context.trace.names
+    annotations = np.flatnonzero(host.category == Category.ANNOTATION)
+    codes = distinct(host.name[annotations]).tolist()
+    for framework in FRAMEWORKS:
+        if framework.step_mark is not None:
+            read = {code: mark for code in codes if (mark := framework.step_mark(names[code])) is not None}
+            if read:
+                rows = annotations[np.isin(host.name[annotations], list(read))]
+                return rows, [read[code] for code in host.name[rows].tolist()]
+    return annotations[:0], []
+
+
+def _worked_on(context: Context, rows: I64) -> I64:
+    """For each mark, when the device begins the last work launched in it; the mark's own start without any."""
+    host, launches, device = context.trace.host, context.trace.launches, context.trace.device
+    launch = context.links.launch
+    events = np.flatnonzero(launch != NO_PARENT)
+    called = launches.start_ns[launch[events]]
+    order = np.argsort(called, kind="stable")
+    called, begins = called[order], device.start_ns[events[order]]
+    times = host.start_ns[rows].copy()
+    for place, row in enumerate(rows.tolist()):
+        start = int(host.start_ns[row])
+        low, high = np.searchsorted(called, (start, start + int(host.dur_ns[row])))
+        times[place] = begins[low:high].max(initial=start)
+    return times
+
+
+def _step(marks: list[StepMark], length_ns: int) -> ServedStep | None:
+    """A step with all its marks; None if one of them has no phase."""
+    phases = {mark.phase for mark in marks}
+    if not phases <= _PHASES:
+        return None
+    phase = phases.pop() if len(phases) == 1 else "mixed"
+    return ServedStep(str(phase), _sum(mark.requests for mark in marks), _sum(mark.tokens for mark in marks), length_ns)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    numbers = list(values)
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
 def _from_shapes(context: Context) -> TokenRate | str:
     """Tokens by the shapes of ids, or why they are unknown."""
     steps = context.once(typical)
     nodes = _lookups(context)
     step = steps.at(first_work(context, nodes))
     nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
-    found = zip(nodes.tolist(), step.tolist(), strict=True)
-    looked_up = [(shape(context, node, 0), shape(context, node, 1), at) for node, at in found]
+    places = zip(nodes.tolist(), step.tolist(), strict=True)
+    looked_up = [(shape(context, node, 0), shape(context, node, 1), at) for node, at in places]
     known = [(table, ids, at) for table, ids, at in looked_up if table and ids and len(table) == _TABLE]
     if not known:
         return "no-tokens"
@@ -135,8 +207,7 @@ def _lookups(context: Context) -> I64:
     host, trace = context.host, context.trace
     is_lookup = (host.kind == NodeKind.OPERATOR) & trace.names.where(lambda name: name == "aten::embedding")[host.name]
     is_lookup &= host.tree.nearest(context.once(evaluations)) == NO_PARENT
-    nodes: I64 = np.flatnonzero(is_lookup)
-    return nodes
+    return np.flatnonzero(is_lookup)
 
 
 def _attends(context: Context, ids: Shape) -> bool:

@@ -1,23 +1,53 @@
-"""Which share of the device's peak do the products of a typical step need?
+"""Which share of the device's peak do the products of a typical step need (of matrices, convolutions, attention)?
 
 The peak is dense, for the type and the units that each product ran with: the time that all products would take at their
 peaks, over the time that the step takes. What repeats the forward pass counts in HFU only.
+
+Nearly all operations of a network are products. Kernels that cannot contain products, by their operator or their name,
+are left out; of the others, those count as covered whose operator's work follows from its inputs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import msgspec
+import numpy as np
 
-from traceanalyzer.analyzers.serving.products import ProductCalls, Products, products
-from traceanalyzer.analyzers.serving.typical import typical
+from traceanalyzer.analyzers.serving.batches import first_work, typical
+from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
+from traceanalyzer.knowledge.op_models import Work
+from traceanalyzer.structure import operator_times
 from traceanalyzer.structure.analysis import KERNELS, SHAPES
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.distinct import distinct, ranked
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.tables import Category
+from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST = 0.8
 """Share of the time in products that must be counted, or the figure would say more of the model than of the program."""
+_PLAIN = frozenset(
+    {
+        KernelClass.NORMALIZATION,
+        KernelClass.ELEMENTWISE,
+        KernelClass.REDUCTION,
+        KernelClass.COPY,
+        KernelClass.COMMUNICATION,
+        KernelClass.OPTIMIZER,
+    }
+)
+"""Classes of kernels without products."""
+_PLAIN_TRITON = re.compile(r"triton_(poi|per|red|for)_")
+"""Kernels that torch.compile generates without a product."""
+"""Functions of autograd that repeat a part of the forward pass before they differentiate it."""
 
 
 class PeakShare(msgspec.Struct, frozen=True):
@@ -104,7 +134,7 @@ def _obstacle(context: Context) -> str | None:
     return None if SHAPES.is_met(context) else "no-shapes"
 
 
-def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | None:
+def _unknown(products: Products, gpu: Gpu | None, coverage: float | None) -> str | None:
     """Why the share of the peak is unknown, or None."""
     if coverage is None:
         return "no-products"
@@ -112,8 +142,8 @@ def _unknown(found: Products, gpu: Gpu | None, coverage: float | None) -> str | 
         return "coverage"
     if gpu is None:
         return "device"
-    rated = sum(call.device_ns for call in found.calls if _peak(call, gpu) is not None)
-    return None if rated >= LEAST * found.possible_ns else "types"
+    rated = sum(call.device_ns for call in products.calls if _peak(call, gpu) is not None)
+    return None if rated >= LEAST * products.possible_ns else "types"
 
 
 def _peak(call: ProductCalls, gpu: Gpu | None) -> float | None:
@@ -144,3 +174,136 @@ def _peaks(calls: tuple[ProductCalls, ...], gpu: Gpu | None, steps: int) -> tupl
         kinds.setdefault((call.work.dtype, call.matrix_units), []).append(call)
     rows = [PeakShare(*kind, _flops(own) / steps, _peak(own[0], gpu)) for kind, own in kinds.items()]
     return tuple(sorted(rows, key=lambda row: (-row.flops_per_step, str(row.dtype), str(row.matrix_units))))
+
+
+class ProductCalls(msgspec.Struct, frozen=True):
+    """Calls with equal work on equal units."""
+
+    work: Work
+    matrix_units: bool | None
+    """Whether most of their time is in kernels on matrix units; None where the names of kernels do not show it."""
+    is_repeated: bool
+    """Whether they repeat the forward pass within the backward pass."""
+    calls: int
+    device_ns: int
+
+
+class Products(msgspec.Struct, frozen=True):
+    """Products of the typical steps."""
+
+    calls: tuple[ProductCalls, ...]
+    possible_ns: int
+    """Time of all kernels that hold products, or may hold some."""
+    device_ns: int
+    """Time of all kernels, copies and fills."""
+    devices: int
+    """Number of devices that ran kernels."""
+
+
+def products(context: Context) -> Products:
+    """Find the products of the typical steps."""
+    device, steps = context.trace.device, context.once(typical)
+    counted = steps.at(device.start_ns) >= 0
+    kernels = np.flatnonzero(counted & (device.category == Category.KERNEL))
+    owner = _leaf(context)[kernels]
+    in_family = context.trace.names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)
+    is_product = entries(in_family[context.host.name], owner, False)
+    possible = is_product | ((owner == NO_PARENT) & _may_hold(context)[device.name[kernels]])
+    return Products(
+        calls=_calls(context, kernels[is_product], owner[is_product]),
+        possible_ns=int(device.dur_ns[kernels[possible]].sum()),
+        device_ns=int(device.dur_ns[counted].sum()),
+        devices=len(distinct(device.device[kernels])),
+    )
+
+
+def _leaf(context: Context) -> I64:
+    """For each device event, the modelled operator that launched it itself, or -1."""
+    host, node = context.host, context.links.device_node()
+    own = entries(host.top, node, NO_PARENT)
+    return np.where(entries(context.once(operator_times.leaves), own, False), own, NO_PARENT)
+
+
+def _may_hold(context: Context) -> Bool:
+    """By the code of a kernel's name, whether it may hold products."""
+    names, codes = context.trace.names, distinct(context.trace.device.name)
+    may_hold = np.zeros(len(names), np.bool_)
+    for code in codes.tolist():
+        may_hold[code] = kernel_class(names[code]) not in _PLAIN and not _PLAIN_TRITON.match(names[code])
+    return may_hold
+
+
+def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ...]:
+    """Calls whose work begins in a typical step, by work and units."""
+    if not len(kernels):
+        return ()
+    device, size = context.trace.device, len(context.host.tree)
+    nodes = distinct(owner)
+    time = sum_by(owner, device.dur_ns[kernels], size)[nodes]
+    units = _units(context, kernels, owner)[nodes]
+    begins = context.once(typical).at(first_work(context, nodes)) >= 0
+    works, _, equal = operator_times.works_of(context, nodes)
+    first, groups = group(equal, units, context.once(repeated)[nodes])
+    calls = sum_by(groups, begins.astype(np.int64), len(first)).tolist()
+    times = sum_by(groups, time, len(first)).tolist()
+    calls_by_work = []
+    for node, number, spent in zip(first.tolist(), calls, times, strict=True):
+        work = works[equal[node]]
+        if work is not None:
+            unit = {1: True, 0: False}.get(int(units[node]))
+            again = bool(context.once(repeated)[nodes[node]])
+            calls_by_work.append(ProductCalls(work, unit, again, number, spent))
+    return tuple(calls_by_work)
+
+
+def _units(context: Context, kernels: I64, owner: I64) -> I64:
+    """Whether most of the time of each node is in kernels on matrix units: 1, 0, or -1 where names do not show it."""
+    device, names, size = context.trace.device, context.trace.names, len(context.host.tree)
+    computing = _may_hold(context)[device.name[kernels]]
+    kernels, owner = kernels[computing], owner[computing]
+    codes, kernel = ranked(device.name[kernels])
+    told = [uses_tensor_cores(names[code]) for code in codes.tolist()]
+    with_units = np.array([answer is True for answer in told], np.bool_)[kernel]
+    without = np.array([answer is False for answer in told], np.bool_)[kernel]
+    total, on, off = (
+        sum_by(owner[rows], device.dur_ns[kernels[rows]], size) for rows in (slice(None), with_units, without)
+    )
+    return np.where(2 * on > total, 1, np.where(2 * off > total, 0, -1))
+
+
+def repeated(context: Context) -> Bool:
+    """Which nodes repeat a part of the forward pass within the backward pass, as activation checkpointing does.
+
+    Operators of the forward pass have a number of autograd and no thread of a forward pass, even where autograd calls
+    them. Gradients of gradients have, too, so that a call counts only within the function of a checkpoint, or where the
+    same call was made outside of the backward pass.
+    """
+    host, table = context.host, context.trace.host
+    plain = np.flatnonzero(host.kind != NodeKind.MODULE)
+    row = host.row[plain]
+    forward = np.zeros(len(host.tree), np.bool_)
+    forward[plain] = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
+    is_evaluation = context.once(evaluations)
+    within = host.tree.nearest(is_evaluation)
+    call = host.tree.nearest(forward | is_evaluation)
+    call = np.where(entries(forward & ~is_evaluation, call, False), call, NO_PARENT)
+    nodes = np.flatnonzero((within != NO_PARENT) & (call != NO_PARENT))
+    in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
+    made = np.flatnonzero(forward & (within == NO_PARENT))
+    again = in_checkpoint[within[nodes]] | _same(context, call[nodes], made)
+    is_repeated = np.zeros(len(host.tree), np.bool_)
+    is_repeated[nodes[again]] = True
+    return is_repeated
+
+
+def _same(context: Context, nodes: I64, others: I64) -> Bool:
+    """Which nodes have the name and the inputs of one of the others."""
+    host, shapes = context.host, context.trace.host.shapes
+    both = np.concatenate((nodes, others))
+    _, kind = group(host.name[both], shapes[host.row[both]])
+    return np.isin(kind[: len(nodes)], kind[len(nodes) :])
+
+
+def _is_of_checkpoint(name: str) -> bool:
+    """Whether it is the function of autograd that computes a checkpointed part again: `CheckpointFunctionBackward`."""
+    return "Checkpoint" in name and "Backward" in name.partition("Checkpoint")[2]

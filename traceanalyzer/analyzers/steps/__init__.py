@@ -175,8 +175,8 @@ class _Bars:
 def _lanes(kind: str, bars: _Bars, labels: list[str], frame: _Frame) -> list[Lane]:
     """The lanes that have something in the frame, the busiest first."""
     visible = bars.take((bars.end > frame.start) & (bars.start < frame.end))
-    found = [Lane(kind, labels[number], _slices(visible.take(rows), frame)) for number, rows in _busiest(visible)]
-    return sorted(found, key=lambda lane: (-sum(s.duration_ns for s in lane.slices if not s.depth), lane.label))
+    lanes = [Lane(kind, labels[number], _slices(visible.take(rows), frame)) for number, rows in _busiest(visible)]
+    return sorted(lanes, key=lambda lane: (-sum(s.duration_ns for s in lane.slices if not s.depth), lane.label))
 
 
 def _busiest(bars: _Bars) -> list[tuple[int, I64]]:

@@ -77,9 +77,9 @@ def _steps(context: Context) -> Iterator[Loss]:
 
 def _unmarked(context: Context) -> Loss:
     """How steps were found where the profiler marked none."""
-    found = program_steps(context)
-    if found.found_by != WHOLE:
-        return Loss("q-steps-inferred", len(found), {"mark": frameworks.title(found.found_by or "")})
+    steps = program_steps(context)
+    if steps.found_by != WHOLE:
+        return Loss("q-steps-inferred", len(steps), {"mark": frameworks.title(steps.found_by or "")})
     owns_its_loop = workload(context)[0] in _OWN_LOOP
     return Loss("q-no-steps" if owns_its_loop else "q-one-step", 1)
 

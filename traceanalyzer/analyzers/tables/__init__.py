@@ -1,13 +1,24 @@
-"""The analyses of printed tables. A table has no timeline: what needs one is skipped, with the reason."""
+"""The analyses of printed tables. A table has no timeline: what needs one is skipped, with the reason.
+
+The kind of program is found as for a trace, as far as rows show it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import grouping, listing, recording, runs, throughput
+from traceanalyzer.analyzers.tables import grouping, runs, throughput
+from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence
+from traceanalyzer.structure.recording.workload import FEW_KERNELS, HARDLY_ANY_NS, STARTUP_SHARE, WorkloadEvidence
+from traceanalyzer.trace.document import TableDocument, TableRow
 from traceanalyzer.trace.model import Loss
 
 _NO_TIMELINE = Text(
@@ -15,21 +26,30 @@ _NO_TIMELINE = Text(
     "a printed table has sums but no timeline; export the trace (prof.export_chrome_trace) and report on that",
 )
 
+_HIDDEN = 0.01
+"""Share of time in rows that are not printed that is worth a warning (own choice: below, no ranking changes)."""
+
 NEEDS_TIMELINE = ("step_breakdown", "gpu", "kernels_by_operator")
 
 RESULTS = {
-    "tables": tuple[listing.PrintedTable, ...],
-    "runs": tuple[runs.PrintedRun, ...],
+    "tables": tuple[grouping.PrintedTable, ...],
+    "runs": tuple[PrintedRun, ...],
     "printed_throughput": tuple[throughput.PrintedThroughput, ...],
 }
 """Types of the results of a document by key; `recording`, of the first run, is that of a trace."""
 
+_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d{0,2}\Z|_backward")
+_ALL = 0.99
+"""Share of the device's time in printed kernels and copies from which on these are all there are (own choice)."""
+_MOSTLY_HIDDEN = 0.5
+"""Own choice: with most of the time in rows that are not printed, what is not there proves nothing."""
+_PARTLY_HIDDEN = 0.01
+"""Own choice: with this share of time in rows that are not printed, an optimizer or a backward pass may be among them:
+their ranges have hardly any self time, by which tables are sorted most often."""
+_TRAINING = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "enumerate(DataPipe)", "DistributedDataParallel")
 
-_HIDDEN = 0.01
-"""Share of time in rows that are not printed that is worth a warning (own choice: below, no ranking changes)."""
 
-
-def run(document: TableDocument, views: Sequence[grouping.RunView]) -> tuple[dict[str, Any], dict[str, Message]]:
+def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, Any], dict[str, Message]]:
     """Run every analysis that tables allow.
 
     Args:
@@ -39,47 +59,45 @@ def run(document: TableDocument, views: Sequence[grouping.RunView]) -> tuple[dic
     Returns:
         The results by key, and for each analysis that needs more the reason.
     """
-    found = runs.analyze_all(tuple(views))
+    printed_runs = runs.analyze_all(tuple(views))
     results: dict[str, Any] = {
-        "tables": listing.analyze(document, views),
-        "runs": found,
-        "printed_throughput": throughput.analyze(document, found),
+        "tables": grouping.list_tables(document, views),
+        "runs": printed_runs,
+        "printed_throughput": throughput.analyze(document, printed_runs),
     }
-    if found:
-        results["recording"] = recording.analyze(views[0], found[0])
+    if printed_runs:
+        results["recording"] = recording(views[0], printed_runs[0])
     return results, {key: _NO_TIMELINE() for key in NEEDS_TIMELINE}
 
 
 def doubts(results: Mapping[str, Any]) -> tuple[Loss, ...]:
     """Count what lowers the confidence of a document's figures."""
-    printed: tuple[runs.PrintedRun, ...] = results["runs"]
-    hidden = {run.id: share for run in printed if (share := _hidden_share(run)) > _HIDDEN}
-    in_total = [run.id for run in printed if run.annotations_in_total]
-    stepless = [run.id for run in printed if run.steps_from is None]
-    calculated = [run.id for run in printed if run.totals_from_shares]
-    spans = [run.id for run in printed if run.has_event_spans]
-    wrong = [run.id for run in printed if run.total_cannot_be]
-    without = [run.id for run in printed if _has_no_times_of_its_own(run)]
+    printed: tuple[PrintedRun, ...] = results["runs"]
+    shares = {run.id: max(run.cpu_hidden_share or 0, run.device_hidden_share or 0) for run in printed}
+    hidden = {run: share for run, share in shares.items() if share > _HIDDEN}
+    checks: tuple[tuple[str, str, Callable[[PrintedRun], object]], ...] = (
+        ("q-total-from-shares", "q-totals-from-shares", lambda run: run.totals_from_shares),
+        ("q-total-cannot-be", "q-totals-cannot-be", lambda run: run.total_cannot_be),
+        # rows count nested operators several times, and no total is printed
+        (
+            "q-no-self-times",
+            "q-no-self-times-in-tables",
+            lambda run: (run.cpu_ns, run.device_ns, run.total_cannot_be) == (None, None, False),
+        ),
+        ("q-event-spans-in-table", "q-event-spans-in-tables", lambda run: run.has_event_spans),
+        ("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", lambda run: run.annotations_in_total),
+        ("q-no-steps-in-table", "q-no-steps-in-tables", lambda run: run.steps_from is None),
+    )
     every = len(printed)
     return (
         *_once("q-table-truncated", "q-tables-truncated", every, [*hidden], share=max(hidden.values(), default=0)),
-        *_once("q-total-from-shares", "q-totals-from-shares", every, calculated),
-        *_once("q-total-cannot-be", "q-totals-cannot-be", every, wrong),
-        *_once("q-no-self-times", "q-no-self-times-in-tables", every, without),
-        *_once("q-event-spans-in-table", "q-event-spans-in-tables", every, spans),
-        *_once("q-gpu-annotation-in-total", "q-gpu-annotation-in-totals", every, in_total),
-        *_once("q-no-steps-in-table", "q-no-steps-in-tables", every, stepless),
+        *(
+            doubt
+            for one, several, applies in checks
+            for doubt in _once(one, several, every, [run.id for run in printed if applies(run)])
+        ),
         *throughput.doubts(printed, results["printed_throughput"]),
     )
-
-
-def _has_no_times_of_its_own(run: runs.PrintedRun) -> bool:
-    """Whether its rows count nested operators several times, and no total is printed."""
-    return run.cpu_ns is None and run.device_ns is None and not run.total_cannot_be
-
-
-def _hidden_share(run: runs.PrintedRun) -> float:
-    return max(run.cpu_hidden_share or 0, run.device_hidden_share or 0)
 
 
 def _once(one: str, several: str, every: int, ids: list[str], **params: float) -> Iterator[Loss]:
@@ -88,3 +106,86 @@ def _once(one: str, several: str, every: int, ids: list[str], **params: float) -
         yield Loss(one, 1, {"run": ids[0], **params})
     elif ids:
         yield Loss(several, len(ids), {"all": every, **params})
+
+
+def recording(view: RunView, run: PrintedRun) -> Recording:
+    """What the rows of one run show; a table has no timeline, so it has no window and no steps one by one."""
+    rows = [row for row, _ in view.by_name]
+    startup, whole = run.startup_ns or 0, (run.wall_estimate_ns_per_step or 0) * run.steps
+    frameworks = tuple(_frameworks(rows))
+    kind, evidence = _workload(rows, frameworks, _most_hidden(run))
+    if whole and startup >= STARTUP_SHARE * whole:
+        kind, evidence = "start-up", (WorkloadEvidence("loading", time_ns=startup),)
+    named = next((known.id for known in FRAMEWORKS if known.is_named and known.id in {f.id for f in frameworks}), None)
+    return Recording(
+        workload=kind,
+        evidence=evidence,
+        framework=named,
+        frameworks=frameworks,
+        window=None,
+        steps_from=run.steps_from,
+        steps=(),
+        all_steps_count=False,
+        typical_step_ns=run.wall_estimate_ns_per_step,
+        typical=None,
+        has_hardly_any_work=is_hardly_any(run),
+        device_busy_ns=run.device_ns or 0,
+        startup_ns=startup,
+    )
+
+
+def _most_hidden(run: PrintedRun) -> float:
+    """Share of the time in rows that are not printed; without a total it may be any, and counts as all."""
+    known = [share for share in (run.cpu_hidden_share, run.device_hidden_share) if share is not None]
+    return max(known, default=1.0)
+
+
+def is_hardly_any(run: PrintedRun) -> bool:
+    """Whether the device did too little work to decide what bounds the program; unknown if kernels are not printed."""
+    kernels = sum(kernel.calls or 0 for kernel in run.kernels)
+    printed = sum(row.device_self_ns or 0 for row in run.kernels) + sum(copy.device_ns or 0 for copy in run.copies)
+    if not run.device_ns or not kernels or printed < _ALL * run.device_ns:
+        return False
+    is_step = run.steps_from is not None and kernels >= FEW_KERNELS
+    return kernels == 1 or (run.device_ns < HARDLY_ANY_NS and not is_step)
+
+
+def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
+    for known in FRAMEWORKS:
+        if known.names is None:
+            continue
+        named = [row for row in rows if known.names.search(row.name)]
+        if named:
+            events = sum(row.calls or 1 for row in named)
+            yield FrameworkEvidence(known.id, "mark", named[0].name, events, len({row.name for row in named}))
+
+
+def _workload(
+    rows: list[TableRow], frameworks: tuple[FrameworkEvidence, ...], hidden: float
+) -> tuple[str, tuple[WorkloadEvidence, ...]]:
+    """The kind of program and why. Without a backward pass it is inference, but rows that are not printed may have one.
+
+    Args:
+        rows: The rows of a run.
+        frameworks: Frameworks of which they show signs.
+        hidden: Share of the time in rows that are not printed.
+    """
+    roles = {known.id: known.role for known in FRAMEWORKS}
+    for framework in frameworks:
+        if roles[framework.id] == "serving":
+            return "serving", (WorkloadEvidence("framework", framework.name, framework.events),)
+    backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
+    optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
+    if backward is None and optimizer is None:
+        if hidden >= _MOSTLY_HIDDEN:
+            return "fragment", (WorkloadEvidence("hidden-rows"),)
+        return "inference", (WorkloadEvidence("no-backward" if hidden < _PARTLY_HIDDEN else "no-backward-printed"),)
+    trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
+    if not trains and hidden < _PARTLY_HIDDEN:
+        return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
+    reasons = []
+    if optimizer is not None:
+        reasons.append(WorkloadEvidence("optimizer-steps", optimizer.name, optimizer.calls))
+    if backward is not None:
+        reasons.append(WorkloadEvidence("backward-operators", backward))
+    return "training", tuple(reasons)

@@ -1,22 +1,21 @@
-"""Where did the time go in each run that the tables describe?"""
+"""Where did the time go in each run that the tables describe? And what does an operator cost per shape?
+
+Two calls of one operator that move the same number of elements and give an output of the same size should
+cost the same, whatever the order or layout of their operands. Where one costs far more, the cheaper one shows
+what is possible on this device, without any data sheet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from traceanalyzer.analyzers.tables import (
-    device_spans,
-    event_spans,
-    host_parts,
-    printed_steps,
-    printed_totals,
-    shape_costs,
-)
-from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables import printed_times
+from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
-from traceanalyzer.knowledge.op_shapes import parse
+from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
+from traceanalyzer.structure.operator_times import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 
 _SAME_ROWS = 0.5
@@ -53,6 +52,37 @@ class PrintedCopy(msgspec.Struct, frozen=True):
     """Number of copies; null where it is not printed."""
     device_ns: int | None
     """Self device time in ns; null where it is not printed."""
+
+
+class PrintedShapeCost(msgspec.Struct, frozen=True):
+    """All calls of one operator with one list of input shapes."""
+
+    name: str
+    """Name of the operator as printed."""
+    input_shapes: str
+    """Input shapes as printed."""
+    shapes_truncated: bool
+    """Whether the printed list of shapes is cut off."""
+    calls: int
+    """Number of calls."""
+    device_ns: int
+    """Self device time of all calls in ns."""
+    device_ns_per_call: float
+    """Self device time of one call in ns."""
+    host_ns: int | None
+    """Total CPU time of all calls in ns, with the operators that it calls; null where it is not printed."""
+    host_ns_per_call: float | None
+    """Total CPU time of one call in ns; null where it is not printed."""
+    output_elements: int | None
+    """Number of elements of the output, as the shapes imply; null where the operator has no model or the list is
+    cut."""
+    elements_moved: int | None
+    """Number of elements read and written, each tensor once; null where the operator has no model or the list is
+    cut."""
+    bytes_at_4_per_element: int | None
+    """Bytes moved if all elements are float32, because tables print no types; null where the elements are unknown."""
+    peer: Peer | None
+    """The cheapest call of the same operator and size; null if none is cheaper."""
 
 
 class PrintedRun(msgspec.Struct, frozen=True):
@@ -102,7 +132,7 @@ class PrintedRun(msgspec.Struct, frozen=True):
     """Operators, the most device time first (host time where there is no device)."""
     kernels: tuple[Hot, ...]
     """Kernels, the most device time first."""
-    shape_costs: tuple[shape_costs.PrintedShapeCost, ...]
+    shape_costs: tuple[PrintedShapeCost, ...]
     """Operators by input shapes, the most device time first; empty where no table has shapes."""
     tables: tuple[int, ...]
     """Positions of the run's tables in the document, counted from 0."""
@@ -129,14 +159,14 @@ class PrintedRun(msgspec.Struct, frozen=True):
 def analyze_all(views: Sequence[RunView]) -> tuple[PrintedRun, ...]:
     """Compute the figures of all runs, and which are alike."""
     first: list[tuple[PrintedRun, RunView]] = []
-    found = []
+    printed_runs = []
     for view in views:
         run = analyze(view)
         like = next((other.id for other, its_view in first if _is_like(run, other, view, its_view)), None)
         if like is None:
             first.append((run, view))
-        found.append(msgspec.structs.replace(run, like=like))
-    return tuple(found)
+        printed_runs.append(msgspec.structs.replace(run, like=like))
+    return tuple(printed_runs)
 
 
 def _is_like(run: PrintedRun, other: PrintedRun, view: RunView, others: RunView) -> bool:
@@ -153,18 +183,18 @@ def _is_about(a: int | None, b: int | None) -> bool:
 def analyze(view: RunView) -> PrintedRun:
     """Compute the figures of one run."""
     rows = view.by_name
-    totals = printed_totals.of_run(view)
+    totals = printed_times.totals_of(view)
     cpu, device = totals.cpu_ns, totals.device_ns
-    are_spans = event_spans.hide_the_hosts_time(view, cpu, device)
+    are_spans = printed_times.spans_hide_host_time(view, cpu, device)
     device = None if are_spans else device
-    spans = device_spans.find(rows, device)
+    spans = printed_times.find_device_spans(rows, device)
     device = device - spans.to_subtract_ns if device is not None else None
-    steps, steps_from = printed_steps.count(rows, [loop for table in view.tables for loop in table.loops])
-    parts = host_parts.divide(rows, steps, is_device_known=bool(device))
+    steps, steps_from = printed_times.count_steps(rows, [loop for table in view.tables for loop in table.loops])
+    parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
     known = () if totals.cannot_be else (cpu, device)
     largest = max((value for value in known if value is not None), default=None)
-    shown_device = _sum(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
-    of_operators = _sum(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
+    shown_device = sum_known(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    of_operators = sum_known(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -174,16 +204,18 @@ def analyze(view: RunView) -> PrintedRun:
         device_ns=device,
         wall_estimate_ns_per_step=None if largest is None else largest / steps,
         device_share_at_most=_share(device, largest),
-        dataloader_ns=_sum(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
+        dataloader_ns=sum_known(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
         sync_ns=parts.waits_ns,
-        copies=_copies(rows),
+        copies=tuple(
+            PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
+        ),
         allocated_bytes=_allocated(rows),
-        cpu_hidden_share=_hidden(cpu, _sum(row.self_cpu_ns for row, _ in rows)),
+        cpu_hidden_share=_hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows)),
         device_hidden_share=_hidden(device, max(shown_device or 0, of_operators or 0)),
         annotations_in_total=spans.are_in_total,
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
-        shape_costs=shape_costs.analyze(view.by_shape),
+        shape_costs=shape_costs(view.by_shape),
         tables=view.positions,
         batch_size=_batch_size(view.by_shape),
         totals_from_shares=totals.from_shares,
@@ -196,11 +228,6 @@ def analyze(view: RunView) -> PrintedRun:
 
 def _share(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
-
-
-def _copies(rows: list[tuple[TableRow, RowKind]]) -> tuple[PrintedCopy, ...]:
-    copies = (row for row, kind in rows if kind is RowKind.COPY)
-    return tuple(PrintedCopy(row.name, row.calls, row.self_device_ns) for row in copies)
 
 
 def _batch_size(rows: list[TableRow]) -> int | None:
@@ -224,29 +251,60 @@ def _hidden(total: int | None, shown: int | None) -> float | None:
 
 def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:
     """Rows of one kind, the most device time first (host time where there is no device)."""
-    found: dict[object, list[TableRow]] = {}
+    by_name: dict[object, list[TableRow]] = {}
     for position, (row, row_kind) in enumerate(rows):
         if row_kind is kind:
             # Rows of one whole name are one operator; cut names may belong to different ones.
-            found.setdefault(position if row.name_truncated else row.name, []).append(row)
-    hot = [_sum_up(members, cpu, device) for members in found.values()]
+            by_name.setdefault(position if row.name_truncated else row.name, []).append(row)
+    hot = [_sum_up(members, cpu, device) for members in by_name.values()]
     return tuple(sorted(hot, key=lambda h: (-(h.device_self_ns or 0), -(h.host_self_ns or 0), h.name, h.calls or 0)))
 
 
 def _sum_up(rows: list[TableRow], cpu: int | None, device: int | None) -> Hot:
-    on_device, on_host = _sum(row.self_device_ns for row in rows), _sum(row.self_cpu_ns for row in rows)
+    on_device, on_host = sum_known(row.self_device_ns for row in rows), sum_known(row.self_cpu_ns for row in rows)
     return Hot(
         name=rows[0].name,
         name_truncated=rows[0].name_truncated,
-        calls=_sum(row.calls for row in rows),
+        calls=sum_known(row.calls for row in rows),
         device_self_ns=on_device,
-        device_share=on_device / device if on_device is not None and device else None,
+        device_share=_share(on_device, device),
         host_self_ns=on_host,
-        host_share=on_host / cpu if on_host is not None and cpu else None,
+        host_share=_share(on_host, cpu),
     )
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of the values that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def shape_costs(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:
+    """Costs of operator rows of tables grouped by input shapes, the most device time first."""
+    priced = [row for row in rows if row.calls and row.self_device_ns is not None and row.input_shapes]
+    sizes = [_implied(row) for row in priced]
+    cheapest = peers(
+        [
+            Priced((row.name, size) if size else None, row.input_shapes or "", row.calls or 1, row.self_device_ns or 0)
+            for row, size in zip(priced, sizes, strict=True)
+        ]
+    )
+    costs = [_shape_cost(row, size, peer) for row, size, peer in zip(priced, sizes, cheapest, strict=True)]
+    return tuple(sorted(costs, key=lambda c: (-c.device_ns, -(c.host_ns or 0), c.name, c.input_shapes)))
+
+
+def _implied(row: TableRow) -> Implied | None:
+    shapes = None if row.shapes_truncated or row.name_truncated else parse(row.input_shapes)
+    return implied(row.name, shapes) if shapes else None
+
+
+def _shape_cost(row: TableRow, size: Implied | None, peer: Peer | None) -> PrintedShapeCost:
+    calls, device = row.calls or 0, row.self_device_ns or 0
+    return PrintedShapeCost(
+        name=row.name,
+        input_shapes=row.input_shapes or "",
+        shapes_truncated=row.shapes_truncated,
+        calls=calls,
+        device_ns=device,
+        device_ns_per_call=device / calls,
+        host_ns=row.cpu_total_ns,
+        host_ns_per_call=None if row.cpu_total_ns is None else row.cpu_total_ns / calls,
+        output_elements=size.output if size else None,
+        elements_moved=size.moved if size else None,
+        bytes_at_4_per_element=4 * size.moved if size else None,
+        peer=peer,
+    )

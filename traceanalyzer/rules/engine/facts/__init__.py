@@ -13,9 +13,9 @@ from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.idle.step_idle import StepIdle
+from traceanalyzer.analyzers.tables import is_hardly_any
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
-from traceanalyzer.analyzers.tables.recording import is_hardly_any
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.throughput.loops import (
+from tests.analyzers.serving.loops import (
     BF16,
     ELEMENTWISE,
     EVALUATION,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.analyzers.throughput.loops import Loop, analyze
+from tests.analyzers.serving.loops import Loop, analyze
 from traceanalyzer.analyzers.serving.batches import Samples
 
 UNKNOWN = {"batch_size": None, "batches_per_step": None, "per_s": None, "source": None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyzers.throughput.loops import ELEMENTWISE, Loop, analyze
+from tests.analyzers.serving.loops import ELEMENTWISE, Loop, analyze
 from traceanalyzer.analyzers.serving.tokens import TokenRate, Tokens
 
 FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4> >(Flash_fwd_params)"
