@@ -1,4 +1,4 @@
-"""Detects launch-bound-small-kernels: see pages/launch-bound-small-kernels.md."""
+"""X."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _owners, _program, _settings
+from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import host_owners, idle_time, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 
-_PAGE = page("launch-bound-small-kernels")
+_LAUNCH_BOUND = page("launch-bound-small-kernels")
 _BY_HOST = ("launch_bound", "host_code")
 _IN_GRAPHS = 0.5
 """Own choice: a program whose kernels mostly come from graphs already follows the advice."""
 
 
-def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _idle.enough(facts, limits["events"])
-    device = _idle.busiest(facts, found)
+def _launch_bound_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = idle_time.enough(facts, limits["events"])
+    device = idle_time.busiest(facts, found)
     launches = facts.need("launches", LaunchFigures)
     if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
         return
     stacks = facts.is_host_inflated
-    measured = _settings.gaps_without_profiler(facts, device)
-    least, most = measured or ((1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0))
-    waits = _idle.waits_again_and_again(found, device)
+    measured = settings.gaps_without_profiler(facts, device)
+    least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))
+    waits = idle_time.waits_again_and_again(found, device)
     gaps = {row.cause: _launching_ns(row, waits) / found.steps for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
     share = most * total / (device.time_ns / found.steps)
     if share <= limits["gap_share"]:
         return
-    listed = () if waits else _owners.of_gaps(_owners.named_first(device.launching_owners), found.steps)
+    listed = () if waits else host_owners.of_gaps(host_owners.named_first(device.launching_owners), found.steps)
     subject = (
-        _PAGE.text("subject-listed")(shown=_owners.total(listed), time=total) if listed else _PAGE.text("subject")()
+        _LAUNCH_BOUND.text("subject-listed")(shown=host_owners.total(listed), time=total)
+        if listed
+        else _LAUNCH_BOUND.text("subject")()
     )
     evidence = Evidence(subject, share, limits["gap_share"], "share", listed or _kernels(launches))
     if measured and facts.is_replayed:
@@ -49,16 +52,18 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     change = TimeSaved("host", interval, _basis(least, most, is_measured=measured is not None), interval, claims)
     guessed = "C" if stacks and not measured else None
     params = _params(device, launches, found.steps, total, waits)
-    values = _idle.waits_often(found, device)
-    advice = _PAGE.text("advice-values") if values else _advice(facts, launches)
+    values = idle_time.waits_often(found, device)
+    advice = _LAUNCH_BOUND.text("advice-values") if values else _advice(facts, launches)
     yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if values else None)
 
 
 def _basis(least: float, most: float, *, is_measured: bool) -> Message:
     """How much of the gaps goes away, and why."""
     if most == 1:
-        return _PAGE.text("basis-all")(least=least)
-    return (_PAGE.text("basis-measured") if is_measured else _PAGE.text("basis"))(least=least, most=most)
+        return _LAUNCH_BOUND.text("basis-all")(least=least)
+    return (_LAUNCH_BOUND.text("basis-measured") if is_measured else _LAUNCH_BOUND.text("basis"))(
+        least=least, most=most
+    )
 
 
 def _launching_ns(row: StepCause, waits: bool) -> int:
@@ -69,12 +74,12 @@ def _launching_ns(row: StepCause, waits: bool) -> int:
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
     """The advice that applies to this program; None: all of the rule's advice."""
     if _program.serves(facts):
-        return _PAGE.text("advice-serving")
+        return _LAUNCH_BOUND.text("advice-serving")
     if (launches.graphs.kernel_share or 0.0) >= _SOME_GRAPHS:
-        return _PAGE.text("advice-graphs")
+        return _LAUNCH_BOUND.text("advice-graphs")
     if _program.is_compiled(facts):
-        return _PAGE.text("advice-compiled")
-    return None if _program.may_train(facts) else _PAGE.text("advice-inference")
+        return _LAUNCH_BOUND.text("advice-compiled")
+    return None if _program.may_train(facts) else _LAUNCH_BOUND.text("advice-inference")
 
 
 def _params(
@@ -98,4 +103,4 @@ _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
 
 
-RULE = _PAGE.rule(trace=_trace)
+RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound_in_trace),)

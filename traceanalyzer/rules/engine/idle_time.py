@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules import _recording
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.of_trace import is_partial
 from traceanalyzer.structure.recording import Recording
@@ -22,6 +22,11 @@ _UNEXPLAINED = Text(
     "the recording does not explain much of the GPU's idle time (launched work waits in its queue, or events are "
     "missing), so gaps do not show that the host is slow",
 )
+_BEGAN_LATE = Text(
+    "rule-earlier-work",
+    "the recording began in the middle of the device's work, and most idle time lies before its first recorded event",
+)
+_MOSTLY = 0.5
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _MANY = 20
@@ -49,12 +54,24 @@ def enough(facts: Facts, events: float) -> StepIdle:
         Missing: There is none, only a few kernels ran, or much of the idle time has no explanation.
     """
     _need_explained(facts)
-    _recording.need_usual_idle_time(facts)
+    need_usual_idle_time(facts)
     found = steady(facts)
     ran = sum(device.events for device in found.devices)
     if ran < events:
         raise Missing(_FEW(events=ran))
     return found
+
+
+def need_usual_idle_time(facts: Facts) -> None:
+    """Refuse to judge idle time that may come from how the recording was made.
+
+    Raises:
+        Missing: The device most likely worked while it seems to be idle.
+    """
+    found, busy = facts.find("launches", LaunchFigures), facts.resources.gpu_ns
+    idle = (facts.step_ns - (busy or 0.0)) * facts.steps
+    if found is not None and found.earlier_work_ns and found.earlier_work_ns >= _MOSTLY * idle:
+        raise Missing(_BEGAN_LATE())
 
 
 def _need_explained(facts: Facts) -> None:

@@ -1,4 +1,4 @@
-"""Detects gpu-underutilized: see pages/gpu-underutilized.md."""
+"""X."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _owners
+from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.host_activity import is_loading_overhead
 
-_PAGE = page("gpu-underutilized")
+_UNDERUTILIZED = page("gpu-underutilized")
 _CAUSES = {
-    "dataloader": _PAGE.text("dataloader"),
-    "communication": _PAGE.text("communication"),
-    "compilation": _PAGE.text("compilation"),
-    "allocation": _PAGE.text("allocation"),
-    "profiler_overhead": _PAGE.text("profiler"),
-    "synchronization": _PAGE.text("synchronization"),
-    "launch_bound": _PAGE.text("launch-bound"),
-    "host_code": _PAGE.text("host-code"),
-    "unrecorded_work": _PAGE.text("unrecorded-work"),
-    "pending": _PAGE.text("pending"),
-    "device_gap": _PAGE.text("device-gap"),
-    "unknown": _PAGE.text("unknown"),
+    "dataloader": _UNDERUTILIZED.text("dataloader"),
+    "communication": _UNDERUTILIZED.text("communication"),
+    "compilation": _UNDERUTILIZED.text("compilation"),
+    "allocation": _UNDERUTILIZED.text("allocation"),
+    "profiler_overhead": _UNDERUTILIZED.text("profiler"),
+    "synchronization": _UNDERUTILIZED.text("synchronization"),
+    "launch_bound": _UNDERUTILIZED.text("launch-bound"),
+    "host_code": _UNDERUTILIZED.text("host-code"),
+    "unrecorded_work": _UNDERUTILIZED.text("unrecorded-work"),
+    "pending": _UNDERUTILIZED.text("pending"),
+    "device_gap": _UNDERUTILIZED.text("device-gap"),
+    "unknown": _UNDERUTILIZED.text("unknown"),
 }
 _UNSEEN = 0.5
 """Share of the host time in rows that are not printed, from which on waiting cannot be distinguished from work
@@ -44,10 +44,10 @@ _LOW = 0.1
 is not noise."""
 
 
-def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _idle.enough(facts, limits["events"])
+def _underutilized_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    found = idle_time.enough(facts, limits["events"])
     if _waits_for_nothing(facts, found):
-        raise Missing(_PAGE.text("elsewhere")())
+        raise Missing(_UNDERUTILIZED.text("elsewhere")())
     for device in found.devices:
         if device.time_ns:
             yield from _judge(facts, device, found, limits)
@@ -63,7 +63,7 @@ def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
 
 def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy = device.busy_ns / device.time_ns
-    recurring = device.time_ns - _idle.only_in_first_step(found, device, *_ONCE)
+    recurring = device.time_ns - idle_time.only_in_first_step(found, device, *_ONCE)
     if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
@@ -71,18 +71,24 @@ def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping
         CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns", label=_CAUSES[cause.cause]())
         for cause in causes[:5]
     )
-    evidence = Evidence(_PAGE.text("subject")(device=device.device), busy, limits["busy_share"], "share", where)
+    evidence = Evidence(
+        _UNDERUTILIZED.text("subject")(device=device.device), busy, limits["busy_share"], "share", where
+    )
     params = {
         "device": device.device,
         "busy": busy,
         "cause": _CAUSES[causes[0].cause](),
         "cause_share": causes[0].time_ns / device.time_ns,
     }
-    owners = _owners.places(facts, 5) if device is _idle.busiest(facts, found) else ()
+    owners = host_owners.places(facts, 5) if device is idle_time.busiest(facts, found) else ()
     parts = (
         (
             Evidence(
-                _PAGE.text("subject-owners")(device=device.device), 1 - busy, 1 - limits["busy_share"], "share", owners
+                _UNDERUTILIZED.text("subject-owners")(device=device.device),
+                1 - busy,
+                1 - limits["busy_share"],
+                "share",
+                owners,
             ),
         )
         if owners
@@ -93,16 +99,16 @@ def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping
         params=params,
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence=None if found.steps_from == "ProfilerStep" else "C",
-        summary=_PAGE.text("summary-fluctuating") if _fluctuates(device) else None,
+        summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(device) else None,
     )
 
 
-def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     table = facts.table
     if table is None or table.device_share_at_most is None or not table.device_ns:
-        raise Missing(_PAGE.text("no-device")())
+        raise Missing(_UNDERUTILIZED.text("no-device")())
     if (table.cpu_hidden_share or 0.0) > _UNSEEN:
-        raise Missing(_PAGE.text("hidden")())
+        raise Missing(_UNDERUTILIZED.text("hidden")())
     busy = table.device_share_at_most
     if busy >= limits["busy_share"]:
         return
@@ -110,14 +116,14 @@ def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
     where = tuple(CodePlace("time", name, value=ns, unit="ns", label=RESOURCES[name]()) for ns, name in times)
     evidence = Evidence(
-        _PAGE.text("subject-table")(), busy, limits["busy_share"], "share", (*where, *_largest_rows(facts))
+        _UNDERUTILIZED.text("subject-table")(), busy, limits["busy_share"], "share", (*where, *_largest_rows(facts))
     )
     yield Draft(
         (evidence,),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence="B",
-        summary=_PAGE.text("summary-table"),
+        summary=_UNDERUTILIZED.text("summary-table"),
     )
 
 
@@ -135,4 +141,4 @@ def _fluctuates(device: DeviceInSteps) -> bool:
     return low is not None and high is not None and low < _LOW and high > _HIGH
 
 
-RULE = _PAGE.rule(trace=_trace, table=_table)
+RULES = (_UNDERUTILIZED.rule(trace=_underutilized_in_trace, table=_underutilized_in_table),)
