@@ -12,10 +12,10 @@ from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_patterns import KernelClass
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._precision import capability
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("fp64-on-gpu")

@@ -8,8 +8,7 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
-from traceanalyzer.rules.engine import host_owners, idle_time, settings
+from traceanalyzer.rules.engine import host_owners, idle_time, program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -73,13 +72,13 @@ def _launching_ns(row: StepCause, waits: bool) -> int:
 
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
     """The advice that applies to this program; None: all of the rule's advice."""
-    if _program.serves(facts):
+    if program.serves(facts):
         return _LAUNCH_BOUND.text("advice-serving")
     if (launches.graphs.kernel_share or 0.0) >= _SOME_GRAPHS:
         return _LAUNCH_BOUND.text("advice-graphs")
-    if _program.is_compiled(facts):
+    if program.is_compiled(facts):
         return _LAUNCH_BOUND.text("advice-compiled")
-    return None if _program.may_train(facts) else _LAUNCH_BOUND.text("advice-inference")
+    return None if program.may_train(facts) else _LAUNCH_BOUND.text("advice-inference")
 
 
 def _params(

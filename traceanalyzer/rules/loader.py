@@ -14,9 +14,8 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
 from traceanalyzer.rules._place_labels import EPOCH
-from traceanalyzer.rules.engine import host_owners, host_work, idle_time, settings
+from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program, settings
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -142,7 +141,7 @@ def _bound_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft
     evidence = [Evidence(_BOUND.text("subject")(), share, limits["exposed_share"], "share", _worst(breakdown.steps))]
     evidence += _in_process(facts, average, limits["exposed_share"])
     params: dict[str, Any] = {"wait": wait, "step": average.duration_ns, "share": share}
-    made_by = _program.loader_maker(facts)
+    made_by = program.loader_maker(facts)
     if has_workers(facts):
         if wait > limits["ready_ns"]:
             change = TimeSaved("loader", (0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {"loader": wait})

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _program
 from traceanalyzer.rules._precision import AMPERE, VOLTA, Precision, fp32_products, precision
-from traceanalyzer.rules.engine import settings
+from traceanalyzer.rules.engine import program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -28,7 +27,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     low, high = map(facts.gpu_per_step, products.saved_ns)
     summary, advice, code = _texts(facts, used)
-    if not _program.may_train(facts):
+    if not program.may_train(facts):
         advice, code = _of_inference(advice, code)
     yield Draft(
         (Evidence(_PAGE.text("subject")(), share, limits["product_share"], "share", products.places),),

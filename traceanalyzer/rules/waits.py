@@ -12,8 +12,7 @@ from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
-from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time
+from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -70,7 +69,7 @@ def _item_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]
         claims = {"operator:aten::item": gain, "idle:synchronization": gain}
         change = avoidable_waits.change(gain, claims)
         params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
-        advice = None if _program.may_train(facts) else _ITEM.text("advice-inference")
+        advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
         if is_stepped(facts):
             change = TimeSaved("host", (0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
             advice = ADVICE

@@ -10,8 +10,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
-from traceanalyzer.rules.engine import avoidable_waits, settings
+from traceanalyzer.rules.engine import avoidable_waits, program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -66,7 +65,7 @@ def _pageable_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dr
         _PAGEABLE.text("advice-pinned")
         if pinned
         else None
-        if _program.has_loader(facts)
+        if program.has_loader(facts)
         else _PAGEABLE.text("advice-own")
     )
     yield Draft(

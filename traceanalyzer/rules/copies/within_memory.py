@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 COPY = "aten::copy_"
