@@ -1,4 +1,4 @@
-"""X."""
+"""Detects idle devices, whatever the cause: gpu-underutilized."""
 
 from __future__ import annotations
 
@@ -45,60 +45,48 @@ is not noise."""
 
 
 def _underutilized_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = idle_time.enough(facts, limits["events"])
-    if _waits_for_nothing(facts, found):
+    idle = idle_time.enough(facts, limits["events"])
+    if _waits_for_nothing(facts, idle):
         raise Missing(_UNDERUTILIZED.text("elsewhere")())
-    for device in found.devices:
+    for device in idle.devices:
         if device.time_ns:
-            yield from _judge(facts, device, found, limits)
+            yield from _underutilized(facts, device, idle, limits)
 
 
-def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
+def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
     """Whether the host mostly waits for an idle device; with several devices, it may wait for another one."""
     waits = facts.find("synchronizations", Synchronizations)
-    if waits is None or len(found.devices) != 1:
+    if waits is None or len(idle.devices) != 1:
         return False
-    return 2 * (waits.waiting_idle_ns or 0) > found.devices[0].time_ns - found.devices[0].busy_ns
+    return 2 * (waits.waiting_idle_ns or 0) > idle.devices[0].time_ns - idle.devices[0].busy_ns
 
 
-def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy = device.busy_ns / device.time_ns
-    recurring = device.time_ns - idle_time.only_in_first_step(found, device, *_ONCE)
+    recurring = device.time_ns - idle_time.only_in_first_step(idle, device, *_ONCE)
     if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
     where = tuple(
-        CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns", label=_CAUSES[cause.cause]())
+        CodePlace("time", cause.cause, value=cause.time_ns / idle.steps, unit="ns", label=_CAUSES[cause.cause]())
         for cause in causes[:5]
     )
-    evidence = Evidence(
-        _UNDERUTILIZED.text("subject")(device=device.device), busy, limits["busy_share"], "share", where
-    )
+    limit, number = limits["busy_share"], device.device
+    evidence = [Evidence(_UNDERUTILIZED.text("subject")(device=number), busy, limit, "share", where)]
+    if device is idle_time.busiest(facts, idle) and (owners := host_owners.places(facts, 5)):
+        subject = _UNDERUTILIZED.text("subject-owners")(device=number)
+        evidence.append(Evidence(subject, 1 - busy, 1 - limit, "share", owners))
     params = {
-        "device": device.device,
+        "device": number,
         "busy": busy,
         "cause": _CAUSES[causes[0].cause](),
         "cause_share": causes[0].time_ns / device.time_ns,
     }
-    owners = host_owners.places(facts, 5) if device is idle_time.busiest(facts, found) else ()
-    parts = (
-        (
-            Evidence(
-                _UNDERUTILIZED.text("subject-owners")(device=device.device),
-                1 - busy,
-                1 - limits["busy_share"],
-                "share",
-                owners,
-            ),
-        )
-        if owners
-        else ()
-    )
     yield Draft(
-        (evidence, *parts),
+        tuple(evidence),
         params=params,
         severity="critical" if busy < limits["critical_share"] else "high",
-        confidence=None if found.steps_from == "ProfilerStep" else "C",
+        confidence=None if idle.steps_from == "ProfilerStep" else "C",
         summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(device) else None,
     )
 
@@ -115,9 +103,8 @@ def _underutilized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterat
     chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
     where = tuple(CodePlace("time", name, value=ns, unit="ns", label=RESOURCES[name]()) for ns, name in times)
-    evidence = Evidence(
-        _UNDERUTILIZED.text("subject-table")(), busy, limits["busy_share"], "share", (*where, *_largest_rows(facts))
-    )
+    where += _largest_rows(facts)
+    evidence = Evidence(_UNDERUTILIZED.text("subject-table")(), busy, limits["busy_share"], "share", where)
     yield Draft(
         (evidence,),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
@@ -137,6 +124,7 @@ def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
 
 
 def _fluctuates(device: DeviceInSteps) -> bool:
+    """Whether the device has nothing to do in some parts of the recording and no pause in others."""
     low, high = device.low_busy_share, device.high_busy_share
     return low is not None and high is not None and low < _LOW and high > _HIGH
 

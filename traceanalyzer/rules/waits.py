@@ -1,8 +1,13 @@
-"""X."""
+"""Detects waits that need not be, most of them of the host for a device.
+
+The host waits to read values (sync-item-frequent), to learn the size of a result (sync-dynamic-shape), for a whole
+device (sync-device-wide), or so often that launches stand between waits (sync-between-launches). distribution-checks
+are reads that check the parameters of probability distributions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -18,22 +23,20 @@ from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 
-ADVICE = Text(
+_ITEM = page("sync-item-frequent")
+_DYNAMIC_SHAPE = page("sync-dynamic-shape")
+_DEVICE_WIDE = page("sync-device-wide")
+_BETWEEN_LAUNCHES = page("sync-between-launches")
+_CHECKS = page("distribution-checks")
+
+_ENVIRONMENT = Text(
     "environment-advice",
     "The actions that the environment needs must be read. Read those of many environments at once (a vector "
     "environment and one call of tolist() or numpy()), and leave losses and statistics in tensors until the rollout "
     "ends.",
     note="tolist() and numpy() are code; rollout: steps of the environment between two updates of the policy",
 )
-
-
-def is_stepped(facts: Facts) -> bool:
-    """Whether Python frames show that an environment is stepped."""
-    found = facts.find("distribution_checks", DistributionChecks)
-    return found is not None and found.environment is not None
-
-
-_ITEM = page("sync-item-frequent")
+"""What programs do instead that step an environment of reinforcement learning, which needs actions as numbers."""
 _READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
 _OWN_BESIDE = 0.5
 """Part of the Python code directly before and after readings that belongs to them at most: iterating over what is read,
@@ -42,73 +45,96 @@ _SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
 """What AMP's gradient scaler calls before it reads whether the gradients are finite."""
 _KEPT_ON_CPU = 0.9
 """Own choice: one operator on all values and one reading remain of a run."""
+_CODE_CPU = "hits = (logits.argmax(1) == targets).sum()  # and hits.item() every hundred steps"
+_SIZED = frozenset(
+    {
+        "aten::nonzero",
+        "aten::nonzero_numpy",
+        "aten::argwhere",
+        "aten::masked_select",
+        "aten::_unique",
+        "aten::_unique2",
+        "aten::unique_dim",
+        "aten::unique_consecutive",
+        "aten::unique_dim_consecutive",
+        "aten::repeat_interleave",
+        "aten::bincount",
+    }
+)
+"""Operators that wait for the size of their result. A boolean index is an `aten::index` with `aten::nonzero` inside."""
+_LEAST, _MOST = 0.5, 2.0
+"""Own choice: recording frames takes up to half of the time of code that consists of short functions."""
+
+
+def _steps_environment(facts: Facts) -> bool:
+    """Whether Python frames show that an environment of reinforcement learning is stepped."""
+    checks = facts.find("distribution_checks", DistributionChecks)
+    return checks is not None and checks.environment is not None
+
+
+def _waits(facts: Facts) -> Synchronizations:
+    """The waits of the host for devices.
+
+    Raises:
+        Missing: There are none, or no device shows what they cost.
+    """
+    waits = facts.need("synchronizations", Synchronizations)
+    if waits.avoidable_ns is None:
+        raise Missing(avoidable_waits.NO_DEVICE())
+    return waits
 
 
 def _item_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if facts.resources.gpu_ns is None and facts.find("value_reads", ValueReads) is not None:
         yield from _item_on_cpu(facts, limits)
         return
-    waits = facts.need("synchronizations", Synchronizations)
-    if waits.avoidable_ns is None:
-        raise Missing(avoidable_waits.NO_DEVICE())
-    rows = [row for row in waits.rows if _READING & set(row.operators)]
+    rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
     calls = sum(row.calls_per_step or 0.0 for row in rows)
     if not calls:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls
     gain = part * avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
-    share = gain / facts.step_ns
+    share, often, where = gain / facts.step_ns, limits["calls_per_step"], tuple(map(avoidable_waits.place, rows))
     evidence = []
     if share > limits["gain_share"]:
-        evidence.append(Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", _item_places(rows)))
-    if part * calls >= limits["calls_per_step"]:
-        evidence.append(
-            Evidence(_ITEM.text("calls")(), part * calls, limits["calls_per_step"], "number", _item_places(rows))
-        )
-    if evidence:
-        claims = {"operator:aten::item": gain, "idle:synchronization": gain}
-        change = avoidable_waits.change(gain, claims)
-        params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
-        advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
-        if is_stepped(facts):
-            change = TimeSaved("host", (0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
-            advice = ADVICE
-        yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
+        evidence.append(Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where))
+    if part * calls >= often:
+        evidence.append(Evidence(_ITEM.text("calls")(), part * calls, often, "number", where))
+    if not evidence:
+        return
+    claims = {"operator:aten::item": gain, "idle:synchronization": gain}
+    change = avoidable_waits.change(gain, claims)
+    advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
+    if _steps_environment(facts):
+        change = TimeSaved("host", (0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
+        advice = _ENVIRONMENT
+    params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
+    yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
 
 
 def _item_on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     """Runs of readings on a program that waits for no device."""
     host_work.need_cpu_steps(facts)
-    found = facts.need("value_reads", ValueReads)
-    time = found.time_ns / found.steps
+    reads = facts.need("value_reads", ValueReads)
+    time = reads.time_ns / reads.steps
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    least = _KEPT_ON_CPU * host_work.without_recording(facts, time, found.operators / found.steps)
-    interval = (least, host_work.most(facts, time + _OWN_BESIDE * found.beside_ns / found.steps))
-    where = tuple(
-        CodePlace(
-            "python" if row.is_line else "operator", row.name, None, row.time_ns / found.steps, "ns", row.start_ns
-        )
-        for row in found.lines
-    )
-    change, advice = (
-        TimeSaved("host", interval, _ITEM.text("basis-runs-beside")(least=_KEPT_ON_CPU), interval),
-        _ITEM.text("advice-cpu"),
-    )
-    if is_stepped(facts):
-        interval = (0.0, interval[1])
-        change, advice = TimeSaved("host", interval, _ITEM.text("basis-environment")(), interval), ADVICE
-    params = {"calls": found.readings / found.steps, "time": time, "step": facts.step_ns}
+    least = _KEPT_ON_CPU * host_work.without_recording(facts, time, reads.operators / reads.steps)
+    most = host_work.most(facts, time + _OWN_BESIDE * reads.beside_ns / reads.steps)
+    basis, advice, code = _ITEM.text("basis-runs-beside")(least=_KEPT_ON_CPU), _ITEM.text("advice-cpu"), _CODE_CPU
+    if _steps_environment(facts):
+        least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
+    where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
     yield Draft(
         (Evidence(_ITEM.text("runs")(), share, limits["host_share"], "share", where),),
-        change,
-        params,
+        TimeSaved("host", (least, most), basis, (least, most)),
+        {"calls": reads.readings / reads.steps, "time": time, "step": facts.step_ns},
         ceiling="high",
         confidence="B",
         summary=_ITEM.text("summary-cpu"),
         advice=advice,
-        code=_CODE_CPU if advice is _ITEM.text("advice-cpu") else "",
+        code=code,
     )
 
 
@@ -116,10 +142,6 @@ def _scaler_calls(facts: Facts) -> float:
     """Checks of AMP's gradient scaler per step."""
     operators = facts.find("operators", Operators)
     return sum(row.calls for row in operators.rows if row.name == _SCALER) / facts.steps if operators else 0.0
-
-
-def _item_places(rows: list[Synchronization]) -> tuple[CodePlace, ...]:
-    return tuple(map(avoidable_waits.place, rows))
 
 
 def _item_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -138,63 +160,23 @@ def _item_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
     change = avoidable_waits.printed_change(facts, time, {"operator:aten::item": time})
-    yield Draft(
-        (evidence,),
-        change,
-        {"calls": calls, "time": time},
-        ceiling="medium",
-        confidence="C",
-        summary=_ITEM.text("summary-table"),
-    )
-
-
-_CODE_CPU = "hits = (logits.argmax(1) == targets).sum()  # and hits.item() every hundred steps"
-
-
-_DYNAMIC_SHAPE = page("sync-dynamic-shape")
-_SIZED = frozenset(
-    {
-        "aten::nonzero",
-        "aten::nonzero_numpy",
-        "aten::argwhere",
-        "aten::masked_select",
-        "aten::_unique",
-        "aten::_unique2",
-        "aten::unique_dim",
-        "aten::unique_consecutive",
-        "aten::unique_dim_consecutive",
-        "aten::repeat_interleave",
-        "aten::bincount",
-    }
-)
-"""Operators that wait for the size of their result. A boolean index is an `aten::index` with `aten::nonzero` inside."""
+    params, summary = {"calls": calls, "time": time}, _ITEM.text("summary-table")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
 
 def _dynamic_shape_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    waits = facts.need("synchronizations", Synchronizations)
-    if waits.avoidable_ns is None:
-        raise Missing(avoidable_waits.NO_DEVICE())
-    rows = [row for row in waits.rows if _SIZED & set(row.operators)]
+    rows = [row for row in _waits(facts).rows if _SIZED & set(row.operators)]
     gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
-    evidence = Evidence(
-        avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", tuple(map(avoidable_waits.place, rows))
-    )
-    operator = _operator(rows[0])
-    change = avoidable_waits.change(gain, {f"operator:{operator}": gain, "idle:synchronization": gain})
+    where = tuple(map(avoidable_waits.place, rows))
+    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
+    outermost = next(name for name in rows[0].operators if name in _SIZED)
+    change = avoidable_waits.change(gain, {f"operator:{outermost}": gain, "idle:synchronization": gain})
     calls = sum(row.calls_per_step or 0.0 for row in rows)
-    params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": operator}
+    params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
     yield Draft((evidence,), change, params, ceiling="medium")
-
-
-def _operator(row: Synchronization) -> str:
-    """The outermost of the operators that wait for a size."""
-    return next(name for name in row.operators if name in _SIZED)
-
-
-_DEVICE_WIDE = page("sync-device-wide")
 
 
 def _device_wide_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -206,12 +188,13 @@ def _device_wide_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
         return
-    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", tuple(map(_place, rows)))
+    where = tuple(map(_device_wide_place, rows))
+    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     change = avoidable_waits.change(gain, {"idle:synchronization": gain})
     yield Draft((evidence,), change, {"calls": calls, "gain": gain, "step": facts.step_ns}, ceiling="high")
 
 
-def _place(row: DeviceSync) -> CodePlace:
+def _device_wide_place(row: DeviceSync) -> CodePlace:
     if row.owner is not None:
         return avoidable_waits.owned(row.owner, row.call, row.avoidable_ns, row.longest_start_ns)
     kind, name = ("call", row.call) if row.python_line is None else ("python", row.python_line)
@@ -231,48 +214,32 @@ def _device_wide_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_DEVICE_WIDE.text("calls")(), calls, limits["calls_per_step"], "number", where)
     change = avoidable_waits.printed_change(facts, time, {"idle:synchronization": time})
-    yield Draft(
-        (evidence,),
-        change,
-        {"calls": calls, "time": time},
-        ceiling="medium",
-        confidence="C",
-        summary=_DEVICE_WIDE.text("summary-table"),
-    )
-
-
-_BETWEEN_LAUNCHES = page("sync-between-launches")
+    params, summary = {"calls": calls, "time": time}, _DEVICE_WIDE.text("summary-table")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
 
 def _between_launches_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = idle_time.enough(facts, limits["events"])
-    device = idle_time.busiest(facts, found)
+    idle = idle_time.enough(facts, limits["events"])
+    device = idle_time.busiest(facts, idle)
     waits = facts.need("synchronizations", Synchronizations)
-    if device is None or not device.time_ns or not idle_time.waits_again_and_again(found, device):
+    if device is None or not device.time_ns or not idle_time.waits_again_and_again(idle, device):
         return
-    time = sum(row.after_waits_ns for row in device.causes) / found.steps
-    share = time / (device.time_ns / found.steps)
+    time = sum(row.after_waits_ns for row in device.causes) / idle.steps
+    share = time / (device.time_ns / idle.steps)
     rows = [row for row in waits.rows if row.operators]
     if share <= limits["gap_share"] or not rows:
         return
-    evidence = Evidence(
-        _BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", _between_launches_places(rows)
-    )
-    claims = {f"operator:{row.operators[-1]}": time for row in rows}
-    change = TimeSaved(
-        "host",
-        (0.0, time),
-        _BETWEEN_LAUNCHES.text("basis")(),
-        (0.0, time),
-        {**claims, "idle:synchronization": time},
-        replayed=_BETWEEN_LAUNCHES.text("replayed")(),
-    )
-    params = {"waits": found.waits / found.steps, "launches": device.events / found.steps, "time": time}
-    advice = ADVICE if is_stepped(facts) else None
+    where = _most_frequent(rows)
+    evidence = Evidence(_BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", where)
+    claims = {f"operator:{row.operators[-1]}": time for row in rows} | {"idle:synchronization": time}
+    basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
+    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed)
+    params = {"waits": idle.waits / idle.steps, "launches": device.events / idle.steps, "time": time}
+    advice = _ENVIRONMENT if _steps_environment(facts) else None
     yield Draft((evidence,), change, params, ceiling="high", advice=advice)
 
 
-def _between_launches_places(rows: list[Synchronization]) -> tuple[CodePlace, ...]:
+def _most_frequent(rows: Sequence[Synchronization]) -> tuple[CodePlace, ...]:
     """The operators, owners or lines that wait, with the number of waits per step, the most frequent first."""
     counts: dict[tuple[str, str], float] = {}
     for row in rows:
@@ -282,41 +249,31 @@ def _between_launches_places(rows: list[Synchronization]) -> tuple[CodePlace, ..
     return tuple(CodePlace(kind, name, value=counts[kind, name], unit="count") for kind, name in order)
 
 
-_CHECKS = page("distribution-checks")
-_LEAST, _MOST = 0.5, 2.0
-"""Own choice: recording frames takes up to half of the time of code that consists of short functions."""
-
-
 def _checks_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = facts.need("distribution_checks", DistributionChecks)
-    calls, time = found.checks / max(1, found.steps), found.time_ns / max(1, found.steps)
-    where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in found.lines) or (
-        CodePlace("operator", "aten::_is_all_true", value=found.checks, unit="count"),
+    checks = facts.need("distribution_checks", DistributionChecks)
+    steps = max(1, checks.steps)
+    calls, time = checks.checks / steps, checks.time_ns / steps
+    where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in checks.lines) or (
+        CodePlace("operator", "aten::_is_all_true", value=checks.checks, unit="count"),
     )
     params = {"calls": calls, "time": time, "step": facts.step_ns}
     if facts.resources.gpu_ns is not None:
         if calls >= limits["calls_per_step"]:
-            evidence = Evidence(_CHECKS.text("calls")(), calls, limits["calls_per_step"], "number", where)
-            confidence = "A" if found.by_frames else "B"
-            yield Draft(
-                (evidence,), params=params, severity="low", confidence=confidence, summary=_CHECKS.text("summary-gpu")
-            )
+            often = Evidence(_CHECKS.text("calls")(), calls, limits["calls_per_step"], "number", where)
+            confidence, summary = "A" if checks.by_frames else "B", _CHECKS.text("summary-gpu")
+            yield Draft((often,), params=params, severity="low", confidence=confidence, summary=summary)
         return
-    if not found.by_frames:
+    if not checks.by_frames:
         raise Missing(_CHECKS.text("no-frames")())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
     host_work.need_cpu_steps(facts)
-    least = _LEAST * host_work.without_recording(facts, time, found.operators / found.steps)
+    least = _LEAST * host_work.without_recording(facts, time, checks.operators / checks.steps)
     interval = (least, min(_MOST * time, facts.step_ns))
     change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval)
-    yield Draft(
-        (Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where),),
-        change,
-        params,
-        ceiling="medium",
-    )
+    evidence = Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where)
+    yield Draft((evidence,), change, params, ceiling="medium")
 
 
 RULES = (

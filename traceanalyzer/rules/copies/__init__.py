@@ -1,4 +1,4 @@
-"""Copies."""
+"""Detects copies that need not be, or that hold the program up: to devices, and within one memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X."""
+"""Detects slow ways to bring data to a device: h2d-pageable, h2d-blocking, tensor-created-on-cpu."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import avoidable_waits, program, settings
-from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.change import TimeSaved, summed
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.trace.document import TableRow
 
+_PAGEABLE = page("h2d-pageable")
+_BLOCKING = page("h2d-blocking")
+_CREATED = page("tensor-created-on-cpu")
+
+_PCIE_3 = 12.0
+"""GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""
+_CODE_PINNED = "x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'"
+_SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
+_LAUNCH_NS = 20_000
+"""Host time of an operator that launches one kernel, in eager mode on a common CPU."""
 _NO_MEMORY = Text(
     "copies-no-host-memory",
     "the trace does not show whether copies come from pageable or pinned memory (only CUDA records it)",
 )
 
 
-def to_device(copies: Copies) -> list[Copy]:
+def _from_host(facts: Facts) -> list[Copy]:
     """Select the copies that go from the host to a device.
 
     Raises:
         Missing: There are such copies, but none says which kind of host memory it reads.
     """
-    rows = [row for row in copies.rows if row.kind == "HtoD"]
+    rows = [row for row in facts.need("copies", Copies).rows if row.kind == "HtoD"]
     if rows and all(row.host_memory is None for row in rows):
         raise Missing(_NO_MEMORY())
     return rows
 
 
-_PAGEABLE = page("h2d-pageable")
-_PCIE_3 = 12.0
-"""GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""
-
-
 def _pageable_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    copies = facts.need("copies", Copies)
-    from_host = to_device(copies)
+    from_host = _from_host(facts)
     rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
     exposed = facts.gpu_per_step(sum(row.exposed_ns for row in rows))
     share = exposed / facts.step_ns if facts.step_ns else 0.0
@@ -53,45 +57,22 @@ def _pageable_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dr
     size = sum(row.bytes or 0 for row in rows)
     low = max(0.0, exposed - facts.gpu_per_step(size / bandwidth))
     high = low + facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
-    change = TimeSaved(
-        "gpu", (low, high), _PAGEABLE.text("basis")(bandwidth=bandwidth), (low, high), _claims(rows, high)
-    )
-    evidence = Evidence(
-        _PAGEABLE.text("subject")(), share, limits["copy_share"], "share", tuple(map(_pageable_place, rows))
-    )
+    time, interval = sum(row.time_ns for row in rows), (low, high)
+    claims = {f"copies:{row.name}": high * row.time_ns / time for row in rows}
+    change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
+    where = tuple(CodePlace("copy", row.name, value=row.time_ns, unit="ns") for row in rows)
+    evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
-    pinned = bool(settings.all_pinned(facts))
-    own = (
-        _PAGEABLE.text("advice-pinned")
-        if pinned
-        else None
-        if program.has_loader(facts)
-        else _PAGEABLE.text("advice-own")
-    )
-    yield Draft(
-        (evidence,),
-        change,
-        params,
-        ceiling="medium",
-        confidence="A" if measured else "B",
-        advice=own,
-        code="x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'" if own else None,
-    )
+    advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
+    if settings.all_pinned(facts):
+        advice = _PAGEABLE.text("advice-pinned")
+    confidence, code = "A" if measured else "B", _CODE_PINNED if advice else None
+    yield Draft((evidence,), change, params, ceiling="medium", confidence=confidence, advice=advice, code=code)
 
 
 def _fastest(rows: Sequence[Copy]) -> float:
     """Greatest bandwidth of the copies in GB/s; 0 if there are none."""
     return max((row.max_bandwidth_gb_per_s or 0 for row in rows), default=0)
-
-
-def _claims(rows: Sequence[Copy], time: float) -> dict[str, float]:
-    """Divide the time that is saved among the copies."""
-    total = sum(row.time_ns for row in rows)
-    return {f"copies:{row.name}": time * row.time_ns / total for row in rows}
-
-
-def _pageable_place(row: Copy) -> CodePlace:
-    return CodePlace("copy", row.name, value=row.time_ns, unit="ns")
 
 
 def _pageable_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
@@ -105,29 +86,18 @@ def _pageable_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dr
     evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
     claims = {f"copies:{row.name}": facts.gpu_per_step(row.self_device_ns or 0) for row in large}
     change = TimeSaved(_held_up(facts), (0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
-    yield Draft(
-        (evidence,),
-        change,
-        {"time": time, "share": share},
-        ceiling="medium",
-        confidence="B",
-        summary=_PAGEABLE.text("summary-table"),
-    )
+    params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
 
 
 def _held_up(facts: Facts) -> str:
     """The resource whose time is saved: such a copy takes time of the device and of the host; the longer one counts."""
-    own = facts.resources
-    return "host" if (own.host_ns or 0) + (own.loader_ns or 0) > (own.gpu_ns or 0) else "gpu"
-
-
-_BLOCKING = page("h2d-blocking")
-_SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
+    step = facts.resources
+    return "host" if (step.host_ns or 0) + (step.loader_ns or 0) > (step.gpu_ns or 0) else "gpu"
 
 
 def _blocking_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    pinned = [row for row in to_device(facts.need("copies", Copies)) if row.host_memory == "pinned"]
-    rows = [row for row in pinned if row.synchronized_calls]
+    rows = [row for row in _from_host(facts) if row.host_memory == "pinned" and row.synchronized_calls]
     avoidable = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
@@ -172,18 +142,12 @@ def _calls(rows: Sequence[TableRow]) -> int:
     return sum(row.calls or 0 for row in rows)
 
 
-_CREATED = page("tensor-created-on-cpu")
-_LAUNCH_NS = 20_000
-"""Host time of an operator that launches one kernel, in eager mode on a common CPU."""
-
-
 def _created_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = facts.need("host_origins", HostOrigins).rows
-    if found and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
+    origins = facts.need("host_origins", HostOrigins).rows
+    if origins and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
         raise Missing(_CREATED.text("no-steps")())
-    rows = [
-        row for row in found if row.calls >= limits["calls_per_step"] * facts.steps and 2 * row.steps >= facts.steps
-    ]
+    often = limits["calls_per_step"] * facts.steps
+    rows = [row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps]
     if not rows:
         return
     time = facts.host_per_step(sum(row.making_ns + row.moving_ns for row in rows))
@@ -191,21 +155,16 @@ def _created_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dra
     if share <= limits["host_share"]:
         return
     calls = sum(row.calls for row in rows) / facts.steps
-    evidence = Evidence(
-        _CREATED.text("subject")(), share, limits["host_share"], "share", tuple(map(_created_place, rows))
-    )
-    claims: dict[str, float] = {}
-    for row in rows:
-        key = f"operator:{row.operator}"
-        claims[key] = claims.get(key, 0.0) + facts.host_per_step(row.making_ns + row.moving_ns)
-    change = TimeSaved(
-        "host", (max(0.0, time - calls * _LAUNCH_NS), time), _CREATED.text("basis")(launch=_LAUNCH_NS), claims=claims
-    )
+    where = tuple(map(_origin, rows))
+    evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
+    claims = summed((f"operator:{row.operator}", facts.host_per_step(row.making_ns + row.moving_ns)) for row in rows)
+    least = max(0.0, time - calls * _LAUNCH_NS)
+    change = TimeSaved("host", (least, time), _CREATED.text("basis")(launch=_LAUNCH_NS), claims=claims)
     params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
     yield Draft((evidence,), change, params, ceiling="low")
 
 
-def _created_place(row: HostOrigin) -> CodePlace:
+def _origin(row: HostOrigin) -> CodePlace:
     kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
     time = row.making_ns + row.moving_ns
     return CodePlace(kind, name, shapes=row.shapes, value=time, unit="ns", start_ns=row.first_start_ns)
