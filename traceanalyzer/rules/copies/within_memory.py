@@ -91,7 +91,7 @@ def _place(row: Conversion, time_ns: float) -> CodePlace:
     return CodePlace("operator", row.operator, row.input_shapes or None, time_ns, "ns", row.start_ns)
 
 
-def _claim(shapes: str | None) -> str:
+def _claim(shapes: str) -> str:
     return f"operator:{_COPY}|{shapes}"
 
 
@@ -179,14 +179,14 @@ def _materialized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterato
     asked = sorted((row for row in facts.operators if row.name in _ASKING), key=lambda row: -row.device_total_ns)
     copied = sum(row.device_self_ns for row in facts.operators if row.name == _COPY)
     total = max(0, min(copied, sum(row.device_total_ns for row in asked)) - _repeated_ns(facts))
-    share = total / facts.gpu_total_ns
+    share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
     time = facts.gpu_per_step(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
     where = tuple(CodePlace("row", r.name, r.shapes, r.device_total_ns, "ns") for r in rows)
     claims = {f"operator:{_COPY}": time}
-    claims |= {f"operator:{r.name}|{r.shapes}": facts.gpu_per_step(r.device_total_ns) for r in rows}
+    claims |= {row.claim: facts.gpu_per_step(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
     change = TimeSaved("gpu", (_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)
     calls = sum(row.calls for row in rows if row.name == _COPY) / facts.steps
@@ -210,13 +210,13 @@ def _keys(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     repeats = _repeated_heads(facts)
     rows = [row for row in facts.shaped if row.name == _COPY and row.shapes in repeats and row.device_self_ns]
     total = sum(row.device_self_ns for row in rows)
-    share = total / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
+    share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.shapes or ""))
-    kind = "operator" if facts.table is None else "row"
+    kind = facts.place_kind("operator")
     where = tuple(CodePlace(kind, r.name, r.shapes, facts.gpu_per_step(r.device_self_ns), "ns") for r in rows)
-    claims = summed((_claim(row.shapes), facts.gpu_per_step(row.device_self_ns)) for row in rows)
+    claims = summed((row.claim, facts.gpu_per_step(row.device_self_ns)) for row in rows)
     time = facts.gpu_per_step(total)
     least, basis = 0.0, _KEYS.text("basis-unsure")()
     if all(repeats[row.shapes or ""].by_flash for row in rows):
