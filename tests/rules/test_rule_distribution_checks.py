@@ -17,7 +17,7 @@ from tests.rules.situations.distribution_checks import (
     fires_with_a_gpu_without_frames,
 )
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
-from traceanalyzer.rules.distribution_checks import RULE as DEFINED
+from traceanalyzer.rules.engine.page import page
 
 RULE = "distribution-checks"
 READ = "sync-item-frequent"
@@ -33,7 +33,7 @@ def test_time_of_the_checks() -> None:
     assert high == pytest.approx(2 * 20 * 22_000)
     assert 0.2 * high < low < 0.25 * high, "operators of a few us take 0.3 us to record"
     assert [(place.name, place.value) for place in finding.evidence[0].where] == [("train.py(20): rollout", 80)]
-    assert ast.parse(DEFINED.code or "")
+    assert ast.parse(page("distribution-checks").code or "")
 
 
 def test_samples_are_checked_as_well() -> None:

@@ -14,7 +14,7 @@ from tests.rules.situations.launch_bound_small_kernels import (
 )
 from tests.rules.situations.sync_between_launches import trap_slow_launches
 from traceanalyzer.analyzers.idle.step_idle import GapOwner
-from traceanalyzer.rules import _owners
+from traceanalyzer.rules.engine import host_owners
 
 RULE = "launch-bound-small-kernels"
 
@@ -89,4 +89,4 @@ def test_parts_of_the_program_come_before_operators_if_they_matter() -> None:
             ("mark", "log", 9),  # less than a hundredth of all
         )
     ]
-    assert [row.name for row in _owners.named_first(rows)] == ["zero_grad", "Net", "aten::conv2d", "log"]
+    assert [row.name for row in host_owners.named_first(rows)] == ["zero_grad", "Net", "aten::conv2d", "log"]

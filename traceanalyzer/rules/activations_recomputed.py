@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.optimizer.backward_pass import Recomputation
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _host_work
 from traceanalyzer.rules._place_labels import BACKWARD
+from traceanalyzer.rules.engine import host_work
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -28,7 +28,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     on_device = facts.resources.gpu_ns is not None and found.device_ns is not None
     if not on_device:
-        _host_work.need_cpu_steps(facts)
+        host_work.need_cpu_steps(facts)
     time = (found.device_ns or 0 if on_device else found.host_ns) / found.steps
     share = time / facts.step_ns
     if share <= limits["share"]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules.engine import idle_time
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -48,7 +48,7 @@ def _per_step(recurring: float, row: SetUp, usual: int) -> float:
 
 def _idle_ns(facts: Facts, time: float, found: RuntimeCalls) -> float | None:
     """The GPU's idle time per step that the calls that come back explain, in proportion; None if unknown."""
-    idle = _idle.per_later_step(facts, "allocation")
+    idle = idle_time.per_later_step(facts, "allocation")
     every = sum(row.usual_ns for row in found.rows if row.kind == "allocation") / found.usual_steps
     return idle if idle is None or not every else idle * min(1.0, time / every)
 

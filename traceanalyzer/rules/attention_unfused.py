@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor
-from traceanalyzer.rules._program import has_torch
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
+from traceanalyzer.rules.engine.program import has_torch
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("attention-unfused")

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._blowups import belongs, blown_up, reduced
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules._products import FP32_BYTES
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("broadcast-blowup")

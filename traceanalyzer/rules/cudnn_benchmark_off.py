@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _settings
+from traceanalyzer.rules.engine import settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -20,7 +20,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in found.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
     saved = sum(row.saving_ns for row in rows)
     share = saved / facts.gpu_total_ns if facts.gpu_total_ns else 0.0
-    if share <= limits["gpu_share"] or _settings.wants_cudnn_choice(facts):
+    if share <= limits["gpu_share"] or settings.wants_cudnn_choice(facts):
         return
     high = facts.gpu_per_step(saved)
     where = tuple(CodePlace("operator", r.name, shapes=r.input_shapes, value=r.saving_ns, unit="ns") for r in rows[:5])

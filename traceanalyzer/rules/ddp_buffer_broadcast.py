@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _owners, _recording
+from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -23,24 +23,24 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if facts.find("host_collectives", HostCollectives) is not None:
         yield from _on_host(facts, limits)
         return
-    _recording.need_usual_idle_time(facts)
-    owners = _owners.found(facts)
+    idle_time.need_usual_idle_time(facts)
+    owners = host_owners.found(facts)
     if owners is None:
         raise Missing(_PAGE.text("no-owners")())
-    role = _owners.role(facts, BUFFERS)
+    role = host_owners.role(facts, BUFFERS)
     if role is None or not role.idle_ns_per_step:
         return
     time = role.idle_ns_per_step
     share = time / facts.step_ns
     if share <= limits["idle_share"]:
         return
-    where = tuple(_owners.place(row, row.idle_ns_per_step) for row in _owners.of_role(facts, BUFFERS)[:5])
+    where = tuple(host_owners.place(row, row.idle_ns_per_step) for row in host_owners.of_role(facts, BUFFERS)[:5])
     evidence = Evidence(_PAGE.text("subject")(), share, limits["idle_share"], "share", where)
     own = facts.step_resources
     waiting = (own.exposed_communication_ns or 0.0) if own else 0.0
     least = max(time - waiting, _KEPT * time)
     change = TimeSaved(
-        "host", (least, time), _PAGE.text("basis")(least=least), (least, time), _owners.claims(facts, time)
+        "host", (least, time), _PAGE.text("basis")(least=least), (least, time), host_owners.claims(facts, time)
     )
     parts = owners.rows[role.owner].parts
     params = {
@@ -63,7 +63,7 @@ def _on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = time / facts.step_ns
     if share <= limits["idle_share"]:
         return
-    where = (_owners.place(owners.rows[role.owner], time),) if owners else ()
+    where = (host_owners.place(owners.rows[role.owner], time),) if owners else ()
     evidence = Evidence(_PAGE.text("subject-host")(), share, limits["idle_share"], "share", where)
     change = TimeSaved(
         "host", (_KEPT * time, time), _PAGE.text("basis-host")(least=_KEPT * time), claims={"buffers": time}

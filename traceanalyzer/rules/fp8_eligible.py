@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _products, _program
+from traceanalyzer.rules import _products
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
@@ -49,7 +50,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         "half": rows[0].peak_tflops_per_s,
     }
     summary = advice = None
-    if facts.gpu.fp4 and not _program.may_train(facts):
+    if facts.gpu.fp4 and not program.may_train(facts):
         params["fp4"] = facts.gpu.fp4
         summary, advice = _PAGE.text("summary-fp4"), _PAGE.text("advice-fp4")
     yield Draft(evidence, params=params, severity="info", code=_code(facts), summary=summary, advice=advice)
@@ -65,9 +66,9 @@ def _is_eligible(row: RooflineRow) -> bool:
 
 def _code(facts: Facts) -> str:
     """What converts the model; nothing for a server, which has a setting, nor where it may train or not."""
-    if _program.serves(facts):
+    if program.serves(facts):
         return ""
-    return {"training": _PAGE.code or "", "inference": _INFERENCE}.get(_program.workload(facts) or "", "")
+    return {"training": _PAGE.code or "", "inference": _INFERENCE}.get(program.workload(facts) or "", "")
 
 
 RULE = _PAGE.rule(trace=_trace)

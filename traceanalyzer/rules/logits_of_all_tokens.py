@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._program import workload
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.program import workload
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("logits-of-all-tokens")

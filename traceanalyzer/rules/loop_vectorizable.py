@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.operators.loops import Repeat, Repeats
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("loop-vectorizable")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
@@ -25,7 +25,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     kind = "row" if facts.table is not None else "kernel"
     where = tuple(CodePlace(kind, row.name, value=row.total_ns, unit="ns") for row in rows[:5])
     params = {"time": facts.gpu_per_step(total), "share": share, "kernel": rows[0].name}
-    advice = None if _program.serves(facts) or not _program.may_train(facts) else _PAGE.text("advice-training")
+    advice = None if program.serves(facts) or not program.may_train(facts) else _PAGE.text("advice-training")
     yield Draft(
         (Evidence(_PAGE.text("subject")(), share, limits["gpu_share"], "share", where),),
         params=params,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.kernels import SmFill, UnfilledKernel
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -37,7 +37,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             "fill": sum(row.fill * row.total_ns for row in rows) / time,
         },
         ceiling="high",
-        advice=_PAGE.text("advice-serving") if _program.serves(facts) else None,
+        advice=_PAGE.text("advice-serving") if program.serves(facts) else None,
     )
 
 

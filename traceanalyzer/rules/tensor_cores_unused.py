@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _program, _settings
 from traceanalyzer.rules._precision import AMPERE, VOLTA, Precision, fp32_products, precision
+from traceanalyzer.rules.engine import program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -27,7 +27,7 @@ def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     low, high = map(facts.gpu_per_step, products.saved_ns)
     summary, advice, code = _texts(facts, used)
-    if not _program.may_train(facts):
+    if not program.may_train(facts):
         advice, code = _of_inference(advice, code)
     yield Draft(
         (Evidence(_PAGE.text("subject")(), share, limits["product_share"], "share", products.places),),
@@ -58,9 +58,9 @@ def _texts(facts: Facts, used: Precision) -> tuple[Text | None, Text | None, str
         return _PAGE.text("summary-unknown"), None, None
     if used.uses_tensor_cores:
         return _PAGE.text("summary-partly"), _PAGE.text("advice-partly"), None
-    if _settings.uses_autocast(facts):
+    if settings.uses_autocast(facts):
         return None, _PAGE.text("advice-partly"), None
-    if used.capability >= AMPERE and _settings.matmul_tf32(facts):
+    if used.capability >= AMPERE and settings.matmul_tf32(facts):
         return None, _PAGE.text("advice-tf32-allowed"), _CODE_BFLOAT16
     if used.capability >= AMPERE:
         return None, _PAGE.text("advice-ampere"), 'torch.set_float32_matmul_precision("high")'

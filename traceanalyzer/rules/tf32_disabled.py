@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _settings
 from traceanalyzer.rules._precision import fp32_products, precision
+from traceanalyzer.rules.engine import settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -17,7 +17,7 @@ _PAGE = page("tf32-disabled")
 
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    if not precision(facts).is_a_switch or not facts.gpu_total_ns or _settings.matmul_tf32(facts):
+    if not precision(facts).is_a_switch or not facts.gpu_total_ns or settings.matmul_tf32(facts):
         return
     products = fp32_products(facts, limits, tf32=True, only=frozenset({KernelClass.GEMM}))
     share = products.time_ns / facts.gpu_total_ns

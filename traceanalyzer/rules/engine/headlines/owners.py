@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules import _owners
+from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import Facts
 
 _WORTH = 0.1
@@ -70,7 +70,7 @@ def of_host(facts: Facts, headline: Message, step_ns: float) -> Message:
         headline: The sentence.
         step_ns: Duration of the typical step.
     """
-    owners = _owners.found(facts)
+    owners = host_owners.found(facts)
     if owners is None or step_ns <= 0:
         return headline
     headline = _with_owner(facts, owners, headline, step_ns)
@@ -80,15 +80,15 @@ def of_host(facts: Facts, headline: Message, step_ns: float) -> Message:
 
 def of_input(facts: Facts, headline: Message, step_ns: float) -> Message:
     """The sentence on a step that waits for its loader, with what the loader does, if it does it itself."""
-    row = _owners.largest(facts)
+    row = host_owners.largest(facts)
     if row is None or row.role not in ("preprocessing", "tokenization") or step_ns <= 0:
         return headline
     idle = row.idle_ns_per_step or 0.0
-    return _OWNER(headline=headline, owner=_owners.name(row), part=(idle, step_ns)) if idle else headline
+    return _OWNER(headline=headline, owner=host_owners.name(row), part=(idle, step_ns)) if idle else headline
 
 
 def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: float) -> Message:
-    row = _owners.largest(facts)
+    row = host_owners.largest(facts)
     if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
         headline = _named(owners, row, headline, step_ns)
     elif _of_leaves(owners) >= _MUCH * step_ns:
@@ -99,7 +99,7 @@ def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: fl
 
 def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float) -> Message:
     """Add the owner, and another owner whose work a rule gives advice about."""
-    said = {"headline": headline, "owner": _owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
+    said = {"headline": headline, "owner": host_owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
     for role in owners.roles:
         idle = role.idle_ns_per_step or 0.0
         if role.role == row.role or role.role in _OWN_RULES or idle < _WORTH * step_ns:
@@ -109,7 +109,7 @@ def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float
         text = _OWNER_OF_WHICH if other.name == row.name else _OWNER_WITH
         if text is _OWNER_WITH and (other.idle_ns or 0) + (row.idle_ns or 0) > (owners.idle_ns or 0):
             continue
-        return text(**said, other=_owners.name(other), other_part=(idle, step_ns))
+        return text(**said, other=host_owners.name(other), other_part=(idle, step_ns))
     return _OWNER(**said)
 
 
@@ -132,7 +132,7 @@ def _with_call(headline: Message, row: HostOwner) -> Message:
     call = row.longest_call
     if call is None:
         return headline
-    said = {"headline": headline, "call": call.name, "owner": _owners.name(row), "time": call.duration_ns}
+    said = {"headline": headline, "call": call.name, "owner": host_owners.name(row), "time": call.duration_ns}
     if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
         return _CALL(**said)
     if call.waits_for == "unrecorded-work":

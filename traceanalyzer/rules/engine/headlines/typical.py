@@ -14,7 +14,7 @@ import msgspec
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules import _idle
+from traceanalyzer.rules.engine import idle_time
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import owners
 from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
@@ -263,7 +263,7 @@ def _idle_ns(typical: TypicalStep, *causes: str) -> float:
 def _cause(facts: Facts, typical: TypicalStep) -> Message:
     """The largest of the causes that are the host's."""
     largest = max((row for row in typical.idle if row.cause in _OF_HOST), key=lambda row: row.ns_per_step)
-    is_after_waits = largest.cause in _LATE and _idle.is_after_waits(facts, _LATE)
+    is_after_waits = largest.cause in _LATE and idle_time.is_after_waits(facts, _LATE)
     return _CAUSES["synchronization" if is_after_waits else largest.cause]()
 
 

@@ -1,4 +1,4 @@
-"""Detects gpu-underutilized: see pages/gpu-underutilized.md."""
+"""Detects idle devices, whatever the cause: gpu-underutilized."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _owners
+from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.host_activity import is_loading_overhead
 
-_PAGE = page("gpu-underutilized")
+_UNDERUTILIZED = page("gpu-underutilized")
 _CAUSES = {
-    "dataloader": _PAGE.text("dataloader"),
-    "communication": _PAGE.text("communication"),
-    "compilation": _PAGE.text("compilation"),
-    "allocation": _PAGE.text("allocation"),
-    "profiler_overhead": _PAGE.text("profiler"),
-    "synchronization": _PAGE.text("synchronization"),
-    "launch_bound": _PAGE.text("launch-bound"),
-    "host_code": _PAGE.text("host-code"),
-    "unrecorded_work": _PAGE.text("unrecorded-work"),
-    "pending": _PAGE.text("pending"),
-    "device_gap": _PAGE.text("device-gap"),
-    "unknown": _PAGE.text("unknown"),
+    "dataloader": _UNDERUTILIZED.text("dataloader"),
+    "communication": _UNDERUTILIZED.text("communication"),
+    "compilation": _UNDERUTILIZED.text("compilation"),
+    "allocation": _UNDERUTILIZED.text("allocation"),
+    "profiler_overhead": _UNDERUTILIZED.text("profiler"),
+    "synchronization": _UNDERUTILIZED.text("synchronization"),
+    "launch_bound": _UNDERUTILIZED.text("launch-bound"),
+    "host_code": _UNDERUTILIZED.text("host-code"),
+    "unrecorded_work": _UNDERUTILIZED.text("unrecorded-work"),
+    "pending": _UNDERUTILIZED.text("pending"),
+    "device_gap": _UNDERUTILIZED.text("device-gap"),
+    "unknown": _UNDERUTILIZED.text("unknown"),
 }
 _UNSEEN = 0.5
 """Share of the host time in rows that are not printed, from which on waiting cannot be distinguished from work
@@ -44,80 +44,73 @@ _LOW = 0.1
 is not noise."""
 
 
-def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _idle.enough(facts, limits["events"])
-    if _waits_for_nothing(facts, found):
-        raise Missing(_PAGE.text("elsewhere")())
-    for device in found.devices:
+def _underutilized_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    idle = idle_time.enough(facts, limits["events"])
+    if _waits_for_nothing(facts, idle):
+        raise Missing(_UNDERUTILIZED.text("elsewhere")())
+    for device in idle.devices:
         if device.time_ns:
-            yield from _judge(facts, device, found, limits)
+            yield from _underutilized(facts, device, idle, limits)
 
 
-def _waits_for_nothing(facts: Facts, found: StepIdle) -> bool:
+def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
     """Whether the host mostly waits for an idle device; with several devices, it may wait for another one."""
     waits = facts.find("synchronizations", Synchronizations)
-    if waits is None or len(found.devices) != 1:
+    if waits is None or len(idle.devices) != 1:
         return False
-    return 2 * (waits.waiting_idle_ns or 0) > found.devices[0].time_ns - found.devices[0].busy_ns
+    return 2 * (waits.waiting_idle_ns or 0) > idle.devices[0].time_ns - idle.devices[0].busy_ns
 
 
-def _judge(facts: Facts, device: DeviceInSteps, found: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
     busy = device.busy_ns / device.time_ns
-    recurring = device.time_ns - _idle.only_in_first_step(found, device, *_ONCE)
+    recurring = device.time_ns - idle_time.only_in_first_step(idle, device, *_ONCE)
     if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
     where = tuple(
-        CodePlace("time", cause.cause, value=cause.time_ns / found.steps, unit="ns", label=_CAUSES[cause.cause]())
+        CodePlace("time", cause.cause, value=cause.time_ns / idle.steps, unit="ns", label=_CAUSES[cause.cause]())
         for cause in causes[:5]
     )
-    evidence = Evidence(_PAGE.text("subject")(device=device.device), busy, limits["busy_share"], "share", where)
+    limit, number = limits["busy_share"], device.device
+    evidence = [Evidence(_UNDERUTILIZED.text("subject")(device=number), busy, limit, "share", where)]
+    if device is idle_time.busiest(facts, idle) and (owners := host_owners.places(facts, 5)):
+        subject = _UNDERUTILIZED.text("subject-owners")(device=number)
+        evidence.append(Evidence(subject, 1 - busy, 1 - limit, "share", owners))
     params = {
-        "device": device.device,
+        "device": number,
         "busy": busy,
         "cause": _CAUSES[causes[0].cause](),
         "cause_share": causes[0].time_ns / device.time_ns,
     }
-    owners = _owners.places(facts, 5) if device is _idle.busiest(facts, found) else ()
-    parts = (
-        (
-            Evidence(
-                _PAGE.text("subject-owners")(device=device.device), 1 - busy, 1 - limits["busy_share"], "share", owners
-            ),
-        )
-        if owners
-        else ()
-    )
     yield Draft(
-        (evidence, *parts),
+        tuple(evidence),
         params=params,
         severity="critical" if busy < limits["critical_share"] else "high",
-        confidence=None if found.steps_from == "ProfilerStep" else "C",
-        summary=_PAGE.text("summary-fluctuating") if _fluctuates(device) else None,
+        confidence=None if idle.steps_from == "ProfilerStep" else "C",
+        summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(device) else None,
     )
 
 
-def _table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     table = facts.table
     if table is None or table.device_share_at_most is None or not table.device_ns:
-        raise Missing(_PAGE.text("no-device")())
+        raise Missing(_UNDERUTILIZED.text("no-device")())
     if (table.cpu_hidden_share or 0.0) > _UNSEEN:
-        raise Missing(_PAGE.text("hidden")())
+        raise Missing(_UNDERUTILIZED.text("hidden")())
     busy = table.device_share_at_most
     if busy >= limits["busy_share"]:
         return
     chain = {"host": facts.resources.host_ns, "loader": facts.resources.loader_ns, "gpu": facts.resources.gpu_ns}
     times = sorted(((ns, name) for name, ns in chain.items() if ns), reverse=True)
     where = tuple(CodePlace("time", name, value=ns, unit="ns", label=RESOURCES[name]()) for ns, name in times)
-    evidence = Evidence(
-        _PAGE.text("subject-table")(), busy, limits["busy_share"], "share", (*where, *_largest_rows(facts))
-    )
+    where += _largest_rows(facts)
+    evidence = Evidence(_UNDERUTILIZED.text("subject-table")(), busy, limits["busy_share"], "share", where)
     yield Draft(
         (evidence,),
         params={"busy": busy, "gpu": facts.resources.gpu_ns, "step": facts.step_ns},
         severity="critical" if busy < limits["critical_share"] else "high",
         confidence="B",
-        summary=_PAGE.text("summary-table"),
+        summary=_UNDERUTILIZED.text("summary-table"),
     )
 
 
@@ -131,8 +124,9 @@ def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
 
 
 def _fluctuates(device: DeviceInSteps) -> bool:
+    """Whether the device has nothing to do in some parts of the recording and no pause in others."""
     low, high = device.low_busy_share, device.high_busy_share
     return low is not None and high is not None and low < _LOW and high > _HIGH
 
 
-RULE = _PAGE.rule(trace=_trace, table=_table)
+RULES = (_UNDERUTILIZED.rule(trace=_underutilized_in_trace, table=_underutilized_in_table),)

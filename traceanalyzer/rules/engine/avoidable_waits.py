@@ -71,10 +71,9 @@ def owned(owner: str, call: str, time_ns: int | None, start_ns: int | None = Non
 
 def place(row: Synchronization) -> CodePlace:
     """Where some waits are: the part of the program, else the Python line, the innermost operator, or the call."""
+    name = row.operators[-1] if row.operators else row.call
     if row.owner is not None:
-        name = row.operators[-1] if row.operators else row.call
         return owned(row.owner, name, row.avoidable_ns)
     if row.python_line is not None:
         return CodePlace("python", row.python_line, value=row.avoidable_ns, unit="ns")
-    name = row.operators[-1] if row.operators else row.call
     return CodePlace("operator" if row.operators else "call", name, value=row.avoidable_ns, unit="ns")

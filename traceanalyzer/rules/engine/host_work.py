@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from traceanalyzer.analyzers.waits.value_reads import ReadLine
 from traceanalyzer.knowledge.profiler_overhead import overheads
 from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.structure.recording import Recording
 
@@ -67,6 +69,11 @@ def without_recording(facts: Facts, time_ns: float, events: float) -> float:
     every = sum(row.calls for row in facts.operators) / facts.steps
     step = max(left, facts.step_ns - every * cost)
     return min(time_ns, left * facts.step_ns / step) if step else 0.0
+
+
+def place(row: ReadLine, steps: int) -> CodePlace:
+    """A line or an operator that reads values, as a place of a finding with its time per step in ns."""
+    return CodePlace("python" if row.is_line else "operator", row.name, None, row.time_ns / steps, "ns", row.start_ns)
 
 
 def most(facts: Facts, time_ns: float) -> float:

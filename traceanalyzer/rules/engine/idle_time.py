@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
-from traceanalyzer.rules import _recording
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.of_trace import is_partial
 from traceanalyzer.structure.recording import Recording
@@ -22,6 +22,11 @@ _UNEXPLAINED = Text(
     "the recording does not explain much of the GPU's idle time (launched work waits in its queue, or events are "
     "missing), so gaps do not show that the host is slow",
 )
+_BEGAN_LATE = Text(
+    "rule-earlier-work",
+    "the recording began in the middle of the device's work, and most idle time lies before its first recorded event",
+)
+_MOSTLY = 0.5
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
 _MANY = 20
@@ -30,31 +35,33 @@ STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
 
 
-def steady(facts: Facts) -> StepIdle:
-    """The analysis of the steady steps.
-
-    Raises:
-        Missing: There are no steady steps.
-    """
-    found = facts.need("step_idle", StepIdle)
-    if not found.steps:
-        raise Missing(_ONLY_WARM_UP())
-    return found
-
-
 def enough(facts: Facts, events: float) -> StepIdle:
     """The analysis of the steady steps, if enough ran in them and the host may be blamed for their idle time.
 
     Raises:
-        Missing: There is none, only a few kernels ran, or much of the idle time has no explanation.
+        Missing: There are no steady steps, only a few kernels ran, or much of the idle time has no explanation.
     """
     _need_explained(facts)
-    _recording.need_usual_idle_time(facts)
-    found = steady(facts)
-    ran = sum(device.events for device in found.devices)
+    need_usual_idle_time(facts)
+    idle = facts.need("step_idle", StepIdle)
+    if not idle.steps:
+        raise Missing(_ONLY_WARM_UP())
+    ran = sum(device.events for device in idle.devices)
     if ran < events:
         raise Missing(_FEW(events=ran))
-    return found
+    return idle
+
+
+def need_usual_idle_time(facts: Facts) -> None:
+    """Refuse to judge idle time that may come from how the recording was made.
+
+    Raises:
+        Missing: The device most likely worked while it seems to be idle.
+    """
+    launches, busy = facts.find("launches", LaunchFigures), facts.resources.gpu_ns
+    idle_ns = (facts.step_ns - (busy or 0.0)) * facts.steps
+    if launches is not None and launches.earlier_work_ns and launches.earlier_work_ns >= _MOSTLY * idle_ns:
+        raise Missing(_BEGAN_LATE())
 
 
 def _need_explained(facts: Facts) -> None:
@@ -67,27 +74,27 @@ def _need_explained(facts: Facts) -> None:
         raise Missing(_UNEXPLAINED())
 
 
-def busiest(facts: Facts, found: StepIdle) -> DeviceInSteps | None:
+def busiest(facts: Facts, idle: StepIdle) -> DeviceInSteps | None:
     """The figures of the device that works longest within the steps; None without a device."""
     number = facts.need_step_resources().device
-    return next((device for device in found.devices if device.device == number), None)
+    return next((device for device in idle.devices if device.device == number), None)
 
 
-def waits_often(found: StepIdle, device: DeviceInSteps) -> bool:
+def waits_often(idle: StepIdle, device: DeviceInSteps) -> bool:
     """Whether the host waits so often that each wait is soon followed by the next one, which no graph could hold."""
-    return found.waits > _OFTEN * device.events
+    return idle.waits > _OFTEN * device.events
 
 
-def waits_again_and_again(found: StepIdle, device: DeviceInSteps) -> bool:
+def waits_again_and_again(idle: StepIdle, device: DeviceInSteps) -> bool:
     """Whether there are besides so many waits in a step that one less would change little."""
-    return waits_often(found, device) and found.waits >= _MANY * found.steps
+    return waits_often(idle, device) and idle.waits >= _MANY * idle.steps
 
 
 def is_after_waits(facts: Facts, causes: Collection[str]) -> bool:
     """Whether most idle time with these causes would not be there if the host did not wait for the device so often."""
-    found = facts.find("step_idle", StepIdle)
-    device = busiest(facts, found) if found and found.steps else None
-    if found is None or device is None or not waits_again_and_again(found, device):
+    idle = facts.find("step_idle", StepIdle)
+    device = busiest(facts, idle) if idle and idle.steps else None
+    if idle is None or device is None or not waits_again_and_again(idle, device):
         return False
     rows = [row for row in device.causes if row.cause in causes]
     return 2 * sum(row.after_waits_ns for row in rows) > sum(row.time_ns for row in rows)
@@ -95,16 +102,16 @@ def is_after_waits(facts: Facts, causes: Collection[str]) -> bool:
 
 def per_later_step(facts: Facts, cause: str) -> float | None:
     """Idle time of a steady step after the first recorded one that has this cause, in ns; None if unknown."""
-    found = facts.find("step_idle", StepIdle)
-    device = busiest(facts, found) if found and found.later_steps else None
-    if found is None or device is None:
+    idle = facts.find("step_idle", StepIdle)
+    device = busiest(facts, idle) if idle and idle.later_steps else None
+    if idle is None or device is None:
         return None
-    return sum(row.later_ns for row in device.causes if row.cause == cause) / found.later_steps
+    return sum(row.later_ns for row in device.causes if row.cause == cause) / idle.later_steps
 
 
-def only_in_first_step(found: StepIdle, device: DeviceInSteps, *causes: str) -> float:
+def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> float:
     """Idle time in ns for some causes that the first recorded step has beyond what later steps have; 0 if unknown."""
     rows = [row for row in device.causes if row.cause in causes]
     later = sum(row.later_ns for row in rows)
     first = sum(row.time_ns for row in rows) - later
-    return max(0.0, first - later / found.later_steps) if found.later_steps else 0.0
+    return max(0.0, first - later / idle.later_steps) if idle.later_steps else 0.0

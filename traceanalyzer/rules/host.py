@@ -1,0 +1,215 @@
+"""Detects code of the host that holds a program up: host-python-gap, host-waits-or-logs, threads-oversubscribed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.communication import Communication
+from traceanalyzer.analyzers.host.pauses import HostPauses, PauseOwner
+from traceanalyzer.analyzers.host.thread_contention import ThreadContention
+from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
+from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.analyzers.waits.value_reads import ValueReads
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine import host_owners, host_work, idle_time, settings
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
+
+_PYTHON_GAP = page("host-python-gap")
+_WAITS_OR_LOGS = page("host-waits-or-logs")
+_OVERSUBSCRIBED = page("threads-oversubscribed")
+
+_CODE_GC = "gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then"
+
+_ADVICE_BY_ROLE: Mapping[str | None, Text] = {
+    "sampling": _PYTHON_GAP.text("advice-sampling"),
+    "garbage-collection": _PYTHON_GAP.text("advice-garbage-collection"),
+    "guards": _PYTHON_GAP.text("advice-guards"),
+    "checkpointing": _PYTHON_GAP.text("advice-checkpointing"),
+    "logging": _PYTHON_GAP.text("advice-logging"),
+    "sleep": _PYTHON_GAP.text("advice-sleep"),
+}
+
+_LEAST = 0.8
+"""Own choice: some printing, logging and sleeping is needed."""
+_LEAST_UNKNOWN = 0.5
+"""Own choice: more of a pause may be needed if no name shows its purpose, such as the step of an environment."""
+_DISPENSABLE = frozenset({"sleep", "logging"})
+"""Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
+
+
+def _python_gap_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    idle = idle_time.enough(facts, limits["events"])
+    device = idle_time.busiest(facts, idle)
+    if idle.steps_from in ("whole-trace", "device-events", "host-annotations"):
+        raise Missing(_PYTHON_GAP.text("no-steps")())
+    if device is None or not device.time_ns or not device.typical_other_gap_ns:
+        return
+    step, time = device.time_ns / idle.steps, device.typical_other_gap_ns
+    measured = settings.gaps_without_profiler(facts, device)
+    least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
+    share = most * time / step
+    if share <= limits["gap_share"]:
+        return
+    if measured and facts.is_replayed:
+        least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
+    interval = (least * time, most * time)
+    text = _PYTHON_GAP.text("basis-measured") if measured else _PYTHON_GAP.text("basis")
+    basis = _PYTHON_GAP.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
+    change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
+    owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
+    where = host_owners.of_gaps(owners, idle.steps)
+    shown = host_owners.total(where)
+    subject = _PYTHON_GAP.text("subject")()
+    if 0 < shown < time:
+        subject = _PYTHON_GAP.text("subject-listed")(shown=shown, time=time)
+    evidence = Evidence(subject, share, limits["gap_share"], "share", where or tuple(map(_place, device.host_gaps[:5])))
+    first = owners[0] if owners and _is_largest(owners[0], device, time) else None
+    what = _PYTHON_GAP.text("unknown")() if first is None else host_owners.name(first)
+    yield Draft(
+        (evidence,),
+        change,
+        {"time": time, "step": step, "share": time / step, "what": what},
+        ceiling="high",
+        confidence="C" if first is None or first.kind in ("operator", "call", "autograd") else None,
+        advice=_advice(first),
+        code=_CODE_GC if first is not None and first.role == "garbage-collection" else "",
+    )
+
+
+def _is_largest(owner: GapOwner, device: DeviceInSteps, time: float) -> bool:
+    """Whether an owner has no less of the gaps than the time in which nothing was recorded.
+
+    What ten owners leave may belong to further ones and is not known to be unrecorded.
+    """
+    listed = sum(row.time_ns for row in device.gap_owners if row.role not in OF_OTHER_RULES)
+    is_complete = len(device.gap_owners) < MOST_OWNERS
+    return not is_complete or owner.time_ns >= time * max(1, device.owner_steps) - listed
+
+
+def _advice(owner: GapOwner | None) -> Text | None:
+    """Advice about an owner, by its role or else by its kind."""
+    if owner is None:
+        return _PYTHON_GAP.text("advice-unknown")
+    if owner.role in _ADVICE_BY_ROLE:
+        return _ADVICE_BY_ROLE[owner.role]
+    if owner.kind in ("module", "backward", "autograd"):
+        return _PYTHON_GAP.text("advice-model")
+    return _PYTHON_GAP.text("advice-unknown") if owner.kind in ("operator", "call") else None
+
+
+def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
+    """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
+    times = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
+    total = sum(times.values())
+    return {f"idle:{cause}": time * ns / total for cause, ns in times.items() if ns}
+
+
+def _place(row: HostGap) -> CodePlace:
+    kinds = {
+        "python": row.python_line,
+        "operator": row.operator,
+        "time": row.annotation or _PYTHON_GAP.text("unknown")().text,
+    }
+    kind, name = next((kind, name) for kind, name in kinds.items() if name)
+    return CodePlace(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
+
+
+def _waits_or_logs_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    host_work.need_cpu_steps(facts)
+    if _is_of_several_ranks(facts):
+        raise Missing(_WAITS_OR_LOGS.text("ranks")())
+    reads, pauses = facts.find("value_reads", ValueReads), facts.find("host_pauses", HostPauses)
+    printing = 0.0 if reads is None else reads.printing_ns / reads.steps
+    recorded = 0.0 if reads is None else reads.printing_operators / reads.steps
+    if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
+        pauses = None
+    waiting = 0.0 if pauses is None else pauses.time_ns / pauses.steps
+    time = printing + waiting
+    share = time / facts.step_ns
+    if share <= limits["share"]:
+        return
+    kept = _least(printing, waiting, pauses)
+    interval = (kept * host_work.without_recording(facts, time, recorded), host_work.most(facts, time))
+    change = TimeSaved("host", interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval)
+    where = _places(reads, pauses)
+    evidence = Evidence(_WAITS_OR_LOGS.text("subject")(), share, limits["share"], "share", where)
+    params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
+    summary, advice = None, None
+    if not waiting:
+        summary = _WAITS_OR_LOGS.text("summary-prints")
+    elif not printing:
+        has_lines = any(place.kind == "python" for place in where)
+        summary = _WAITS_OR_LOGS.text("summary-pauses")
+        advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
+    is_told = pauses is not None and any(_tells(row) for row in pauses.owners)
+    confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
+    yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, summary=summary, advice=advice)
+
+
+def _least(printing: float, waiting: float, pauses: HostPauses | None) -> float:
+    """Share of the time that at least goes away: of printing, of pauses that names explain, and of others."""
+    rows = () if pauses is None else pauses.owners
+    known = sum(row.time_ns for row in rows if row.role in _DISPENSABLE) / pauses.steps if pauses is not None else 0.0
+    known = min(known, waiting)
+    return (_LEAST * (printing + known) + _LEAST_UNKNOWN * (waiting - known)) / (printing + waiting)
+
+
+def _is_of_several_ranks(facts: Facts) -> bool:
+    ranks = facts.summary.world_size if facts.summary is not None else None
+    if ranks is None and facts.capture is not None and facts.capture.facts.distributed is not None:
+        ranks = facts.capture.facts.distributed.world_size
+    return (ranks or 1) > 1 or facts.find("communication", Communication) is not None
+
+
+def _tells(row: PauseOwner) -> bool:
+    """Whether an owner shows what a pause is for."""
+    return row.kind in ("function", "library", "module") or row.role is not None
+
+
+def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePlace, ...]:
+    """The longest pauses with their owners, or else the operator before them, then the lines that print."""
+    places = []
+    if pauses is not None:
+        for row in pauses.owners[:3]:
+            kind, name = "time", row.name
+            if row.file is not None and row.line is not None:
+                kind, name = "python", f"{row.file}({row.line}): {row.name}"
+            places.append(CodePlace(kind, name, None, row.time_ns / pauses.steps, "ns", row.start_ns))
+        if not places:
+            name = pauses.after or "ProfilerStep"
+            places.append(CodePlace("operator", name, None, pauses.longest_ns, "ns", pauses.longest_start_ns))
+    if reads is not None:
+        places += [host_work.place(line, reads.steps) for line in reads.printing_lines[:3]]
+    return tuple(places)
+
+
+def _oversubscribed_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    contention = facts.need("thread_contention", ThreadContention)
+    host_work.need_cpu_steps(facts)
+    threads, cpus = contention.threads, contention.cpus
+    beyond = contention.beyond_ns / contention.steps
+    ratio, share = threads / cpus, beyond / facts.step_ns
+    if ratio <= limits["threads_per_core"] or share <= limits["share"]:
+        return
+    most = 1 - cpus / threads
+    interval = (min(beyond, most * facts.step_ns), most * facts.step_ns)
+    where = (CodePlace("operator", contention.slowest or "aten::mm", None, beyond, "ns", contention.start_ns),)
+    evidence = (
+        Evidence(_OVERSUBSCRIBED.text("subject")(), share, limits["share"], "share", where),
+        Evidence(_OVERSUBSCRIBED.text("threads")(), ratio, limits["threads_per_core"], "number", ()),
+    )
+    change = TimeSaved("host", interval, _OVERSUBSCRIBED.text("basis")(most=most))
+    params = {"threads": threads, "cpus": cpus, "beyond": beyond, "step": facts.step_ns}
+    code = f"torch.set_num_threads({cpus})  # or OMP_NUM_THREADS={cpus} in the environment"
+    yield Draft(evidence, change, params, code=code)
+
+
+RULES = (
+    _PYTHON_GAP.rule(trace=_python_gap_in_trace),
+    _WAITS_OR_LOGS.rule(trace=_waits_or_logs_in_trace),
+    _OVERSUBSCRIBED.rule(trace=_oversubscribed_in_trace),
+)

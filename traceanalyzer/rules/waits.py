@@ -1,0 +1,285 @@
+"""Detects waits that need not be, most of them of the host for a device.
+
+The host waits to read values (sync-item-frequent), to learn the size of a result (sync-dynamic-shape), for a whole
+device (sync-device-wide), or so often that launches stand between waits (sync-between-launches). distribution-checks
+are reads that check the parameters of probability distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from traceanalyzer.analyzers.operators import Operators
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
+from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
+from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
+from traceanalyzer.analyzers.waits.value_reads import ValueReads
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
+
+_ITEM = page("sync-item-frequent")
+_DYNAMIC_SHAPE = page("sync-dynamic-shape")
+_DEVICE_WIDE = page("sync-device-wide")
+_BETWEEN_LAUNCHES = page("sync-between-launches")
+_CHECKS = page("distribution-checks")
+
+_ENVIRONMENT = Text(
+    "environment-advice",
+    "The actions that the environment needs must be read. Read those of many environments at once (a vector "
+    "environment and one call of tolist() or numpy()), and leave losses and statistics in tensors until the rollout "
+    "ends.",
+    note="tolist() and numpy() are code; rollout: steps of the environment between two updates of the policy",
+)
+"""What programs do instead that step an environment of reinforcement learning, which needs actions as numbers."""
+_READING = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"})
+_OWN_BESIDE = 0.5
+"""Part of the Python code directly before and after readings that belongs to them at most: iterating over what is read,
+and storing the values (measured in the lab)."""
+_SCALER = "aten::_amp_foreach_non_finite_check_and_unscale_"
+"""What AMP's gradient scaler calls before it reads whether the gradients are finite."""
+_KEPT_ON_CPU = 0.9
+"""Own choice: one operator on all values and one reading remain of a run."""
+_CODE_CPU = "hits = (logits.argmax(1) == targets).sum()  # and hits.item() every hundred steps"
+_SIZED = frozenset(
+    {
+        "aten::nonzero",
+        "aten::nonzero_numpy",
+        "aten::argwhere",
+        "aten::masked_select",
+        "aten::_unique",
+        "aten::_unique2",
+        "aten::unique_dim",
+        "aten::unique_consecutive",
+        "aten::unique_dim_consecutive",
+        "aten::repeat_interleave",
+        "aten::bincount",
+    }
+)
+"""Operators that wait for the size of their result. A boolean index is an `aten::index` with `aten::nonzero` inside."""
+_LEAST, _MOST = 0.5, 2.0
+"""Own choice: recording frames takes up to half of the time of code that consists of short functions."""
+
+
+def _steps_environment(facts: Facts) -> bool:
+    """Whether Python frames show that an environment of reinforcement learning is stepped."""
+    checks = facts.find("distribution_checks", DistributionChecks)
+    return checks is not None and checks.environment is not None
+
+
+def _waits(facts: Facts) -> Synchronizations:
+    """The waits of the host for devices.
+
+    Raises:
+        Missing: There are none, or no device shows what they cost.
+    """
+    waits = facts.need("synchronizations", Synchronizations)
+    if waits.avoidable_ns is None:
+        raise Missing(avoidable_waits.NO_DEVICE())
+    return waits
+
+
+def _item_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if facts.resources.gpu_ns is None and facts.find("value_reads", ValueReads) is not None:
+        yield from _item_on_cpu(facts, limits)
+        return
+    rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
+    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    if not calls:
+        return
+    part = max(0.0, calls - _scaler_calls(facts)) / calls
+    gain = part * avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    share, often, where = gain / facts.step_ns, limits["calls_per_step"], tuple(map(avoidable_waits.place, rows))
+    evidence = []
+    if share > limits["gain_share"]:
+        evidence.append(Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where))
+    if part * calls >= often:
+        evidence.append(Evidence(_ITEM.text("calls")(), part * calls, often, "number", where))
+    if not evidence:
+        return
+    claims = {"operator:aten::item": gain, "idle:synchronization": gain}
+    change = avoidable_waits.change(gain, claims)
+    advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
+    if _steps_environment(facts):
+        change = TimeSaved("host", (0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
+        advice = _ENVIRONMENT
+    params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
+    yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
+
+
+def _item_on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """Runs of readings on a program that waits for no device."""
+    host_work.need_cpu_steps(facts)
+    reads = facts.need("value_reads", ValueReads)
+    time = reads.time_ns / reads.steps
+    share = time / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    least = _KEPT_ON_CPU * host_work.without_recording(facts, time, reads.operators / reads.steps)
+    most = host_work.most(facts, time + _OWN_BESIDE * reads.beside_ns / reads.steps)
+    basis, advice, code = _ITEM.text("basis-runs-beside")(least=_KEPT_ON_CPU), _ITEM.text("advice-cpu"), _CODE_CPU
+    if _steps_environment(facts):
+        least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
+    where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
+    yield Draft(
+        (Evidence(_ITEM.text("runs")(), share, limits["host_share"], "share", where),),
+        TimeSaved("host", (least, most), basis, (least, most)),
+        {"calls": reads.readings / reads.steps, "time": time, "step": facts.step_ns},
+        ceiling="high",
+        confidence="B",
+        summary=_ITEM.text("summary-cpu"),
+        advice=advice,
+        code=code,
+    )
+
+
+def _scaler_calls(facts: Facts) -> float:
+    """Checks of AMP's gradient scaler per step."""
+    operators = facts.find("operators", Operators)
+    return sum(row.calls for row in operators.rows if row.name == _SCALER) / facts.steps if operators else 0.0
+
+
+def _item_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if not facts.resources.gpu_ns:
+        raise Missing(avoidable_waits.NO_DEVICE())
+    if facts.table is None or facts.table.steps_from is None:
+        raise Missing(avoidable_waits.NO_STEPS())
+    for name in ("aten::item", "aten::_local_scalar_dense"):  # the second lies within the first
+        rows = [row for row in facts.operators if row.name == name]
+        calls = sum(row.calls for row in rows) / facts.steps
+        if rows:
+            break
+    if not rows or calls < limits["calls_per_step"]:
+        return
+    time = facts.host_per_step(sum(row.host_total_ns for row in rows))
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
+    evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
+    change = avoidable_waits.printed_change(facts, time, {"operator:aten::item": time})
+    params, summary = {"calls": calls, "time": time}, _ITEM.text("summary-table")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
+
+
+def _dynamic_shape_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in _waits(facts).rows if _SIZED & set(row.operators)]
+    gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    share = gain / facts.step_ns if facts.step_ns else 0.0
+    if not rows or share <= limits["gain_share"]:
+        return
+    where = tuple(map(avoidable_waits.place, rows))
+    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
+    outermost = next(name for name in rows[0].operators if name in _SIZED)
+    change = avoidable_waits.change(gain, {f"operator:{outermost}": gain, "idle:synchronization": gain})
+    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
+    yield Draft((evidence,), change, params, ceiling="medium")
+
+
+def _device_wide_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = facts.need("device_syncs", DeviceSyncs).rows
+    if any(row.avoidable_ns is None for row in rows):
+        raise Missing(avoidable_waits.NO_DEVICE())
+    calls = sum(row.calls for row in rows) / facts.steps
+    gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    share = gain / facts.step_ns if facts.step_ns else 0.0
+    if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
+        return
+    where = tuple(map(_device_wide_place, rows))
+    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
+    change = avoidable_waits.change(gain, {"idle:synchronization": gain})
+    yield Draft((evidence,), change, {"calls": calls, "gain": gain, "step": facts.step_ns}, ceiling="high")
+
+
+def _device_wide_place(row: DeviceSync) -> CodePlace:
+    if row.owner is not None:
+        return avoidable_waits.owned(row.owner, row.call, row.avoidable_ns, row.longest_start_ns)
+    kind, name = ("call", row.call) if row.python_line is None else ("python", row.python_line)
+    return CodePlace(kind, name, value=row.avoidable_ns, unit="ns", start_ns=row.longest_start_ns)
+
+
+def _device_wide_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.rows(RowKind.RUNTIME) if is_device_wide(row.name)]
+    if not rows:
+        return
+    if facts.table is None or facts.table.steps_from is None:
+        raise Missing(avoidable_waits.NO_STEPS())
+    calls = (sum(row.calls or 0 for row in rows) - 1) / facts.steps  # one is the profiler's own
+    time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    if calls < limits["calls_per_step"] or time <= limits["gain_share"] * facts.step_ns:
+        return
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
+    evidence = Evidence(_DEVICE_WIDE.text("calls")(), calls, limits["calls_per_step"], "number", where)
+    change = avoidable_waits.printed_change(facts, time, {"idle:synchronization": time})
+    params, summary = {"calls": calls, "time": time}, _DEVICE_WIDE.text("summary-table")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
+
+
+def _between_launches_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    idle = idle_time.enough(facts, limits["events"])
+    device = idle_time.busiest(facts, idle)
+    waits = facts.need("synchronizations", Synchronizations)
+    if device is None or not device.time_ns or not idle_time.waits_again_and_again(idle, device):
+        return
+    time = sum(row.after_waits_ns for row in device.causes) / idle.steps
+    share = time / (device.time_ns / idle.steps)
+    rows = [row for row in waits.rows if row.operators]
+    if share <= limits["gap_share"] or not rows:
+        return
+    where = _most_frequent(rows)
+    evidence = Evidence(_BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", where)
+    claims = {f"operator:{row.operators[-1]}": time for row in rows} | {"idle:synchronization": time}
+    basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
+    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed)
+    params = {"waits": idle.waits / idle.steps, "launches": device.events / idle.steps, "time": time}
+    advice = _ENVIRONMENT if _steps_environment(facts) else None
+    yield Draft((evidence,), change, params, ceiling="high", advice=advice)
+
+
+def _most_frequent(rows: Sequence[Synchronization]) -> tuple[CodePlace, ...]:
+    """The operators, owners or lines that wait, with the number of waits per step, the most frequent first."""
+    counts: dict[tuple[str, str], float] = {}
+    for row in rows:
+        place = ("python", row.python_line) if row.python_line is not None else ("operator", " > ".join(row.operators))
+        counts[place] = counts.get(place, 0.0) + (row.calls_per_step or 0.0)
+    order = sorted(counts, key=lambda place: (-counts[place], place))
+    return tuple(CodePlace(kind, name, value=counts[kind, name], unit="count") for kind, name in order)
+
+
+def _checks_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    checks = facts.need("distribution_checks", DistributionChecks)
+    steps = max(1, checks.steps)
+    calls, time = checks.checks / steps, checks.time_ns / steps
+    where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in checks.lines) or (
+        CodePlace("operator", "aten::_is_all_true", value=checks.checks, unit="count"),
+    )
+    params = {"calls": calls, "time": time, "step": facts.step_ns}
+    if facts.resources.gpu_ns is not None:
+        if calls >= limits["calls_per_step"]:
+            often = Evidence(_CHECKS.text("calls")(), calls, limits["calls_per_step"], "number", where)
+            confidence, summary = "A" if checks.by_frames else "B", _CHECKS.text("summary-gpu")
+            yield Draft((often,), params=params, severity="low", confidence=confidence, summary=summary)
+        return
+    if not checks.by_frames:
+        raise Missing(_CHECKS.text("no-frames")())
+    share = time / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    host_work.need_cpu_steps(facts)
+    least = _LEAST * host_work.without_recording(facts, time, checks.operators / checks.steps)
+    interval = (least, min(_MOST * time, facts.step_ns))
+    change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval)
+    evidence = Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where)
+    yield Draft((evidence,), change, params, ceiling="medium")
+
+
+RULES = (
+    _ITEM.rule(trace=_item_in_trace, table=_item_in_table),
+    _DYNAMIC_SHAPE.rule(trace=_dynamic_shape_in_trace),
+    _DEVICE_WIDE.rule(trace=_device_wide_in_trace, table=_device_wide_in_table),
+    _BETWEEN_LAUNCHES.rule(trace=_between_launches_in_trace),
+    _CHECKS.rule(trace=_checks_in_trace),
+)
