@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from traceanalyzer.analyzers.optimizer import Optimizer
-from traceanalyzer.rules._program import has_torch
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.program import has_torch
 
 _Saved = tuple[Interval | None, Interval | None, Interval | None]
 

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loader_workers import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
-from traceanalyzer.rules import _settings
+from traceanalyzer.rules.engine import settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.loader_waits import is_in_process
@@ -30,11 +30,11 @@ def has_workers(facts: Facts) -> bool | None:
 
 def starting_code(facts: Facts) -> str | None:
     """Code with as many workers as the machine has room for, without settings that are there; None: the rule's."""
-    workers = _settings.starting_workers(facts)
+    workers = settings.starting_workers(facts)
     is_on_host = facts.resources.gpu_ns is None
     if workers is None:
         return code_without_gpu() if is_on_host else None
-    pinning = "" if is_on_host or _settings.all_pinned(facts) else "pin_memory=True, "
+    pinning = "" if is_on_host or settings.all_pinned(facts) else "pin_memory=True, "
     return f"DataLoader(dataset, num_workers={workers}, {pinning}persistent_workers=True)"
 
 

@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.communication.host_collectives import HostCollectives
 from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -25,7 +25,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         yield from _on_host(facts, on_host, limits)
         return
     found = facts.need("communication", Communication)
-    if not _program.may_train(facts):
+    if not program.may_train(facts):
         raise Missing(_PAGE.text("inference")())
     rows = [row for row in found.rows if row.mean_ns < limits["mean_ns"]]
     calls = sum(row.calls for row in rows) / facts.steps

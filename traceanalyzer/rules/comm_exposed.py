@@ -9,7 +9,7 @@ from traceanalyzer.analyzers.communication import CollectiveRow, Communication
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -56,7 +56,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             _PAGE.text("kind")(kind=kind, time=ns / steps) for kind, ns in list(kinds.items())[:_SHOWN]
         )
         summary = _PAGE.text("summary-kinds")
-    if not _program.may_train(facts):
+    if not program.may_train(facts):
         advice = _PAGE.text("advice-inference") if ranks is None else _PAGE.text("advice-inference-ranks")
         yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")  # no gradients to exchange
         return

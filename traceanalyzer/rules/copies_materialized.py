@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules._repeated_heads import repeated_heads, repeated_ns
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("copies-materialized")

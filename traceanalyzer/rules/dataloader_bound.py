@@ -10,7 +10,8 @@ from traceanalyzer.analyzers.loader.epochs import LoaderEpochs
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _loader, _owners, _program, _settings
+from traceanalyzer.rules import _loader, _owners
+from traceanalyzer.rules.engine import program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -32,7 +33,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     evidence = [Evidence(_PAGE.text("subject")(), share, limits["exposed_share"], "share", _worst(breakdown.steps))]
     evidence += _in_process(facts, average, limits["exposed_share"])
     params: dict[str, Any] = {"wait": wait, "step": average.duration_ns, "share": share}
-    made_by = _program.loader_maker(facts)
+    made_by = program.loader_maker(facts)
     if _loader.has_workers(facts):
         if wait > limits["ready_ns"]:
             change = TimeSaved("loader", (0.0, wait), _PAGE.text("basis-workers")(), (0.0, wait), {"loader": wait})
@@ -61,7 +62,7 @@ def _of_workers(
     facts: Facts, evidence: tuple[Evidence, ...], change: TimeSaved, params: dict[str, Any], summary: Text | None = None
 ) -> Draft:
     """The loader already has workers; the trace does not show how many would be enough."""
-    workers = _settings.workers(facts)
+    workers = settings.workers(facts)
     more = "workers" if workers is None else 2 * workers
     code = f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)"
     if workers is None:

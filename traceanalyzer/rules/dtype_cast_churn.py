@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("dtype-cast-churn")

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _copies, _program, _settings
+from traceanalyzer.rules import _copies
+from traceanalyzer.rules.engine import program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -34,8 +35,8 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     change = TimeSaved("gpu", (low, high), _PAGE.text("basis")(bandwidth=bandwidth), (low, high), _claims(rows, high))
     evidence = Evidence(_PAGE.text("subject")(), share, limits["copy_share"], "share", tuple(map(_place, rows)))
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
-    pinned = bool(_settings.all_pinned(facts))
-    own = _PAGE.text("advice-pinned") if pinned else None if _program.has_loader(facts) else _PAGE.text("advice-own")
+    pinned = bool(settings.all_pinned(facts))
+    own = _PAGE.text("advice-pinned") if pinned else None if program.has_loader(facts) else _PAGE.text("advice-own")
     yield Draft(
         (evidence,),
         change,

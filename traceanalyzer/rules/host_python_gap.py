@@ -8,7 +8,8 @@ from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _owners, _settings
+from traceanalyzer.rules import _idle, _owners
+from traceanalyzer.rules.engine import settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -25,7 +26,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if device is None or not device.time_ns or not device.typical_other_gap_ns:
         return
     step, time = device.time_ns / found.steps, device.typical_other_gap_ns
-    measured = _settings.gaps_without_profiler(facts, device)
+    measured = settings.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / _idle.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
     share = most * time / step
     if share <= limits["gap_share"]:

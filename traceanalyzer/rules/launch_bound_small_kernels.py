@@ -8,7 +8,8 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _idle, _owners, _program, _settings
+from traceanalyzer.rules import _idle, _owners
+from traceanalyzer.rules.engine import program, settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
@@ -27,7 +28,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
         return
     stacks = facts.is_host_inflated
-    measured = _settings.gaps_without_profiler(facts, device)
+    measured = settings.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / _idle.STACKS, 0.5) if stacks else (0.5, 1.0))
     waits = _idle.waits_again_and_again(found, device)
     gaps = {row.cause: _launching_ns(row, waits) / found.steps for row in device.causes if row.cause in _BY_HOST}
@@ -68,13 +69,13 @@ def _launching_ns(row: StepCause, waits: bool) -> int:
 
 def _advice(facts: Facts, launches: LaunchFigures) -> Text | None:
     """The advice that applies to this program; None: all of the rule's advice."""
-    if _program.serves(facts):
+    if program.serves(facts):
         return _PAGE.text("advice-serving")
     if (launches.graphs.kernel_share or 0.0) >= _SOME_GRAPHS:
         return _PAGE.text("advice-graphs")
-    if _program.is_compiled(facts):
+    if program.is_compiled(facts):
         return _PAGE.text("advice-compiled")
-    return None if _program.may_train(facts) else _PAGE.text("advice-inference")
+    return None if program.may_train(facts) else _PAGE.text("advice-inference")
 
 
 def _params(

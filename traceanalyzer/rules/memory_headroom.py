@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
@@ -19,7 +19,7 @@ longer for more of them."""
 
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    if _program.serves(facts):
+    if program.serves(facts):
         raise Missing(_PAGE.text("serving")())
     memory, resources = facts.need("memory", MemoryUse), facts.need_step_resources()
     if resources.gpu_ns is None:

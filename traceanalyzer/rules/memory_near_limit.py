@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
@@ -16,7 +16,7 @@ _PAGE = page("memory-near-limit")
 
 def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     devices = facts.need("memory", MemoryUse).devices
-    if _program.serves(facts):
+    if program.serves(facts):
         raise Missing(_PAGE.text("on-purpose")())
     for device in devices:
         if device.capacity_bytes and not device.is_relative:
@@ -30,7 +30,7 @@ def _judge(facts: Facts, device: DeviceMemory, capacity: int, limit: float) -> I
     where = (CodePlace("memory", device.device, value=used, unit="bytes"),)
     evidence = Evidence(_PAGE.text("allocated")(), used / capacity, limit, "share", where)
     params = {"device": device.device, "used": used, "capacity": capacity, "share": used / capacity}
-    advice = None if _program.may_train(facts) else _PAGE.text("advice-inference")
+    advice = None if program.may_train(facts) else _PAGE.text("advice-inference")
     yield Draft((evidence,), params=params, severity="high", advice=advice)
 
 

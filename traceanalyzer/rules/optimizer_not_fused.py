@@ -8,13 +8,13 @@ from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _settings
 from traceanalyzer.rules._fused_optimizers import CLASS, is_sparse, is_sparse_name, saved_on_cpu
 from traceanalyzer.rules._idle_claims import claims
-from traceanalyzer.rules._processor import Processor
+from traceanalyzer.rules.engine import settings
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.owners.labels import EVALUATION
 
@@ -57,7 +57,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         )
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}
-        advice = _PAGE.text("advice-refused") if _settings.refuses_lists(facts) else None
+        advice = _PAGE.text("advice-refused") if settings.refuses_lists(facts) else None
         yield Draft(evidence, change, params, advice=advice, code=fused_code(row.name))
 
 
@@ -85,7 +85,7 @@ def _on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         basis = _PAGE.text("basis-cpu")(least=least, most=most)
         change = TimeSaved("host", (least * host, most * host), basis, claims={f"optimizer:{row.name}": host})
         params = {"optimizer": row.name, "calls": round(each), "host": host, "share": share}
-        advice = _PAGE.text("advice-cpu-refused") if _settings.refuses_lists(facts) else _PAGE.text("advice-cpu")
+        advice = _PAGE.text("advice-cpu-refused") if settings.refuses_lists(facts) else _PAGE.text("advice-cpu")
         yield Draft(
             tuple(evidence), change, params, summary=_PAGE.text("summary-cpu"), advice=advice, code=fused_code(row.name)
         )

@@ -10,10 +10,10 @@ from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
 from traceanalyzer.analyzers.optimizer.unused import UnusedForward
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules._place_labels import BACKWARD
-from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import Draft
 
 _PAGE = page("redundant-passes")

@@ -8,7 +8,8 @@ from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _environment, _host_work, _program, _waits
+from traceanalyzer.rules import _environment, _host_work, _waits
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
@@ -50,7 +51,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         claims = {"operator:aten::item": gain, "idle:synchronization": gain}
         change = _waits.change(gain, claims)
         params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
-        advice = None if _program.may_train(facts) else _PAGE.text("advice-inference")
+        advice = None if program.may_train(facts) else _PAGE.text("advice-inference")
         if _environment.is_stepped(facts):
             change = TimeSaved("host", (0.0, gain), _PAGE.text("basis-environment")(), (0.0, gain), claims)
             advice = _environment.ADVICE

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules import _program
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.facts import Facts
 
 _NEWER = Text(
@@ -34,16 +34,16 @@ class _Use(msgspec.Struct, frozen=True):
 
 def _owns_loop(facts: Facts) -> bool:
     """The loop of a server, and the content of a replayed graph, belong to the framework."""
-    return not _program.serves(facts)
+    return not program.serves(facts)
 
 
 def _may_compile(facts: Facts) -> bool:
     """Neither is it compiled already, nor is a server's model for its users to compile."""
-    return _owns_loop(facts) and not _program.is_compiled(facts) and not _program.replays_graphs(facts)
+    return _owns_loop(facts) and not program.is_compiled(facts) and not program.replays_graphs(facts)
 
 
 def _may_change_loader(facts: Facts) -> bool:
-    return _owns_loop(facts) and _program.has_loader(facts) and _program.loader_maker(facts) is None
+    return _owns_loop(facts) and program.has_loader(facts) and program.loader_maker(facts) is None
 
 
 _USES = (
@@ -61,18 +61,18 @@ _USES = (
     _Use(re.compile(r"torch\.autocast\("), (1, 10)),
     _Use(re.compile(r"fuse_conv_bn_eval\("), (1, 8)),
     _Use(re.compile("torchao"), (2, 5)),
-    _Use(re.compile(r"convert_to_float8_training\("), (2, 5), _program.may_train),
-    _Use(re.compile(r"Schedule1F1B\("), (2, 4), _program.may_schedule_stages),
+    _Use(re.compile(r"convert_to_float8_training\("), (2, 5), program.may_train),
+    _Use(re.compile(r"Schedule1F1B\("), (2, 4), program.may_schedule_stages),
     _Use(re.compile(r"\bDataLoader\("), fits=_may_change_loader),
-    _Use(re.compile(r"\bgc\.\w+\("), fits=_program.collects_garbage),
-    _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=_program.may_train),
+    _Use(re.compile(r"\bgc\.\w+\("), fits=program.collects_garbage),
+    _Use(re.compile(r"\boptim(izer)?\.|checkpoint\(|DistributedDataParallel\(|loss\b"), fits=program.may_train),
 )
 """Requirements of code that rules show. Code that is not listed fits everywhere."""
 
 
 def fitting(facts: Facts, code: str | None) -> str | None:
     """The code, if it runs in the recorded program and the program does not use it already."""
-    if code and all(use.fits(facts) and _program.has_torch(facts, use.since) for use in _used(code)):
+    if code and all(use.fits(facts) and program.has_torch(facts, use.since) for use in _used(code)):
         return code
     return None
 
@@ -80,7 +80,7 @@ def fitting(facts: Facts, code: str | None) -> str | None:
 def with_version(facts: Facts, advice: Message, code: str | None) -> Message:
     """The advice; with the version of torch that it takes, if the recorded program ran on an older one."""
     needed = max((use.since for use in _used(code or "") if use.fits(facts)), default=(1, 0))
-    if _program.has_torch(facts, needed):
+    if program.has_torch(facts, needed):
         return advice
     return _NEWER(advice=advice, version=".".join(map(str, needed)))
 

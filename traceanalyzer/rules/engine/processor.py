@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 
 HOST_SHARE = "host_share"
@@ -64,11 +65,15 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
         recorded = max(self.facts.recorded_steps_ns, self.total_ns)
         return self.facts.step_ns * total_ns / recorded if recorded else 0.0
 
+    def places(self, rows: Iterable[OperatorFact]) -> tuple[CodePlace, ...]:
+        """Operators with the time of all their calls in ns, as places of findings."""
+        return tuple(CodePlace("operator", row.name, row.shapes, self.self_ns(row), "ns") for row in rows)
+
     def share(self, total_ns: float) -> float:
         """Share of the GPU's time; of the step on a CPU."""
         if self.is_cpu:
             return self.per_step(total_ns) / self.facts.step_ns if self.facts.step_ns else 0.0
-        return total_ns / self.total_ns if self.total_ns else 0.0
+        return self.facts.gpu_share(total_ns)
 
     def limit(self, limits: Mapping[str, float]) -> float:
         """The least share for a finding."""
