@@ -18,7 +18,7 @@ from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.products import FP32_BYTES, sides_of
+from traceanalyzer.rules.engine.products import FP32_BYTES, memory_bandwidth, sides_of
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.peers import Peer
 
@@ -149,8 +149,8 @@ def _blown_up(name: str, shapes: Sequence[Shape], expansion: float) -> tuple[int
         result = broadcast(tensors)
         made = math.prod(result) if result else 0
     else:
-        found = sides_of(name, shapes)
-        made = found.batch * found.m * found.n if found is not None and found.k == 1 else 0
+        product = sides_of(name, shapes)
+        made = product.batch * product.m * product.n if product is not None and product.k == 1 else 0
     largest = max((math.prod(shape) for shape in tensors), default=0)
     return (made, made / largest) if largest and made >= expansion * largest else None
 
@@ -159,17 +159,17 @@ def _reduced(name: str, shapes: Sequence[Shape]) -> int | None:
     """Elements of the tensor that a reduction sums up, as `sum` or as a product with one column."""
     if name.removeprefix("aten::") in _REDUCTIONS:
         return math.prod(shapes[0]) if shapes and shapes[0] else None
-    found = sides_of(name, shapes)
-    return found.batch * found.m * found.k if found is not None and found.n == 1 else None
+    product = sides_of(name, shapes)
+    return product.batch * product.m * product.k if product is not None and product.n == 1 else None
 
 
 def _belongs(name: str, shapes: Sequence[Shape], elements: int) -> bool:
     """Whether an operator reads or writes a tensor of that size, and is not a real matrix product."""
-    found, base = sides_of(name, shapes), name.removeprefix("aten::")
+    product, base = sides_of(name, shapes), name.removeprefix("aten::")
     tensors = [shape for shape in shapes if shape]
     sizes = set(map(math.prod, tensors))
-    if found is not None:
-        return 1 in (found.m, found.n, found.k) and elements in sizes | {found.batch * found.m * found.n}
+    if product is not None:
+        return 1 in (product.m, product.n, product.k) and elements in sizes | {product.batch * product.m * product.n}
     if base not in BINARY:
         return base in _REDUCTIONS | _OTHERS and elements in sizes
     result = broadcast(tensors) if tensors else None
@@ -209,8 +209,8 @@ def _einsum(root: OperatorFact) -> str | None:
 
 def _gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     """One finding for each gap, because each has its own cause."""
-    found = _recorded_gaps(facts, limits) if facts.table is None else _printed_gaps(facts, limits)
-    for gap in sorted(found, key=lambda gap: (-gap.saved_ns[1], gap.name, gap.shapes)):
+    gaps = _recorded_gaps(facts, limits) if facts.table is None else _printed_gaps(facts, limits)
+    for gap in sorted(gaps, key=lambda gap: (-gap.saved_ns[1], gap.name, gap.shapes)):
         share = facts.gpu_share(gap.time_ns)
         if share > limits["gpu_share"]:
             yield _gap(facts, limits, gap, share)
@@ -224,7 +224,7 @@ def _gap(facts: Facts, limits: Mapping[str, float], gap: _Gap, share: float) -> 
         where.append(CodePlace("operator", gap.name, peer.input_shapes, peer.device_ns_per_call, "ns"))
     subject = _GAP.text("subject-roof") if peer is None else _GAP.text("subject-peer")
     is_at_peer = peer is not None and gap.saved_ns[0] == gap.saved_ns[1]
-    basis = _GAP.text("basis-peer")() if is_at_peer else _GAP.text("basis-roof")(bandwidth=_memory_bandwidth(facts))
+    basis = _GAP.text("basis-peer")() if is_at_peer else _GAP.text("basis-roof")(bandwidth=memory_bandwidth(facts))
     params = {
         "operator": gap.name,
         "shapes": gap.shapes,
@@ -276,7 +276,7 @@ def _recorded_gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[_Gap]:
 
 def _floors(facts: Facts, floor_ns: float) -> dict[tuple[str, str, str], float]:
     """Least possible time of all calls in ns, if memory bounds them and their data is large enough to be sure."""
-    roofline, bandwidth = facts.find("roofline", Roofline), _memory_bandwidth(facts)
+    roofline, bandwidth = facts.find("roofline", Roofline), memory_bandwidth(facts)
     if roofline is None or not bandwidth:
         return {}
     floors = {
@@ -286,12 +286,6 @@ def _floors(facts: Facts, floor_ns: float) -> dict[tuple[str, str, str], float]:
     }
     calls = {(row.name, row.input_shapes, row.input_types): row.calls for row in roofline.rows}
     return {key: floor for key, floor in floors.items() if floor >= floor_ns * calls[key]}
-
-
-def _memory_bandwidth(facts: Facts) -> float | None:
-    """Bandwidth of the memory by the data sheet in GB/s; None where it is not known."""
-    found = facts.find("roofline", Roofline)
-    return found.roof.bandwidth_gb_per_s if found and found.roof else None
 
 
 def _printed_gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[_Gap]:

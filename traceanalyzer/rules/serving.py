@@ -219,9 +219,9 @@ def _device(facts: Facts) -> tuple[float, float]:
     Raises:
         Missing: It is not known.
     """
-    found = facts.find("accelerators", Accelerators)
-    if found is not None and found.devices and found.devices[0].span_ns:
-        return found.devices[0].busy_ns, found.devices[0].span_ns
+    accelerators = facts.find("accelerators", Accelerators)
+    if accelerators is not None and accelerators.devices and accelerators.devices[0].span_ns:
+        return accelerators.devices[0].busy_ns, accelerators.devices[0].span_ns
     if facts.resources.gpu_ns is None or not facts.step_ns:
         raise Missing(_QUEUE.text("no-device")())
     return facts.resources.gpu_ns * facts.steps, facts.step_ns * facts.steps
@@ -232,18 +232,18 @@ def _logits(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     rows = [(row, shapes) for row in facts.shaped if (shapes := [s for s in parse(row.shapes) or [] if s])]
     products = (_product(row, shapes, rows, limits["outputs"]) for row, shapes in rows)
-    found = [entry for entry in products if entry and entry.count >= limits["rows_per_choice"] * entry.chosen]
-    total = sum(entry.row.device_self_ns for entry in found)
+    large = [entry for entry in products if entry and entry.count >= limits["rows_per_choice"] * entry.chosen]
+    total = sum(entry.row.device_self_ns for entry in large)
     share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
-    found.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
-    saved = facts.gpu_per_step(sum(e.least_ns for e in found)), facts.gpu_per_step(sum(e.most_ns for e in found))
-    claims = summed((entry.row.claim, facts.gpu_per_step(entry.most_ns)) for entry in found)
+    large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
+    saved = facts.gpu_per_step(sum(e.least_ns for e in large)), facts.gpu_per_step(sum(e.most_ns for e in large))
+    claims = summed((entry.row.claim, facts.gpu_per_step(entry.most_ns)) for entry in large)
     kind = facts.place_kind("operator")
-    times = [(entry.row, facts.gpu_per_step(entry.row.device_self_ns)) for entry in found]
+    times = [(entry.row, facts.gpu_per_step(entry.row.device_self_ns)) for entry in large]
     where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)
-    params = {"rows": found[0].count, "chosen": found[0].chosen, "time": facts.gpu_per_step(total), "share": share}
+    params = {"rows": large[0].count, "chosen": large[0].chosen, "time": facts.gpu_per_step(total), "share": share}
     evidence = Evidence(_LOGITS.text("subject")(), share, limits["gpu_share"], "share", where)
     yield Draft((evidence,), TimeSaved("gpu", saved, _LOGITS.text("basis")(), claims=claims), params)
 

@@ -84,38 +84,38 @@ def _transposes(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 
 def _bias(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _norms(facts)
-    if found is None or not found.with_bias:
+    norms = _norms(facts)
+    if norms is None or not norms.with_bias:
         return
-    total = found.bias_ns + found.bias_gradient_ns
+    total = norms.bias_ns + norms.bias_gradient_ns
     share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
     time = facts.gpu_per_step(total)
-    claims = {key: facts.gpu_per_step(ns) for key, ns in found.bias_claims.items() if ns}
+    claims = {key: facts.gpu_per_step(ns) for key, ns in norms.bias_claims.items() if ns}
     yield Draft(
-        (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", found.places),),
+        (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
         TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True),
-        {"time": time, "share": share, "calls": round(found.with_bias / facts.steps)},
+        {"time": time, "share": share, "calls": round(norms.with_bias / facts.steps)},
     )
 
 
 def _not_folded(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _norms(facts)
-    if found is None or not found.is_inference or not found.norm_ns:
+    norms = _norms(facts)
+    if norms is None or not norms.is_inference or not norms.norm_ns:
         return
-    share = facts.gpu_share(found.norm_ns)
+    share = facts.gpu_share(norms.norm_ns)
     if share <= limits["gpu_share"]:
         return
-    norm, bias = facts.gpu_per_step(found.norm_ns), facts.gpu_per_step(found.bias_ns)
-    has_bias = found.bias_ns > 0 and found.with_bias == found.calls
+    norm, bias = facts.gpu_per_step(norms.norm_ns), facts.gpu_per_step(norms.bias_ns)
+    has_bias = norms.bias_ns > 0 and norms.with_bias == norms.calls
     direct = (norm, norm + bias) if has_bias else (0.0, norm + bias)
-    claims = {key: facts.gpu_per_step(ns) for key, ns in (*found.norm_claims.items(), *found.bias_claims.items()) if ns}
+    claims = {key: facts.gpu_per_step(ns) for key, ns in (*norms.norm_claims.items(), *norms.bias_claims.items()) if ns}
     basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
     yield Draft(
-        (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", found.places),),
+        (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
         TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True),
-        {"time": norm, "share": share, "calls": round(found.calls / facts.steps)},
+        {"time": norm, "share": share, "calls": round(norms.calls / facts.steps)},
     )
 
 
@@ -129,19 +129,19 @@ def _norms(facts: Facts) -> _Norms | None:
 
 
 def _recorded_norms(facts: Facts) -> _Norms:
-    found = facts.need("convolution_norms", ConvolutionNorms)
+    norms = facts.need("convolution_norms", ConvolutionNorms)
     where = tuple(
-        CodePlace("operator", row.name, row.input_shapes or None, row.bias_ns + row.norm_ns, "ns") for row in found.rows
+        CodePlace("operator", row.name, row.input_shapes or None, row.bias_ns + row.norm_ns, "ns") for row in norms.rows
     )
     return _Norms(
-        found.with_norm,
-        found.with_bias,
-        found.bias_ns,
-        found.bias_gradient_ns,
-        found.norm_ns,
-        not found.has_backward and not found.trains,
-        {"operator:aten::add_": found.bias_ns, "operator:aten::sum": found.bias_gradient_ns},
-        {"operator:aten::batch_norm": found.norm_ns},
+        norms.with_norm,
+        norms.with_bias,
+        norms.bias_ns,
+        norms.bias_gradient_ns,
+        norms.norm_ns,
+        not norms.has_backward and not norms.trains,
+        {"operator:aten::add_": norms.bias_ns, "operator:aten::sum": norms.bias_gradient_ns},
+        {"operator:aten::batch_norm": norms.norm_ns},
         where,
     )
 
@@ -185,8 +185,8 @@ def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
 
 
 def _algorithms(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = facts.need("convolution_algorithms", ConvolutionAlgorithms)
-    rows = [row for row in found.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
+    measured = facts.need("convolution_algorithms", ConvolutionAlgorithms)
+    rows = [row for row in measured.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
     saved = sum(row.saving_ns for row in rows)
     share = facts.gpu_share(saved)
     if share <= limits["gpu_share"] or settings.wants_cudnn_choice(facts):

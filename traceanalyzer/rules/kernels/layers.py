@@ -139,14 +139,14 @@ def _helps_on_cpu(facts: Facts) -> bool:
 def _scores(rows: Sequence[_Row]) -> list[_Scores]:
     """Results of products that go through a softmax into another product."""
     batched = [row for row in rows if row.is_product and len(row.tensors[-1]) == 3]
-    found: dict[_Scores, None] = {}
+    through_softmax: dict[_Scores, None] = {}
     for row in batched:
         a, b = row.tensors[-2:]
         scores = _Scores(a[0], a[1], b[2], a[2])
         softmax = any(r.operator.name in _SOFTMAX and r.tensors and scores.has_shape(r.tensors[0]) for r in rows)
         if scores.queries > 1 and softmax and any(scores.has_shape(other.tensors[-2]) for other in batched):
-            found[scores] = None
-    return list(found)
+            through_softmax[scores] = None
+    return list(through_softmax)
 
 
 def _belongs(row: _Row, scores: _Scores) -> bool:

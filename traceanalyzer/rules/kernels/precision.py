@@ -186,8 +186,8 @@ def _precision(facts: Facts) -> _Precision:
         Missing: There are no kernels, or the GPU is not NVIDIA's.
     """
     classes = [(kernel, kernel_class(kernel.name)) for kernel in facts.kernels]
-    products = [kernel for kernel, found in classes if found in _PRODUCTS]
-    attention = [kernel for kernel, found in classes if found is KernelClass.ATTENTION]
+    products = [kernel for kernel, kind in classes if kind in _PRODUCTS]
+    attention = [kernel for kernel, kind in classes if kind is KernelClass.ATTENTION]
     on_tensor_cores = sum(kernel.total_ns for kernel in products + attention if kernel.tensor_cores)
     fp32 = sum(kernel.total_ns for kernel in products if _is_fp32(kernel.name, kernel.tensor_cores))
     return _Precision(_capability(facts), on_tensor_cores > _USED * (on_tensor_cores + fp32))
@@ -225,12 +225,12 @@ def _fp32_products(
         tf32: Whether the products would be computed in TF32, else in half precision.
         only: The classes of kernels that count.
     """
-    found = facts.find("kernels_by_shape", KernelsByShape)
-    if found is None:
+    by_shape = facts.find("kernels_by_shape", KernelsByShape)
+    if by_shape is None:
         return _by_kernel(facts, limits, tf32, only)
     flops_per_byte = intensities(facts)
     times: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for row in found.rows:
+    for row in by_shape.rows:
         key = row.operator, row.input_shapes
         counts = kernel_class(row.kernel) in only and _is_fp32(row.kernel, row.tensor_cores)
         busy = row.total_ns >= limits["kernel_ns"] * row.calls
@@ -298,15 +298,15 @@ def _fp64(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     generation = _capability(facts)
     if generation in _FULL_RATE:
         return
-    found = _doubles_by_shape(facts) or _doubles_by_name(facts)
-    time = sum(entry.time_ns for entry in found)
+    doubles = _doubles_by_shape(facts) or _doubles_by_name(facts)
+    time = sum(entry.time_ns for entry in doubles)
     share = facts.gpu_share(time)
     if share <= limits["gpu_share"]:
         return
-    parts = [(1 - 1 / (_MULTIPLIES if _is_product(row.kernel) else _MOVES)) * row.time_ns for row in found]
-    claims = summed((row.claim, facts.gpu_per_step(part)) for row, part in zip(found, parts, strict=True))
+    parts = [(1 - 1 / (_MULTIPLIES if _is_product(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
+    claims = summed((row.claim, facts.gpu_per_step(part)) for row, part in zip(doubles, parts, strict=True))
     saved = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
-    where = tuple(entry.place for entry in found)
+    where = tuple(entry.place for entry in doubles)
     yield Draft(
         (Evidence(_FP64.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", saved, _FP64.text("basis")(), claims=claims),
@@ -351,9 +351,9 @@ def _has_doubles_only(call: Call) -> bool:
 
 def _doubles_by_shape(facts: Facts) -> list[_Double]:
     """Kernels of operators whose tensors are doubles; none if types were not recorded."""
-    found = facts.find("kernels_by_shape", KernelsByShape)
+    kernels = facts.find("kernels_by_shape", KernelsByShape)
     doubles = []
-    for row in (row for row in (found.rows if found else ()) if '"double"' in row.input_types):
+    for row in (row for row in (kernels.rows if kernels else ()) if '"double"' in row.input_types):
         call = op_models.parse(row.operator, row.input_shapes, row.input_types)
         if call is not None and _has_doubles_only(call):
             place = CodePlace("operator", row.operator, row.input_shapes or None, row.total_ns, "ns")

@@ -97,12 +97,12 @@ def _slow(facts: Facts, limits: Mapping[str, float]) -> list[_Slow]:
     Raises:
         Missing: There are misaligned products, but the limits of the GPU are unknown.
     """
-    found = facts.need("roofline", Roofline)
-    products = [row for row in found.rows if _is_candidate(row, limits["call_ns"])]
+    roofline = facts.need("roofline", Roofline)
+    products = [row for row in roofline.rows if _is_candidate(row, limits["call_ns"])]
     odd = [row for row in products if not _is_aligned(row)]
     if not odd:
         return []
-    if found.roof is None:
+    if roofline.roof is None:
         raise Missing(_MISALIGNED.text("no-roof")())
     loads = _loaded_at_once(facts)
     aligned = [row for row in products if _is_aligned(row) and row.roofline_share is not None]
@@ -112,16 +112,16 @@ def _slow(facts: Facts, limits: Mapping[str, float]) -> list[_Slow]:
 def _is_candidate(row: RooflineRow, call_ns: float) -> bool:
     """Whether it is a product in 8 or 16 bits that is long enough, and not limited by its launch or by a tiny side."""
     unit = _multiple(row) if row.family == "gemm" else None
-    found = None if unit is None else sides(row.name, row.input_shapes)
-    if unit is None or found is None:
+    product = None if unit is None else sides(row.name, row.input_shapes)
+    if unit is None or product is None:
         return False
-    return min(found.n, found.k) >= unit and row.device_ns >= call_ns * row.calls
+    return min(product.n, product.k) >= unit and row.device_ns >= call_ns * row.calls
 
 
 def _is_aligned(row: RooflineRow) -> bool:
     """Whether the inner and the last side are multiples of what is loaded at once; the first one does not matter."""
-    found, unit = sides(row.name, row.input_shapes), _multiple(row)
-    return found is None or unit is None or (found.n % unit == 0 and found.k % unit == 0)
+    product, unit = sides(row.name, row.input_shapes), _multiple(row)
+    return product is None or unit is None or (product.n % unit == 0 and product.k % unit == 0)
 
 
 def _multiple(row: RooflineRow) -> int | None:
@@ -136,9 +136,9 @@ def _type(row: RooflineRow) -> str:
 
 def _loaded_at_once(facts: Facts) -> dict[tuple[str, str], int]:
     """Number of elements that the kernels of a product load at once, if their names show it."""
-    found = facts.find("kernels_by_shape", KernelsByShape)
+    kernels = facts.find("kernels_by_shape", KernelsByShape)
     loads: dict[tuple[str, str], int] = {}
-    for row in found.rows if found else ():
+    for row in kernels.rows if kernels else ():
         match = _ALIGNMENT.search(row.kernel)
         if match:
             loads.setdefault((row.operator, row.input_shapes), int(match[1]))
@@ -207,10 +207,10 @@ def _has_side_of_one(row: OperatorFact, limits: Mapping[str, float]) -> bool:
     """Whether a side is 1; one row (m is 1) is decoding, which must read the weights and cannot be faster."""
     if not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
         return False
-    found = sides(row.name, row.shapes)
-    if found is None or found.m == 1:
+    product = sides(row.name, row.shapes)
+    if product is None or product.m == 1:
         return False
-    return 1 in (found.n, found.k) and max(found.m, found.n, found.k) >= limits["side"]
+    return 1 in (product.n, product.k) and max(product.m, product.n, product.k) >= limits["side"]
 
 
 def _floor(row: OperatorFact, bandwidth: float) -> float:
@@ -219,9 +219,9 @@ def _floor(row: OperatorFact, bandwidth: float) -> float:
 
 
 def _below_roof(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = facts.need("roofline", Roofline)
-    rows = [row for row in found.rows if _is_large(row, limits["call_ns"])]
-    if rows and found.roof is None:
+    roofline = facts.need("roofline", Roofline)
+    rows = [row for row in roofline.rows if _is_large(row, limits["call_ns"])]
+    if rows and roofline.roof is None:
         raise Missing(_BELOW_ROOF.text("no-roof")())
     time = sum(row.device_ns for row in rows)
     share = facts.gpu_share(time)
@@ -260,11 +260,11 @@ def _is_large(row: RooflineRow, least_ns: float) -> bool:
 
 def _fp8_eligible(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     kernels, resources = facts.kernels, facts.need_step_resources()
-    found = facts.need("roofline", Roofline)
+    roofline = facts.need("roofline", Roofline)
     if facts.gpu is None:
         raise Missing(_FP8.text("unknown")())
-    rows = [row for row in found.rows if _is_eligible(row)]
-    used = any(_IN_FP8.search(name) for row in found.rows for name in (row.name, row.input_types))
+    rows = [row for row in roofline.rows if _is_eligible(row)]
+    used = any(_IN_FP8.search(name) for row in roofline.rows for name in (row.name, row.input_types))
     if not rows or not facts.gpu.fp8 or used or any(_IN_FP8.search(kernel.name) for kernel in kernels):
         return
     time, busy = sum(row.device_ns for row in rows), (resources.gpu_ns or 0) / resources.step_ns
@@ -286,11 +286,11 @@ def _fp8_eligible(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _is_eligible(row: RooflineRow) -> bool:
     """Whether it is a product of two matrices in 16 bits that arithmetic bounds and whose sides FP8 kernels take."""
-    found = sides(row.name, row.input_shapes)
-    if found is None or row.bound != "compute" or not any(name in row.input_types for name in _HALF):
+    product = sides(row.name, row.input_shapes)
+    if product is None or row.bound != "compute" or not any(name in row.input_types for name in _HALF):
         return False
     is_batched = row.name.removeprefix("aten::") in ("bmm", "baddbmm")
-    return not is_batched and not found.n % _UNIT_FP8 and not found.k % _UNIT_FP8
+    return not is_batched and not product.n % _UNIT_FP8 and not product.k % _UNIT_FP8
 
 
 def _code(facts: Facts) -> str:
