@@ -23,10 +23,11 @@ from tests.rules.situations.fp8_eligible import (
     trap_kernels_in_fp8,
     trap_odd_sides,
 )
-from traceanalyzer.rules.fp8_eligible import _INFERENCE
-from traceanalyzer.rules.fp8_eligible import RULE as DEFINED
+from traceanalyzer.rules.engine.selection import builtin
+from traceanalyzer.rules.kernels.products import _INFERENCE
 
 RULE = "fp8-eligible"
+DEFINED = next(rule for rule in builtin() if rule.id == RULE)
 
 
 def test_it_is_information_without_a_promise() -> None:

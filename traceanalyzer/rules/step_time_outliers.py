@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules import _steps
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.recording import RecordedStep, Recording
 
@@ -35,7 +35,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft(
         (
             Evidence(
-                _PAGE.text("subject")(), longest.duration_ns / typical, limits["ratio"], "number", _steps.longest(long)
+                _PAGE.text("subject")(), longest.duration_ns / typical, limits["ratio"], "number", longest_steps(long)
             ),
         ),
         params={

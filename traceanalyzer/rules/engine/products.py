@@ -52,7 +52,7 @@ def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:
     return Sides(a[0] if axes == 3 else 1, a[-2], b[-1], a[-1])
 
 
-def work(operator: OperatorFact) -> Work | None:
+def _work(operator: OperatorFact) -> Work | None:
     """Operations and bytes of one call; None without a model of the operator."""
     call = op_models.parse(operator.name, operator.shapes or "", operator.types or "")
     return op_models.work(call) if call else None
@@ -60,9 +60,9 @@ def work(operator: OperatorFact) -> Work | None:
 
 def moved(operator: OperatorFact) -> int | None:
     """Bytes that one call reads and writes, each tensor once; fp32 is assumed if the types are unknown."""
-    found = work(operator)
-    if found is not None and found.bytes is not None:
-        return found.bytes
+    modelled = _work(operator)
+    if modelled is not None and modelled.bytes is not None:
+        return modelled.bytes
     shapes = parse(operator.shapes)
     elements = implied(operator.name, shapes) if shapes else None
     return FP32_BYTES * elements.moved if elements else None
@@ -70,20 +70,26 @@ def moved(operator: OperatorFact) -> int | None:
 
 def intensities(facts: Facts) -> dict[tuple[str, str], float]:
     """Operations per byte in fp32 by operator and shapes, for operators with a model."""
-    found = {key: row.flops_per_byte for key, row in roofline_rows(facts).items() if row.flops_per_byte is not None}
+    known = {key: row.flops_per_byte for key, row in roofline_rows(facts).items() if row.flops_per_byte is not None}
     for operator in _shaped(facts):
         key = operator.name, operator.shapes or ""
-        if key not in found:
-            done, size = work(operator), moved(operator)
+        if key not in known:
+            done, size = _work(operator), moved(operator)
             if done is not None and size:
-                found[key] = done.flops / size
-    return found
+                known[key] = done.flops / size
+    return known
 
 
 def roofline_rows(facts: Facts) -> dict[tuple[str, str], RooflineRow]:
     """Measured rates of a trace by operator and shapes; empty for a table."""
-    found = facts.find("roofline", Roofline)
-    return {(row.name, row.input_shapes): row for row in (found.rows if found else ())}
+    roofline = facts.find("roofline", Roofline)
+    return {(row.name, row.input_shapes): row for row in (roofline.rows if roofline else ())}
+
+
+def memory_bandwidth(facts: Facts) -> float | None:
+    """Bandwidth of the memory by the data sheet in GB/s; None where it is not known, and for a table."""
+    roofline = facts.find("roofline", Roofline)
+    return roofline.roof.bandwidth_gb_per_s if roofline and roofline.roof else None
 
 
 def bandwidths(facts: Facts) -> tuple[float, float] | None:
@@ -92,9 +98,7 @@ def bandwidths(facts: Facts) -> tuple[float, float] | None:
     The greatest is the data sheet's bandwidth, or the best that an operator of the run reached with tensors too large
     for any cache. The least is what was reached, or half of the only figure that is known.
     """
-    found = facts.find("roofline", Roofline)
-    known = found.roof.bandwidth_gb_per_s if found and found.roof else None
-    peak = known or (facts.gpu.bandwidth if facts.gpu else None)
+    peak = memory_bandwidth(facts) or (facts.gpu.bandwidth if facts.gpu else None)
     reached = max((rate for operator in _shaped(facts) if (rate := _rate(operator)) is not None), default=None)
     if peak is None:
         return None if reached is None else (_FRACTION * reached, reached)

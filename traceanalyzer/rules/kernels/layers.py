@@ -1,0 +1,282 @@
+"""Detects layers that have a faster kernel than those that ran, and experts that take most of the time.
+
+The rules are attention-unfused, sdpa-math, elementwise-fusion-chain and moe-dominates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import Interval, TimeSaved, summed
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.processor import Processor
+from traceanalyzer.rules.engine.rule import Draft
+
+_UNFUSED = page("attention-unfused")
+_SDPA = page("sdpa-math")
+_CHAINS = page("elementwise-fusion-chain")
+_EXPERTS = page("moe-dominates")
+
+_SLOWEST = 3
+"""Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
+_FUSED_NS = 5_000
+"""Time that a fused kernel takes at least, with the gap before it (own choice: small kernels take 2 to 5 us)."""
+_RECOMPUTED = 7 / 6
+"""Products of fused attention, forward and backward, over those of the pieces: the backward pass computes the scores
+again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven in place of six."""
+_OF_OTHERS = 0.5, 0.75
+"""Share of the time outside of products that is saved on a CPU (measured in the lab, explained on the page)."""
+_OF_PRODUCTS = 0.2
+"""Greatest share of the time of products that is saved on a CPU (as above)."""
+_SINCE = (2, 1)
+"""torch with a fused operator for attention on a CPU."""
+_NOTICEABLE = 0.001
+"""Own choice: share of the time of all operators; the rate of shorter products is limited by their launch."""
+_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
+_BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
+_SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
+_LEAST_LEFT = 0.2
+"""Part that a fused kernel needs at least (own choice: its two products remain)."""
+
+_PASSES = 2
+"""Own choice: two passes, for operands from outside and for reductions that need the whole row first."""
+_SAVED = 0.5
+"""Own choice: of a read and a write by each kernel the write remains."""
+_SHOWN = 8
+"""Number of operators of a chain that a text names."""
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """A matrix of attention scores: batch, queries, keys, and the tensors that are multiplied to get it."""
+
+    batch: int
+    queries: int
+    keys: int
+    depth: int
+
+    @property
+    def ratio(self) -> float:
+        """How much larger it is than the larger of queries and keys."""
+        return min(self.queries, self.keys) / self.depth
+
+    def has_shape(self, shape: Shape) -> bool:
+        """Whether a tensor has the shape of these scores, with one batch axis or several."""
+        return len(shape) >= 3 and shape[-2:] == (self.queries, self.keys) and math.prod(shape[:-2]) == self.batch
+
+    def is_in(self, shapes: Sequence[Shape]) -> bool:
+        """Whether a product reads or writes these scores, transposed or not."""
+        a, b = shapes[-2:]
+        among = (a, b, (a[0], a[1], b[2]))
+        return any(self.has_shape(shape) or self.has_shape((shape[0], shape[2], shape[1])) for shape in among)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """An operator with some shapes."""
+
+    operator: OperatorFact
+    tensors: list[Shape]
+    ns: int
+    """Time of all calls on the processor that computes them."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it multiplies its last two tensors, which share an axis."""
+        if self.operator.name not in _PRODUCTS or len(self.tensors) < 2:
+            return False
+        a, b = self.tensors[-2:]
+        return len(a) == len(b) and len(a) in (2, 3) and a[-1] == b[-2]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all calls of a product."""
+        a, b = self.tensors[-2:]
+        return 2 * self.operator.calls * math.prod(a) * b[-1]
+
+
+def _unfused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    processor = Processor.of(facts)
+    timed = [(row, processor.self_ns(row)) for row in facts.shaped]
+    rows = [_Row(row, [s for s in parse(row.shapes) or [] if s], ns) for row, ns in timed if ns]
+    scores = [s for s in _scores(rows) if s.ratio >= limits["score_ratio"]]
+    members = [row for row in rows if any(_belongs(row, s) for s in scores)]
+    total = sum(row.ns for row in members)
+    share = processor.share(total)
+    if share <= processor.limit(limits) or (processor.is_cpu and not _helps_on_cpu(facts)):
+        return
+    least = _least_ns(rows, members, _NOTICEABLE * processor.total_ns)
+    members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
+    claims = {row.operator.claim: processor.per_step(row.ns) for row in members}
+    change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(processor, members, least, claims)
+    kind = facts.place_kind("operator")
+    where = tuple(
+        CodePlace(kind, row.operator.name, row.operator.shapes, processor.per_step(row.ns), "ns") for row in members
+    )
+    subject = _UNFUSED.text("subject-cpu") if processor.is_cpu else _UNFUSED.text("subject")
+    evidence = Evidence(subject(), share, processor.limit(limits), "share", where)
+    largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
+    shape = [largest.batch, largest.queries, largest.keys]
+    params = {"time": processor.per_step(total), "share": share, "shape": str(shape)}
+    yield Draft((evidence,), change, params, summary=_UNFUSED.text("summary-cpu") if processor.is_cpu else None)
+
+
+def _helps_on_cpu(facts: Facts) -> bool:
+    """Whether there is a fused operator that the program does not already use."""
+    return program.has_torch(facts, _SINCE) and not any(row.name == _BY_PRODUCTS for row in facts.operators)
+
+
+def _scores(rows: Sequence[_Row]) -> list[_Scores]:
+    """Results of products that go through a softmax into another product."""
+    batched = [row for row in rows if row.is_product and len(row.tensors[-1]) == 3]
+    through_softmax: dict[_Scores, None] = {}
+    for row in batched:
+        a, b = row.tensors[-2:]
+        scores = _Scores(a[0], a[1], b[2], a[2])
+        softmax = any(r.operator.name in _SOFTMAX and r.tensors and scores.has_shape(r.tensors[0]) for r in rows)
+        if scores.queries > 1 and softmax and any(scores.has_shape(other.tensors[-2]) for other in batched):
+            through_softmax[scores] = None
+    return list(through_softmax)
+
+
+def _belongs(row: _Row, scores: _Scores) -> bool:
+    """Whether a row works on the scores."""
+    if row.is_product:
+        return len(row.tensors[-1]) == 3 and scores.is_in(row.tensors)
+    return bool(row.tensors) and scores.has_shape(row.tensors[0])
+
+
+def _least_ns(rows: Sequence[_Row], members: Sequence[_Row], noticeable_ns: float) -> float:
+    """Time that the products among the members take at the best rate of the run, or as measured."""
+    rates = (row.flops / row.ns for row in rows if row.is_product and row.ns >= noticeable_ns)
+    best_per_ns = max(rates, default=math.inf)
+    products = [row for row in members if row.is_product]
+    return min(sum(row.ns for row in products), sum(row.flops for row in products) / best_per_ns)
+
+
+def _fused_on_gpu(
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[str, float]
+) -> TimeSaved:
+    """The time saved on a GPU: all but that of fused operators, one for each softmax, forward and backward."""
+    total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
+    softmax = [row.operator for row in members if "softmax" in row.operator.name]
+    again = _RECOMPUTED if any("softmax_backward" in operator.name for operator in softmax) else 1.0
+    left = again * min(products, _SLOWEST * least_ns) + _FUSED_NS * sum(operator.calls for operator in softmax)
+    direct = processor.per_step(max(0.0, total - left)), processor.per_step(total - least_ns)
+    basis = _UNFUSED.text("basis-kernels")(floor=processor.per_step(least_ns), fused=_FUSED_NS)
+    return TimeSaved("gpu", direct, basis, claims=claims, is_removed=True)
+
+
+def _fused_on_cpu(
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[str, float]
+) -> TimeSaved:
+    """The time saved on a CPU: most of the time outside of products, and a part of the products."""
+    total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
+    low, high = (share * (total - products) for share in _OF_OTHERS)
+    high = min(high + _OF_PRODUCTS * products, total - least_ns)
+    direct = processor.per_step(min(low, high)), processor.per_step(high)
+    basis = _UNFUSED.text("basis-cpu")(least=_OF_OTHERS[0], most=_OF_OTHERS[1], products=_OF_PRODUCTS)
+    return TimeSaved("host", direct, basis, claims=claims)
+
+
+def _sdpa(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.operators if row.name == _BY_PRODUCTS and row.device_total_ns]
+    total = sum(row.device_total_ns for row in rows)
+    share = facts.gpu_share(total)
+    if share <= limits["gpu_share"]:
+        return
+    kind = facts.place_kind("operator")
+    where = tuple(CodePlace(kind, row.name, None, row.device_total_ns, "ns") for row in rows)
+    time, calls = facts.gpu_per_step(total), sum(row.calls for row in rows) / facts.steps
+    most = (1 - _LEAST_LEFT) * time
+    claims = {f"operator:{_BY_PRODUCTS}": most}
+    yield Draft(
+        (Evidence(_SDPA.text("subject")(), share, limits["gpu_share"], "share", where),),
+        TimeSaved("gpu", (0.0, most), _SDPA.text("basis")(left=_LEAST_LEFT), claims=claims),
+        {"calls": max(1, round(calls)), "time": time, "share": share},
+        ceiling="high",
+    )
+
+
+def _chains(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = facts.need("chains", Chains).rows
+    time = facts.gpu_per_step(sum(row.device_ns for row in rows))
+    share = time / facts.step_ns
+    if share <= limits["step_share"]:
+        return
+    ends = [_saved(row) for row in rows]
+    direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
+    links = [link for row in rows for link in row.links]
+    claims = summed((f"operator:{e.name}|{e.input_shapes}", facts.gpu_per_step(e.device_ns)) for e in links)
+    first, where = rows[0], tuple(_place(facts, row) for row in rows)
+    params = {
+        "kernels": round(sum(row.kernels * row.repetitions for row in rows) / facts.steps),
+        "chains": max(1, round(sum(row.repetitions for row in rows) / facts.steps)),
+        "time": time,
+        "share": share,
+        "operators": _first_operators(first),
+        "caller": first.caller or "",
+    }
+    yield Draft(
+        (Evidence(_CHAINS.text("subject")(), share, limits["step_share"], "share", where),),
+        TimeSaved("gpu", direct, _CHAINS.text("basis")(passes=_PASSES), claims=claims, is_removed=True),
+        params,
+        summary=_CHAINS.text("summary-caller") if first.caller else None,
+    )
+
+
+def _saved(row: Chain) -> Interval:
+    most = row.device_ns - row.least_pass_ns
+    if row.is_saved:
+        return 0.0, _SAVED * most
+    return max(0.0, row.device_ns - _PASSES * row.greatest_pass_ns), most
+
+
+def _place(facts: Facts, row: Chain) -> CodePlace:
+    """The chain as a place: its operators, and the shapes of the first one."""
+    operators = ", ".join(_names(row)) + (", ..." if row.kernels > _SHOWN else "")
+    name = f"{row.caller}: {operators}" if row.caller else operators
+    time = facts.gpu_per_step(row.device_ns)
+    return CodePlace("kernel", name, row.links[0].input_shapes, time, "ns", row.start_ns)
+
+
+def _first_operators(row: Chain) -> str | Message:
+    """The first operators, for a sentence that also has the number of the others."""
+    names = _names(row)
+    listed, hidden = ", ".join(names), row.kernels - len(names)
+    return _CHAINS.text("more")(operators=listed, hidden=hidden) if hidden > 0 else listed
+
+
+def _names(row: Chain) -> list[str]:
+    return [link.name.removeprefix("aten::") for link in row.links[:_SHOWN]]
+
+
+def _experts(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.kernels if kernel_class(row.name) in (KernelClass.MOE, KernelClass.ROUTING)]
+    rows.sort(key=lambda row: (-row.total_ns, row.name))
+    total = sum(row.total_ns for row in rows)
+    share = facts.gpu_share(total)
+    if share <= limits["gpu_share"]:
+        return
+    where = facts.kernel_places(rows)
+    evidence = Evidence(_EXPERTS.text("subject")(), share, limits["gpu_share"], "share", where)
+    params = {"time": facts.gpu_per_step(total), "share": share, "kernel": rows[0].name}
+    trains = program.may_train(facts)  # which no server does
+    yield Draft((evidence,), None, params, "low", advice=_EXPERTS.text("advice-training") if trains else None)
+
+
+RULES = (
+    _UNFUSED.rule(trace=_unfused, table=_unfused),
+    _SDPA.rule(trace=_sdpa, table=_sdpa),
+    _CHAINS.rule(trace=_chains),
+    _EXPERTS.rule(trace=_experts, table=_experts),
+)

@@ -1,0 +1,281 @@
+"""Detects waste in serving models of language: small or padded batches, steps without graphs, queues, unused logits.
+
+The rules are decode-batch-small, prefill-with-decode, graph-batch-padded, decode-not-in-graph, requests-queue and
+logits-of-all-tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.phases import Phases
+from traceanalyzer.analyzers.phases.kinds import StepKind
+from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
+from traceanalyzer.analyzers.waits import Synchronizations
+from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine.change import TimeSaved, summed
+from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import longest_steps
+from traceanalyzer.rules.engine.program import workload
+from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
+
+_SMALL = page("decode-batch-small")
+_MIXED = page("prefill-with-decode")
+_PADDED = page("graph-batch-padded")
+_EAGER = page("decode-not-in-graph")
+_QUEUE = page("requests-queue")
+_LOGITS = page("logits-of-all-tokens")
+
+_COUNTS = frozenset({None, OTHER_PHASE, UNKNOWN})
+"""Reasons for being unlike other steps that leave a step to its phase: no edge of the recording, no one-time event."""
+_IN_FLIGHT = "requests-in-flight"
+"""Evidence in the analysis `recording` that several threads serve requests at the same time."""
+_PER_INPUT = 8
+"""Own choice: outputs per input of a product with a vocabulary; other layers have at most about four."""
+_PRODUCTS = frozenset({"aten::mm", "aten::addmm"})
+_CHOOSING = frozenset(
+    f"aten::{name}"
+    for name in ("argmax", "multinomial", "topk", "sort", "max", "softmax", "_softmax", "log_softmax", "_log_softmax")
+)
+"""Operators that choose tokens, or compute their probabilities."""
+_Rows = Sequence[tuple[OperatorFact, list[Shape]]]
+
+
+@dataclass(frozen=True)
+class _Logits:
+    """A product that computes the logits of more rows than tokens are chosen for."""
+
+    row: OperatorFact
+    count: int
+    """Rows of the product."""
+    inputs: int
+    outputs: int
+    """Size of the vocabulary."""
+    chosen: int
+    """Sequences that a token is chosen for."""
+
+    @property
+    def least_ns(self) -> float:
+        """Time that goes away if memory bounds the product."""
+        return (1 - self._elements(self.chosen) / self._elements(self.count)) * self.row.device_self_ns
+
+    @property
+    def most_ns(self) -> float:
+        """Time that goes away if arithmetic bounds the product."""
+        return (1 - self.chosen / self.count) * self.row.device_self_ns
+
+    def _elements(self, rows: int) -> int:
+        return self.inputs * self.outputs + rows * (self.inputs + self.outputs)
+
+
+def _small(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    recording, busy = facts.need("recording", Recording), facts.resources.gpu_ns
+    steps = [step for step in recording.steps if step.phase == "decode" and step.tokens]
+    if not steps or busy is None:
+        raise Missing(_SMALL.text("no-marks")())
+    tokens = sum(step.tokens or 0 for step in steps) / len(steps)
+    if tokens >= limits["tokens"] or busy < limits["busy_share"] * facts.step_ns:
+        return
+    time = sum(step.duration_ns for step in steps) / len(steps)
+    params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
+    evidence = Evidence(_SMALL.text("subject")(), tokens, limits["tokens"], "number", longest_steps(steps))
+    yield Draft((evidence,), params=params, severity="info")
+
+
+def _mixed(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    recording = facts.need("recording", Recording)
+    counted = [step for step in recording.steps if step.reason in _COUNTS]
+    mixed, decode = ([step for step in counted if step.phase == phase] for phase in ("mixed", "decode"))
+    if not mixed or not decode:
+        raise Missing(_MIXED.text("no-steps")())
+    duration, usual = (float(median(step.duration_ns for step in steps)) for steps in (mixed, decode))
+    kind, other = (_kind(facts, recording, phase) for phase in ("mixed", "decode"))
+    if kind is None or other is None or not kind.median_device_ns or not other.median_device_ns:
+        raise Missing(_MIXED.text("no-device")())
+    is_work = kind.median_device_ns >= limits["ratio"] * other.median_device_ns
+    if duration < limits["ratio"] * usual or not is_work:
+        return
+    evidence = Evidence(_MIXED.text("subject")(), duration / usual, limits["ratio"], "number", longest_steps(mixed))
+    params: dict[str, float] = {"mixed": duration, "decode": usual}
+    if kind.generation_requests is not None:
+        params["requests"] = round(kind.generation_requests / kind.steps)
+    summary = _MIXED.text("summary-unknown") if kind.generation_requests is None else None
+    yield Draft((evidence,), params=params, severity="info", summary=summary)
+
+
+def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
+    """All steps of a phase by the marks of the framework; None if they are not known."""
+    phases = facts.find("phases", Phases)
+    rows = phases.kinds if phases is not None else ()
+    return next((row for row in rows if row.kind == phase and row.framework == recording.framework), None)
+
+
+def _padded(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    batches = facts.need("decode_graphs", DecodeGraphs).batches
+    if all(batch.size is None for batch in batches):
+        raise Missing(_PADDED.text("no-size")())
+    padded = [batch for batch in batches if _padding_ns(batch)]
+    rows = sorted(padded, key=lambda batch: (-_padding_ns(batch), batch.requests, batch.start_ns))
+    time, padding = sum(batch.steps * batch.median_device_ns for batch in batches), sum(map(_padding_ns, rows))
+    share = padding / time if time else 0.0
+    if share < limits["share"] or not rows:
+        return
+    first, steps = rows[0], sum(batch.steps for batch in batches)
+    params = {
+        "padded": sum(batch.steps for batch in rows),
+        "steps": steps,
+        "requests": first.requests,
+        "size": first.size,
+        "share": share,
+    }
+    where = tuple(_place(row, row.median_device_ns) for row in rows)
+    evidence = Evidence(_PADDED.text("subject")(), share, limits["share"], "share", where)
+    change = TimeSaved("gpu", (0.0, padding / steps), _PADDED.text("basis")())
+    summary = None if first.is_exact else _PADDED.text("summary-at-least")
+    yield Draft((evidence,), change, params, ceiling="low", summary=summary)
+
+
+def _padding_ns(batch: DecodeBatch) -> float:
+    """Time of the GPU in all steps of a batch, times the padded share of the graph's batch."""
+    return batch.steps * batch.median_device_ns * (batch.size - batch.requests) / batch.size if batch.size else 0.0
+
+
+def _place(batch: DecodeBatch, ns: float) -> CodePlace:
+    """The longest step of a batch, with a time in ns."""
+    return CodePlace("step", batch.longest, None, ns, "ns", batch.start_ns)
+
+
+def _eager(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    batches = facts.need("decode_graphs", DecodeGraphs).batches
+    graphs = [batch for batch in batches if batch.in_graph]
+    if not graphs:
+        raise Missing(_EAGER.text("no-graph")())
+    eager = [batch for batch in batches if not batch.in_graph]
+    rows = [batch for batch in eager if _excess(batch, graphs) >= limits["idle_share"]]
+    if not rows:
+        return
+    rows.sort(key=lambda batch: (-batch.steps * batch.median_idle_ns, batch.requests))
+    first, other = rows[0], _nearest(rows[0], graphs)
+    params = {
+        "eager": sum(batch.steps for batch in rows),
+        "steps": sum(batch.steps for batch in batches),
+        "requests": first.requests,
+        "time": first.median_duration_ns,
+        "idle": first.median_idle_ns,
+        "other": other.requests,
+        "usual": other.median_duration_ns,
+        "rest": other.median_idle_ns,
+    }
+    where = tuple(_place(row, row.median_idle_ns) for row in rows)
+    evidence = Evidence(_EAGER.text("subject")(), _excess(first, graphs), limits["idle_share"], "share", where)
+    largest = max(max(batch.requests, batch.size or 0) for batch in graphs)
+    is_above = min(batch.requests for batch in rows) > largest
+    advice = None if is_above else _EAGER.text("advice-between")
+    yield Draft((evidence,), params=params, severity="low", advice=advice)
+
+
+def _nearest(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> DecodeBatch:
+    """The steps in graphs whose number of requests is nearest."""
+    return min(graphs, key=lambda other: (abs(other.requests - batch.requests), other.requests, other.start_ns))
+
+
+def _excess(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> float:
+    """Idle time of the GPU beyond that of the nearest steps in graphs, over the duration of the step."""
+    if not batch.median_duration_ns:
+        return 0.0
+    return (batch.median_idle_ns - _nearest(batch, graphs).median_idle_ns) / batch.median_duration_ns
+
+
+def _queue(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    waits = facts.need("synchronizations", Synchronizations)
+    recording = facts.find("recording", Recording)
+    if recording is None or all(sign.kind != _IN_FLIGHT for sign in recording.evidence):
+        raise Missing(_QUEUE.text("no-server")())
+    busy, span = _device(facts)
+    rows = sorted(waits.rows, key=lambda row: (-row.waiting_ns, row.call))
+    # runtime calls are nested, so only calls of one name are summed
+    call = rows[0].call if rows else ""
+    time, calls = sum(r.waiting_ns for r in rows if r.call == call), sum(r.calls for r in rows if r.call == call)
+    waiting = time / span
+    if calls < 2 or busy < limits["busy_share"] * span or waiting <= limits["waiting"]:
+        return
+    where = tuple(CodePlace("call", row.call, None, row.waiting_ns, "ns") for row in rows)
+    evidence = Evidence(_QUEUE.text("subject")(), waiting, limits["waiting"], "number", where)
+    params = {"waiting": waiting, "calls": calls, "call": call, "time": time, "span": span, "busy": busy / span}
+    yield Draft((evidence,), params=params, severity="info")
+
+
+def _device(facts: Facts) -> tuple[float, float]:
+    """Time in which the device works and time in which it was recorded, in ns.
+
+    Raises:
+        Missing: It is not known.
+    """
+    accelerators = facts.find("accelerators", Accelerators)
+    if accelerators is not None and accelerators.devices and accelerators.devices[0].span_ns:
+        return accelerators.devices[0].busy_ns, accelerators.devices[0].span_ns
+    if facts.resources.gpu_ns is None or not facts.step_ns:
+        raise Missing(_QUEUE.text("no-device")())
+    return facts.resources.gpu_ns * facts.steps, facts.step_ns * facts.steps
+
+
+def _logits(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if workload(facts) == "training":
+        return
+    rows = [(row, shapes) for row in facts.shaped if (shapes := [s for s in parse(row.shapes) or [] if s])]
+    products = (_product(row, shapes, rows, limits["outputs"]) for row, shapes in rows)
+    large = [entry for entry in products if entry and entry.count >= limits["rows_per_choice"] * entry.chosen]
+    total = sum(entry.row.device_self_ns for entry in large)
+    share = facts.gpu_share(total)
+    if share <= limits["gpu_share"]:
+        return
+    large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
+    saved = facts.gpu_per_step(sum(e.least_ns for e in large)), facts.gpu_per_step(sum(e.most_ns for e in large))
+    claims = summed((entry.row.claim, facts.gpu_per_step(entry.most_ns)) for entry in large)
+    kind = facts.place_kind("operator")
+    times = [(entry.row, facts.gpu_per_step(entry.row.device_self_ns)) for entry in large]
+    where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)
+    params = {"rows": large[0].count, "chosen": large[0].chosen, "time": facts.gpu_per_step(total), "share": share}
+    evidence = Evidence(_LOGITS.text("subject")(), share, limits["gpu_share"], "share", where)
+    yield Draft((evidence,), TimeSaved("gpu", saved, _LOGITS.text("basis")(), claims=claims), params)
+
+
+def _product(row: OperatorFact, tensors: Sequence[Shape], rows: _Rows, least: float) -> _Logits | None:
+    """A product with a vocabulary of at least so many tokens, for whose rows tokens are chosen; None of others."""
+    if row.name not in _PRODUCTS or len(tensors) < 2 or not row.device_self_ns:
+        return None
+    a, b = tensors[-2:]
+    if len(a) != 2 or len(b) != 2 or a[1] != b[0] or b[1] < max(least, _PER_INPUT * b[0]):
+        return None
+    chosen = _chosen(rows, a[0], b[1])
+    return _Logits(row, a[0], b[0], b[1], chosen) if chosen else None
+
+
+def _chosen(rows: _Rows, count: int, outputs: int) -> int | None:
+    """For how many sequences tokens are chosen, of a product with so many rows; None where all rows may be used."""
+    cut = {t[0][0] for row, t in rows if row.name == "aten::select" and _is_of(t[0], count, outputs)}
+    chosen = {math.prod(t[0][:-1]) for row, t in rows if row.name in _CHOOSING and t[0][-1] == outputs}
+    return max(cut) if len(cut) == 1 and chosen and max(chosen) <= max(cut) else None
+
+
+def _is_of(shape: Shape, count: int, outputs: int) -> bool:
+    """Whether a tensor [batch, tokens, outputs] is the result of a product with so many rows."""
+    return len(shape) == 3 and shape[-1] == outputs and math.prod(shape[:-1]) == count
+
+
+RULES = (
+    _SMALL.rule(trace=_small),
+    _MIXED.rule(trace=_mixed),
+    _PADDED.rule(trace=_padded),
+    _EAGER.rule(trace=_eager),
+    _QUEUE.rule(trace=_queue),
+    _LOGITS.rule(trace=_logits, table=_logits),
+)
