@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import Call, addition, kernel, training
-from tests.rules.situations.cudnn_benchmark_off import FAST, SLOW, convolution, fires, trap_unknown_strides
+from tests.rules.kernels.test_cudnn_benchmark_off import FAST, SLOW, convolution, fires, trap_unknown_strides
 from traceanalyzer.analyzers.kernels import convolution_algorithms
 from traceanalyzer.analyzers.kernels.convolution_algorithms import ConvolutionAlgorithms
 from traceanalyzer.structure.context import Context

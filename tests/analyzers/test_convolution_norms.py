@@ -10,7 +10,7 @@ from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import addition, training
-from tests.rules.situations.conv_bias_before_batchnorm import TRAINING, network
+from tests.rules.kernels.test_conv_bias_before_batchnorm import TRAINING, network
 from traceanalyzer.analyzers.kernels import convolution_norms
 from traceanalyzer.analyzers.kernels.convolution_norms import ConvolutionNorms
 from traceanalyzer.structure.context import Context
