@@ -180,3 +180,9 @@ def test_hidden_behind_the_gpu_it_costs_nothing() -> None:
 def test_edge_calls_per_step() -> None:
     assert findings(fires(), RULE, {"calls_per_step": 1}) == []
     assert findings(fires(), RULE, {"calls_per_step": 0.99})
+
+
+def test_finds_what_the_tutorial_planted() -> None:
+    assert findings(the_tutorial(), "redundant-passes")
+    assert [finding.evidence[0].observed for finding in findings(the_tutorial(), "copies-materialized")] == [10]
+    assert findings(the_tutorial(), "dataparallel")

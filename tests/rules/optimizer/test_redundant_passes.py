@@ -11,7 +11,6 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.training import Training
-from tests.rules.communication import test_dataparallel
 from tests.rules.judging import findings, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as inference
 
@@ -327,14 +326,6 @@ def test_an_unused_output_names_its_module() -> None:
     assert finding.evidence[0].where[0].shapes == "[[128,3,32,32],[8,3,3,3]]"
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 600_000, 600_000))
-
-
-def test_finds_what_the_tutorial_planted() -> None:
-    assert findings(test_dataparallel.the_tutorial(), RULE)
-    assert [
-        finding.evidence[0].observed for finding in findings(test_dataparallel.the_tutorial(), "copies-materialized")
-    ] == [10]
-    assert findings(test_dataparallel.the_tutorial(), "dataparallel")
 
 
 def test_without_autograd_nobody_can_tell() -> None:
