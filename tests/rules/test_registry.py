@@ -35,36 +35,36 @@ def _situations(prefix: str) -> list[object]:
     ]
 
 
+def _constants() -> dict[str, tuple[Path, str]]:
+    """File and constant of the page of each rule, by its id, as in `_BLOCKING = page("h2d-blocking")`."""
+    constants = {}
+    for path in sorted(FOLDER.rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            value = node.value if isinstance(node, ast.Assign) else None
+            if isinstance(node, ast.Assign) and isinstance(value, ast.Call) and ast.unparse(value.func) == "page":
+                ident = ast.literal_eval(value.args[0])
+                assert ident not in constants, f"two constants are the page {ident}"
+                constants[ident] = path, ast.unparse(node.targets[0])
+    return constants
+
+
 def test_files_and_ids_agree() -> None:
     assert [rule.id for rule in builtin()] == list(pages())
-    framework = {"__init__", "rule", "page", "change", "budget", "check", "combine", "runner", "selection", "repeated"}
-    framework |= {
-        "headline",
-        "owner_headlines",
-        "special_headlines",
-        "claimed",
-        "prices",
-        "rank_headlines",
-        "run_headlines",
-        "cpu_headline",
-        "distinct",
-        "snippets",
-        "typical_headline",
-        "gpu_bound",
-        "packages",
-        "table_headline",
-        "sleep_headline",
-    }
+    constants = _constants()
+    assert constants.keys() == pages().keys(), "a rule without page, or a page without rule"
     files = {path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_")}
-    own = {rule.replace("-", "_") for rule in pages()}
-    assert files - framework - set(SUBJECTS) == own, "a rule without page, or a page without rule"
+    own = {rule.replace("-", "_") for rule, (path, _) in constants.items() if path.stem == rule.replace("-", "_")}
+    subjects = {path.relative_to(FOLDER).parts[0].removesuffix(".py") for path, _ in constants.values()} - own
+    assert subjects == set(SUBJECTS)
+    assert files - set(SUBJECTS) == own, "a file that has no rule"
 
 
 @every_page
 def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> None:
-    tree = ast.parse((FOLDER / f"{page.id.replace('-', '_')}.py").read_text("utf-8"))
+    path, constant = _constants()[page.id]
+    tree = ast.parse(path.read_text("utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    named = {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "_PAGE.text"}
+    named = {ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == f"{constant}.text"}
     assert named <= page.texts.keys()
     others = {key for key, text in page.texts.items() if text.id not in OF_SAVED_REPORTS} - named
     assert others <= {"title", "summary", "advice", "not-when", "no-table", "no-trace"}
@@ -105,7 +105,8 @@ def test_thresholds_have_unit_and_source(rule: Rule) -> None:
 
 @every_rule
 def test_each_threshold_has_an_edge_test(rule: Rule) -> None:
-    tree = ast.parse((HERE / f"test_rule_{rule.id.replace('-', '_')}.py").read_text("utf-8"))
+    (file,) = HERE.glob(f"*/test_{rule.id.replace('-', '_')}.py")
+    tree = ast.parse(file.read_text("utf-8"))
     tests = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     missing = [t.key for t in rule.thresholds if not any(name.startswith(f"test_edge_{t.key}") for name in tests)]
     assert not missing

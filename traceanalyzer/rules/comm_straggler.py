@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules import _late_rank
-from traceanalyzer.rules._late_rank import LateRank
+from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.late_rank import LateRank
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.simulation import variation
@@ -33,7 +33,7 @@ def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         raise Missing(_PAGE.text("few-steps")())
     if not found.mean_step_ns:
         return
-    late = _late_rank.find(facts, found)
+    late = late_rank.find(facts, found)
     if late is None:
         return
     row = late.row
@@ -80,10 +80,10 @@ def _change(late: LateRank, found: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
     if found.is_on_host:
-        times = _late_rank.usual_waits(late, found)
+        times = late_rank.usual_waits(late, found)
         saved = min(times[0], late.gap_ns), times[-1]
         return TimeSaved("host", saved, _PAGE.text("basis-host")(), claims={"communication:waiting": saved[1]})
-    interval = _varied(interval, _late_rank.wait_by_step(late, found))
+    interval = _varied(interval, late_rank.wait_by_step(late, found))
     one, two = (
         (_PAGE.text("basis-replayed"), _PAGE.text("basis-replayed-two"))
         if late.is_replayed
@@ -102,7 +102,7 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
 
 def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
     """Whether the rank is about equally late in all usual steps, and there are enough of them."""
-    least = min(_late_rank.usual_waits(late, found)[0], late.gap_ns)
+    least = min(late_rank.usual_waits(late, found)[0], late.gap_ns)
     return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.idle_claims import claims
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _fused_optimizers, optimizer_not_fused
-from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.idle_claims import claims
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 

@@ -10,10 +10,10 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules import _settings
 from traceanalyzer.rules._fused_optimizers import CLASS, is_sparse, is_sparse_name, saved_on_cpu
-from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact
+from traceanalyzer.rules.engine.idle_claims import claims
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.owners.labels import EVALUATION

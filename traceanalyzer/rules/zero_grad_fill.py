@@ -9,10 +9,10 @@ from traceanalyzer.analyzers.optimizer import Optimizer, Optimizers
 from traceanalyzer.analyzers.optimizer.passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._idle_claims import claims
 from traceanalyzer.rules._processor import Processor
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.idle_claims import claims
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.structure.autograd import is_zero_grad

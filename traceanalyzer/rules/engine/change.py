@@ -34,7 +34,7 @@ under different names multiply: after two halves, a quarter is left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from traceanalyzer.report.message import Message
@@ -72,6 +72,14 @@ class TimeSaved:
     def removed(self) -> Interval:
         """The removed time that a timeline can distinguish; for communication, the exposed time."""
         return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
+
+
+def summed(claims: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Claims with their times in ns per step, where several may have the same key."""
+    sums: dict[str, float] = {}
+    for key, ns in claims:
+        sums[key] = sums.get(key, 0.0) + ns
+    return sums
 
 
 @dataclass(frozen=True)

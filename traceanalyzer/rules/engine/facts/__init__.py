@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Resources
+from traceanalyzer.report.model import CodePlace, Resources
 from traceanalyzer.report.source import TraceSummary
 from traceanalyzer.rules.engine.facts.rows import KernelFact, OperatorFact, from_table, from_trace
 from traceanalyzer.simulation.model import Model
@@ -187,6 +187,18 @@ class Facts:
             return self.table.device_ns or 0
         found = self.step_resources
         return found.recorded_device_ns if found else 0
+
+    def gpu_share(self, total_ns: float) -> float:
+        """Part that some device time has of the time of everything that ran on devices; 0 where nothing ran."""
+        return total_ns / self.gpu_total_ns if self.gpu_total_ns else 0.0
+
+    def place_kind(self, kind: str) -> str:
+        """Kind of a place of findings: as given in a trace, such as `operator`; a row in a table."""
+        return kind if self.table is None else "row"
+
+    def kernel_places(self, rows: Iterable[KernelFact]) -> tuple[CodePlace, ...]:
+        """Kernels with the time of all their calls in ns, as places of findings."""
+        return tuple(CodePlace(self.place_kind("kernel"), row.name, None, row.total_ns, "ns") for row in rows)
 
     def idle_per_step(self, *causes: str) -> float:
         """Idle time per step of the busiest device for some causes, in ns; 0 where it is not known."""

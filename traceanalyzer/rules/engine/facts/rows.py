@@ -24,6 +24,11 @@ class OperatorFact(msgspec.Struct, frozen=True):
     beside_ns: int = 0
     """Part of `host_self_ns` on threads other than the one that makes the steps; 0 if unknown, as in tables."""
 
+    @property
+    def claim(self) -> str:
+        """Key of a change's claims for the time of these calls."""
+        return f"operator:{self.name}|{self.shapes}"
+
 
 class KernelFact(msgspec.Struct, frozen=True):
     """All launches of one kernel without those from before the recording; sums over all steps."""

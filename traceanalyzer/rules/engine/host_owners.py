@@ -1,0 +1,153 @@
+"""Names the owners of host time that cause idle time, for headlines and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.idle.gap_owners import OF_OTHER_RULES
+from traceanalyzer.analyzers.idle.step_idle import GapOwner
+from traceanalyzer.knowledge import host_roles
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import CodePlace
+from traceanalyzer.rules.engine.facts import Facts
+
+_MOST = 0.5
+"""Least share of the idle time for which an owner is named as its cause."""
+_WHOLE = 0.9
+"""Share of the launched device time from which on an owner is the whole program, and its name shows nothing."""
+_NAMED = 0.01
+"""Share of the time of all owners from which on a part of the program is named before operators (own choice)."""
+_ANONYMOUS = frozenset({"<module>", "main", "__main__"})
+_PIPELINE = "transformers/pipelines/"
+"""Folder of the library whose pipelines create their own loaders."""
+INPUT_ROLES = host_roles.INPUTS
+_LEAVES = frozenset({"operator", "call"})
+
+_BACKWARD = Text("owner-name-backward", "the backward pass of `{name}`", note="name of a module; subject of a sentence")
+_AUTOGRAD = Text("owner-name-autograd", "the backward pass", note="of a training; subject of a sentence")
+_BUFFERS = Text("owner-name-buffers", "the broadcast of DDP's buffers", note="subject of a sentence")
+
+
+def found(facts: Facts) -> HostOwners | None:
+    """The owners of the typical steps; None if there are none, or the device was not recorded."""
+    owners = facts.find("host_owners", HostOwners)
+    return owners if owners is not None and owners.idle_ns is not None and owners.steps else None
+
+
+def name(row: HostOwner | GapOwner) -> str | Message:
+    """What an owner is called in a sentence: `preprocessing.py: resize`, `Linear`, the backward pass of `Linear`."""
+    if row.role == "buffer-broadcast" and row.kind == "mark":
+        return _BUFFERS()
+    if row.kind == "backward":
+        return _BACKWARD(name=_unquoted(row.name))
+    if row.kind == "autograd":
+        return _AUTOGRAD()
+    if row.file is not None and row.kind in ("function", "library"):
+        return f"`{_unquoted(PurePosixPath(row.file.replace(chr(92), '/')).name)}: {_unquoted(row.name)}`"
+    return f"`{_unquoted(row.name)}`"
+
+
+def _unquoted(text: str) -> str:
+    """A name without the sign that would end it in a sentence."""
+    return text.replace("`", "'")
+
+
+def place(row: HostOwner | GapOwner, time_ns: float | None, start_ns: int | None = None) -> CodePlace:
+    """An owner as a place of a finding, with time per step in ns."""
+    kind = {"module": "module", "backward": "module", "operator": "operator", "call": "call"}.get(row.kind, "time")
+    if row.file is not None and row.line is not None and row.kind in ("function", "library"):
+        return CodePlace("python", f"{row.file}({row.line}): {row.name}", None, time_ns, "ns", start_ns)
+    return CodePlace(kind, row.name, None, time_ns, "ns", start_ns)
+
+
+def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
+    """The owners in which the device idles for longest, with that time per step in ns.
+
+    Operators and calls are left out, and so are owners that other rules are about, such as the loader.
+    """
+    owners = found(facts)
+    if owners is None:
+        return ()
+    rows = [row for row in owners.rows if row.kind not in _LEAVES and row.idle_self_ns]
+    rows = [row for row in rows if row.role not in OF_OTHER_RULES]
+    rows.sort(key=lambda row: -(row.idle_self_ns or 0))
+    return tuple(place(row, row.idle_self_ns_per_step) for row in rows[:count])
+
+
+def named_first(rows: Sequence[GapOwner]) -> list[GapOwner]:
+    """Parts of the program with a hundredth of the time of all or more, then the rest: operators are in any program."""
+    least = _NAMED * sum(row.time_ns for row in rows)
+    return sorted(rows, key=lambda row: row.kind in _LEAVES or row.time_ns < least)
+
+
+def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
+    """Owners of the time of gaps with that time per step in ns, without owners that other rules judge; at most five."""
+    own = [row for row in rows if row.role not in OF_OTHER_RULES]
+    return tuple(place(row, row.time_ns / steps, row.longest_start_ns) for row in own[:5])
+
+
+def total(listed: Iterable[CodePlace]) -> float:
+    """What some places sum to."""
+    return sum(place.value or 0.0 for place in listed)
+
+
+def role(facts: Facts, wanted: str) -> RoleTimes | None:
+    """What all owners of one role take; None where none has it."""
+    owners = found(facts)
+    return None if owners is None else next((row for row in owners.roles if row.role == wanted), None)
+
+
+def of_role(facts: Facts, wanted: str) -> list[HostOwner]:
+    """The owners of one role, those first in which the device idles for longest."""
+    owners = found(facts)
+    rows = [row for row in owners.rows if row.role == wanted] if owners is not None else []
+    return sorted(rows, key=lambda row: -(row.idle_self_ns or 0))
+
+
+def largest(facts: Facts) -> HostOwner | None:
+    """The owner that causes most of the host's idle time; None if only operators and calls cause it.
+
+    The owner with half of that time as its own, else the innermost with half of it, else the one with most. An owner
+    that launches nearly everything is the whole program and is not named, unless the time is its own.
+    """
+    owners = found(facts)
+    if owners is None or not owners.idle_ns:
+        return None
+    rows = [row for row in owners.rows if _tells(owners, row)]
+    own = [row for row in rows if (row.idle_self_ns or 0) >= _MOST * owners.idle_ns]
+    if own:
+        return max(own, key=lambda row: row.idle_self_ns or 0)
+    around = [row for row in rows if (row.idle_ns or 0) >= _MOST * owners.idle_ns]
+    if around:
+        return min(around, key=lambda row: row.idle_ns or 0)
+    return max(rows, key=lambda row: row.idle_ns or 0, default=None)
+
+
+def claims(facts: Facts, time_ns: float) -> dict[str, float]:
+    """The idle time per step in ns that disappears with an owner's time: host code first, then launches."""
+    found_claims, left = {}, time_ns
+    for cause in ("host_code", "launch_bound", "synchronization"):
+        part = min(left, facts.idle_per_step(cause))
+        if part > 0:
+            found_claims[f"idle:{cause}"] = part
+            left -= part
+    return found_claims
+
+
+def loads_in_pipeline(facts: Facts) -> bool:
+    """Whether the loader is that of a library's pipeline, so that the program has no loader to give workers to."""
+    owners = found(facts)
+    if owners is None or not any(row.role == "loader" for row in owners.roles):
+        return False
+    inside = (row for row in owners.rows if row.role in INPUT_ROLES and row.kind == "library")
+    return any(_PIPELINE in (row.file or "").replace(chr(92), "/") for row in inside)
+
+
+def _tells(owners: HostOwners, row: HostOwner) -> bool:
+    """Whether the name of an owner shows where in the program the time goes."""
+    if row.kind in _LEAVES or row.name in _ANONYMOUS or not row.idle_ns:
+        return False
+    is_whole = bool(owners.device_ns) and (row.device_ns or 0) >= _WHOLE * (owners.device_ns or 0)
+    return not is_whole or (row.idle_self_ns or 0) >= _MOST * row.idle_ns

@@ -1,0 +1,80 @@
+"""What it saves to do without some work of the host on a program that runs on the CPU."""
+
+from __future__ import annotations
+
+from traceanalyzer.knowledge.profiler_overhead import overheads
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.structure.recording import Recording
+
+_MORE = 0.2
+"""Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""
+_FEWEST = 3
+"""Steps of the program from which on something recurs."""
+
+_HAS_DEVICE = Text("host-work-device", "a device works beside the host, which other rules are about")
+_UNREAD = Text(
+    "host-work-unread", "a device left no events in the recording, so it is unknown when the host waits for it"
+)
+_NO_STEPS = Text(
+    "host-work-no-steps",
+    "fewer than three steps of the program are known, so nothing is seen to recur: record more, with prof.step() after "
+    "each",
+)
+
+
+def need_cpu_steps(facts: Facts) -> None:
+    """Refuse to judge recordings with a device, or without steps that recur.
+
+    Raises:
+        Missing: A step consists, or may consist, of more than the critical thread; or there are no steps.
+    """
+    if facts.resources.gpu_ns is not None:
+        raise Missing(_HAS_DEVICE())
+    own = facts.step_resources
+    if own is not None and own.unread_device is not None:
+        raise Missing(_UNREAD())
+    _need_steps(facts)
+
+
+def _need_steps(facts: Facts) -> None:
+    """Refuse to judge recordings without steps that recur.
+
+    Raises:
+        Missing: Fewer than three steps count.
+    """
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.typical_step_ns is None or recording.typical is None:
+        raise Missing(_NO_STEPS())
+    if recording.typical.steps < _FEWEST:
+        raise Missing(_NO_STEPS())
+
+
+def without_recording(facts: Facts, time_ns: float, events: float) -> float:
+    """A time as it counts beside the recorded step, at least, if recording an event cost as little as was measured.
+
+    The time is without what recording the events in it cost, and so is the step, which makes it a larger part of that.
+
+    Args:
+        facts: The measured run.
+        time_ns: Time in ns.
+        events: Number of recorded operators in it.
+    """
+    has_shapes = facts.summary is not None and bool(facts.summary.options.record_shapes)
+    runs = overheads()
+    cost = min(run.operator.low_ns + (run.shapes.low_ns if has_shapes else 0.0) for run in runs) if runs else 0.0
+    left = max(0.0, time_ns - events * cost)
+    every = sum(row.calls for row in facts.operators) / facts.steps
+    step = max(left, facts.step_ns - every * cost)
+    return min(time_ns, left * facts.step_ns / step) if step else 0.0
+
+
+def most(facts: Facts, time_ns: float) -> float:
+    """A time as it counts beside the recorded step, at most.
+
+    The profiler makes the rest of the step longer, so that without it the same time is a larger part of the step. Only
+    where a capture timed steps without the profiler is it known how much longer; a fifth is granted at most, because
+    some of the time itself is the profiler's.
+    """
+    overhead = facts.capture.overhead_share if facts.capture else None
+    return min(time_ns * (1 + min(_MORE, max(0.0, overhead or 0.0))), facts.step_ns)

@@ -1,0 +1,99 @@
+"""Questions about the kind of program that rules ask before they advise."""
+
+from __future__ import annotations
+
+import re
+
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.loader import DataLoader
+from traceanalyzer.analyzers.modules.python_lines import PythonLines
+from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.knowledge.loader_makers import LoaderMaker, named
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.recording import Recording
+
+_VERSION = re.compile(r"(<?)(\d{1,3})\.(\d{1,3})")
+_COLLECTION = re.compile(r"<built-in function collect>|^gc(\.py)?\b|\bgarbage.?collect", re.IGNORECASE)
+_SCHEDULERS = frozenset({"megatron", "deepspeed", "torchtitan"})
+"""Frameworks that run the stages of a pipeline in a schedule of their own settings."""
+_IN_GRAPHS = 0.5
+"""Own choice: a program whose kernels mostly come from graphs uses graphs."""
+
+
+def workload(facts: Facts) -> str | None:
+    """Kind of the program as in the analysis `recording`; None for a printed table."""
+    recording = facts.find("recording", Recording)
+    return recording.workload if recording and facts.table is None else None
+
+
+def frameworks(facts: Facts) -> frozenset[str]:
+    """Ids of the frameworks that left a sign."""
+    recording = facts.find("recording", Recording)
+    return frozenset(found.id for found in recording.frameworks) if recording and facts.table is None else frozenset()
+
+
+def roles(facts: Facts) -> frozenset[str]:
+    """Roles of the frameworks that left a sign."""
+    shown = frameworks(facts)
+    return frozenset(known.role for known in FRAMEWORKS if known.id in shown)
+
+
+def serves(facts: Facts) -> bool:
+    """Whether it is a server, or runs in the engine of one."""
+    return workload(facts) == "serving" or "serving" in roles(facts)
+
+
+def may_train(facts: Facts) -> bool:
+    """Whether there may be gradients: a recording of a forward pass alone may be of a training as well."""
+    if serves(facts):
+        return False
+    return workload(facts) != "inference" or bool(roles(facts) & {"parallel", "training"})
+
+
+def may_schedule_stages(facts: Facts) -> bool:
+    """Whether the program itself may choose the schedule of a pipeline: not where a framework does."""
+    return may_train(facts) and not frameworks(facts) & _SCHEDULERS
+
+
+def is_compiled(facts: Facts) -> bool:
+    """Whether code of torch.compile ran."""
+    found = facts.find("compilation", CompiledCode)
+    return found is not None and bool(found.regions)
+
+
+def replays_graphs(facts: Facts) -> bool:
+    """Whether most kernel time is launched by captured graphs."""
+    found = facts.find("launches", LaunchFigures)
+    return found is not None and (found.graphs.kernel_share or 0.0) >= _IN_GRAPHS
+
+
+def collects_garbage(facts: Facts) -> bool:
+    """Whether the recording shows Python's garbage collection at work."""
+    found = facts.find("python_lines", PythonLines)
+    return found is not None and any(_COLLECTION.search(row.name) for row in found.rows)
+
+
+def has_loader(facts: Facts) -> bool:
+    """Whether the recording shows waits for a DataLoader, or a capture recorded one."""
+    if facts.capture is not None and facts.capture.facts.loaders:
+        return True
+    if facts.table is not None:
+        return bool(facts.table.dataloader_ns)
+    return bool(facts.resources.loader_ns) or facts.find("dataloader", DataLoader) is not None
+
+
+def loader_maker(facts: Facts) -> LoaderMaker | None:
+    """The library that makes the loader which is waited for longest; None for the program's own, or unknown."""
+    found = facts.find("dataloader", DataLoader)
+    return named(found.loaders[0].made_by) if found and found.loaders else None
+
+
+def has_torch(facts: Facts, version: tuple[int, int]) -> bool:
+    """Whether the program may have run on this version of torch or a newer one; what is unknown may."""
+    found = _VERSION.match((facts.summary.torch_version if facts.summary else None) or "")
+    if found is None:
+        return True
+    older, *numbers = found.groups()
+    known = int(numbers[0]), int(numbers[1])
+    return known > version if older else known >= version
