@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-SUBJECTS: tuple[str, ...] = ()
+SUBJECTS = ("optimizer", "memory", "communication", "ranks", "compilation", "steps")
 """Modules that define the rules of a subject, as `RULES`; every other rule has a module of its own, named by its id."""

@@ -1,4 +1,4 @@
-"""Detects comm-straggler: see pages/comm-straggler.md."""
+"""Detects faults that only the ranks of a run together show: one that the others wait for (comm-straggler)."""
 
 from __future__ import annotations
 
@@ -15,79 +15,77 @@ from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.simulation import variation
 
-_PAGE = page("comm-straggler")
+_STRAGGLER = page("comm-straggler")
 _EXPLAINS = 0.1
 """Least part of the waiting for which a finding names what takes longer on the late rank (own choice: less is
 chance)."""
-_SUMMARIES = {"computation": _PAGE.text("computes"), "loader": _PAGE.text("loads"), "idle": _PAGE.text("idles")}
+_SUMMARIES = {
+    "computation": _STRAGGLER.text("computes"),
+    "loader": _STRAGGLER.text("loads"),
+    "idle": _STRAGGLER.text("idles"),
+}
 _REPLAYED_SUMMARIES = {
-    "computation": _PAGE.text("longer-computes"),
-    "loader": _PAGE.text("longer-loads"),
-    "idle": _PAGE.text("longer-idles"),
+    "computation": _STRAGGLER.text("longer-computes"),
+    "loader": _STRAGGLER.text("longer-loads"),
+    "idle": _STRAGGLER.text("longer-idles"),
 }
 
 
-def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    found = _comparison(facts)
-    if found.counted_steps < limits["steps"]:
-        raise Missing(_PAGE.text("few-steps")())
-    if not found.mean_step_ns:
+def _straggler(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    run = _comparison(facts)
+    if run.counted_steps < limits["steps"]:
+        raise Missing(_STRAGGLER.text("few-steps")())
+    if not run.mean_step_ns:
         return
-    late = late_rank.find(facts, found)
+    late = late_rank.find(facts, run)
     if late is None:
         return
     row = late.row
-    share, in_steps = row.caused_ns / found.mean_step_ns, row.steps / found.counted_steps
+    share, in_steps = row.caused_ns / run.mean_step_ns, row.steps / run.counted_steps
     if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
         return
-    if found.is_on_host and not _is_steady(late, found, limits):
+    if run.is_on_host and not _is_steady(late, run, limits):
         return
     evidence = (
-        Evidence(_PAGE.text("subject")(), share, limits["wait_share"], "share", _places(row)),
-        Evidence(_PAGE.text("steps")(), in_steps, limits["step_share"], "share", _collectives(row)),
+        Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", _places(row)),
+        Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", _collectives(row)),
     )
     reason = next((part for part in row.excess if part.ns >= _EXPLAINS * late.wait_ns), None)
-    params = {
-        "rank": row.rank,
-        "wait": late.wait_ns,
-        "share": late.wait_ns / found.mean_step_ns,
-        "steps": row.steps,
-        "counted": found.counted_steps,
-        "excess": reason.ns if reason else None,
-    }
-    yield Draft(evidence, _change(late, found), params, summary=_summary(late, reason))
+    params = {"rank": row.rank, "wait": late.wait_ns, "share": late.wait_ns / run.mean_step_ns, "steps": row.steps}
+    params |= {"counted": run.counted_steps, "excess": reason.ns if reason else None}
+    yield Draft(evidence, _change(late, run), params, summary=_summary(late, reason))
 
 
 def _summary(late: LateRank, reason: Excess | None) -> Text | None:
     """Sentence on the card of the finding; None: the rule's own sentence."""
     if late.is_replayed:
-        return _REPLAYED_SUMMARIES[reason.part] if reason else _PAGE.text("longer")
+        return _REPLAYED_SUMMARIES[reason.part] if reason else _STRAGGLER.text("longer")
     return _SUMMARIES[reason.part] if reason else None
 
 
 def _comparison(facts: Facts) -> Ranks:
-    found = facts.find("ranks", Ranks)
-    if found is None or len(found.ranks) < 2:
-        raise Missing(_PAGE.text("one-rank")())
-    if not found.matching.matched:
-        raise Missing(_PAGE.text("nothing-matched")())
-    if found.exposed_wait_ns is None:
-        raise Missing(_PAGE.text("on-host")())
-    return found
+    run = facts.find("ranks", Ranks)
+    if run is None or len(run.ranks) < 2:
+        raise Missing(_STRAGGLER.text("one-rank")())
+    if not run.matching.matched:
+        raise Missing(_STRAGGLER.text("nothing-matched")())
+    if run.exposed_wait_ns is None:
+        raise Missing(_STRAGGLER.text("on-host")())
+    return run
 
 
-def _change(late: LateRank, found: Ranks) -> TimeSaved:
+def _change(late: LateRank, run: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
-    if found.is_on_host:
-        times = late_rank.usual_waits(late, found)
+    if run.is_on_host:
+        times = late_rank.usual_waits(late, run)
         saved = min(times[0], late.gap_ns), times[-1]
-        return TimeSaved("host", saved, _PAGE.text("basis-host")(), claims={"communication:waiting": saved[1]})
-    interval = _varied(interval, late_rank.wait_by_step(late, found))
+        return TimeSaved("host", saved, _STRAGGLER.text("basis-host")(), claims={"communication:waiting": saved[1]})
+    interval = _varied(interval, late_rank.wait_by_step(late, run))
     one, two = (
-        (_PAGE.text("basis-replayed"), _PAGE.text("basis-replayed-two"))
+        (_STRAGGLER.text("basis-replayed"), _STRAGGLER.text("basis-replayed-two"))
         if late.is_replayed
-        else (_PAGE.text("basis"), _PAGE.text("basis-two"))
+        else (_STRAGGLER.text("basis"), _STRAGGLER.text("basis-two"))
     )
     basis = one() if late.gap_ns > 0 else two()
     return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
@@ -100,10 +98,10 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
     return max(0.0, low), high
 
 
-def _is_steady(late: LateRank, found: Ranks, limits: Mapping[str, float]) -> bool:
+def _is_steady(late: LateRank, run: Ranks, limits: Mapping[str, float]) -> bool:
     """Whether the rank is about equally late in all usual steps, and there are enough of them."""
-    least = min(late_rank.usual_waits(late, found)[0], late.gap_ns)
-    return found.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
+    least = min(late_rank.usual_waits(late, run)[0], late.gap_ns)
+    return run.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
 
 
 def _places(late: Straggler) -> tuple[CodePlace, ...]:
@@ -118,4 +116,4 @@ def _name(row: Caused) -> str:
     return row.name if row.process_group is None else f"{row.name} ({row.process_group})"
 
 
-RULE = _PAGE.rule(trace=_trace)
+RULES = (_STRAGGLER.rule(trace=_straggler),)
