@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "traceanalyzer"
-SITUATIONS = ROOT / "tests" / "rules" / "situations"
+PAGES = ROOT / "traceanalyzer" / "rules" / "pages"
 SMALL = 40
 """A file with fewer lines is small."""
 LONG = 60
@@ -141,8 +141,8 @@ def code_lines(file: str) -> int:
 
 
 def rules() -> int:
-    """Number of rules: each has a file of situations."""
-    return sum(path.stem != _INIT for path in SITUATIONS.glob("*.py"))
+    """Number of rules: each has a page."""
+    return len(list(PAGES.glob("*.md")))
 
 
 def rule_files() -> list[str]:

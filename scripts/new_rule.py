@@ -1,18 +1,20 @@
-"""Start a new rule: its page, its code, its situations and its test, with everything that the registry test requires.
+"""Start a new rule of a subject: its page, its detection, and its test, with all that the registry test requires.
 
-    python scripts/new_rule.py slow-thing "Something is slow"
+    python scripts/new_rule.py copies slow-thing "Something is slow"
 
 Then: the page, the detection, the situations, the numbers of the tests; `python hatch_build.py` compiles the page.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ROOT / "traceanalyzer" / "rules" / "pages"
+RULES = ROOT / "traceanalyzer" / "rules"
+PAGES = RULES / "pages"
 
 PAGE = """---
 order: {order}
@@ -68,43 +70,50 @@ subject: "TODO: what was measured"
 ```
 """
 
-RULE = '''"""Detects {id}: see pages/{id}.md."""
+NEEDED = {
+    "CodePlace": "traceanalyzer.report.model",
+    "Draft": "traceanalyzer.rules.engine.rule",
+    "Evidence": "traceanalyzer.report.model",
+    "Facts": "traceanalyzer.rules.engine.facts",
+    "Iterator": "collections.abc",
+    "Mapping": "collections.abc",
+    "TimeSaved": "traceanalyzer.rules.engine.change",
+    "page": "traceanalyzer.rules.engine.page",
+}
+"""What a detection uses, and the module that has it."""
 
-from __future__ import annotations
+DETECTION = """
 
-from collections.abc import Iterator, Mapping
-
-from traceanalyzer.analyzers.kernels import Kernels
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
-
-_PAGE = page("{id}")
+_{constant} = page("{id}")
 
 
-def _trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    rows = [row for row in facts.need("kernels", Kernels).rows if "{module}" in row.name]
+def _{module}(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.kernels if "{module}" in row.name]
     time = facts.gpu_per_step(sum(row.total_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
     where = tuple(CodePlace("kernel", row.name, value=row.total_ns, unit="ns") for row in rows[:5])
-    evidence = Evidence(_PAGE.text("subject")(), share, limits["share"], "share", where)
-    change = TimeSaved("gpu", (time, time), _PAGE.text("basis")())
+    evidence = Evidence(_{constant}.text("subject")(), share, limits["share"], "share", where)
+    change = TimeSaved("gpu", (time, time), _{constant}.text("basis")())
     yield Draft((evidence,), change, {{"time": time, "share": share}})
 
+"""
 
-RULE = _PAGE.rule(trace=_trace)
-'''
+TEST = '''"""Tests of the rule `{id}`: numbers worked out by hand, and edges of thresholds.
 
-SITUATIONS = '''"""TODO: what these programs do."""
+The programs: TODO.
+"""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.judging import findings
+
+RULE = "{id}"
 
 
 def training(gpu: int, other: int = 1000, kernel: str = "{module}_kernel") -> TraceBuilder:
@@ -133,18 +142,6 @@ def quiet() -> TraceBuilder:
 def trap_another_kernel() -> TraceBuilder:
     """TODO: a program without the fault that looks as if it had it."""
     return training(1000, kernel="other_kernel")
-'''
-
-TEST = '''"""Tests of the rule `{id}`: numbers worked out by hand, and edges of thresholds."""
-
-from __future__ import annotations
-
-import pytest
-
-from tests.rules.judging import findings
-from tests.rules.situations.{module} import fires
-
-RULE = "{id}"
 
 
 def test_saving() -> None:
@@ -160,35 +157,66 @@ def test_edge_share() -> None:
 '''
 
 
-def files(ident: str, title: str, version: str) -> dict[str, str]:
-    """Paths relative to the project, with the content of each file."""
+def files(subject: str, ident: str, title: str, version: str) -> dict[str, str]:
+    """Paths relative to the project, with the content of each file: the page and the test are new, the code grows.
+
+    Raises:
+        ValueError: There is no such subject.
+    """
     module = ident.replace("-", "_")
     orders = [re.findall(r"^order: (\d+)$", page.read_text("utf-8"), re.MULTILINE)[0] for page in PAGES.glob("*.md")]
-    names = {"id": ident, "module": module, "title": title, "version": version, "order": max(map(int, orders)) + 10}
+    names = {"id": ident, "module": module, "constant": module.upper(), "title": title, "version": version}
+    names["order"] = str(max(map(int, orders)) + 10)
+    code = _file_of(subject)
     return {
         f"traceanalyzer/rules/pages/{ident}.md": PAGE.format(**names),
-        f"traceanalyzer/rules/{module}.py": RULE.format(**names),
-        f"tests/rules/situations/{module}.py": SITUATIONS.format(**names),
-        f"tests/rules/test_rule_{module}.py": TEST.format(**names),
+        code.relative_to(ROOT).as_posix(): _extended(code.read_text("utf-8"), names),
+        f"tests/rules/{subject}/test_{module}.py": TEST.format(**names),
     }
 
 
+def _file_of(subject: str) -> Path:
+    """The file of a subject; the shortest one, if its rules are in several."""
+    single, folder = RULES / f"{subject}.py", RULES / subject
+    parts = [single] if single.exists() else [file for file in folder.glob("*.py") if file.stem != "__init__"]
+    parts = [file for file in parts if "\nRULES = (" in file.read_text("utf-8")]
+    if not parts:
+        raise ValueError(f"{subject} is no subject: see traceanalyzer/rules/")
+    return min(parts, key=lambda file: (len(file.read_text("utf-8")), file))
+
+
+def _extended(code: str, names: dict[str, str]) -> str:
+    """The code of a subject with one more detection, and with the imports that it needs."""
+    imported = {alias.name for node in ast.parse(code).body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    before, rules, last = code.rstrip().rpartition("\nRULES = (")
+    detection = DETECTION.format(**names)
+    entry = "    _{constant}.rule(trace=_{module}),".format(**names)
+    lines = [f"from {home} import {name}" for name, home in NEEDED.items() if name not in imported]
+    head, first, tail = before.partition("\nfrom traceanalyzer")
+    imports = "".join(f"\n{line}" for line in lines)
+    return f"{head}{imports}{first}{tail.rstrip()}\n{detection}{rules}{last.removesuffix(')').rstrip()}\n{entry}\n)\n"
+
+
 def main() -> int:
-    """Write the files; an existing file is never overwritten."""
-    if len(sys.argv) != 3 or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", sys.argv[1]):
+    """Write the files; of those that exist, only the code of the subject changes, and only grows."""
+    if len(sys.argv) != 4 or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", sys.argv[2]):
         print(__doc__)
         return 2
     from traceanalyzer import __version__  # noqa: PLC0415 - after the usage
 
-    started = files(sys.argv[1], sys.argv[2].rstrip("."), __version__)
-    taken = [path for path in started if (ROOT / path).exists()]
-    if taken:
-        print(f"{taken[0]} exists; choose another id")
+    subject, ident, title = sys.argv[1:]
+    try:
+        started = files(subject, ident, title.rstrip("."), __version__)
+    except ValueError as error:
+        print(error)
+        return 2
+    if (PAGES / f"{ident}.md").exists():
+        print(f"there is a rule {ident}; choose another id")
         return 2
     for path, text in started.items():
         (ROOT / path).write_text(text, "utf-8")
         print(f"wrote {path}")
-    print("the order on its page is its place in the documentation; compile the page: python hatch_build.py")
+    print("sort the imports: make format; compile the page: python hatch_build.py; its order is its place in the list")
     return 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import compile_log as build
 from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call, spawn
-from tests.rules.situations import graph_breaks
+from tests.rules.compilation import test_graph_breaks as graph_breaks
 
 
 @pytest.fixture

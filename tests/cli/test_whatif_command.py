@@ -10,7 +10,7 @@ import pytest
 import traceanalyzer as ta
 from tests.builders.ranks import Meeting, run
 from tests.cli.running import call
-from tests.rules.situations.dataloader_single_process import fires
+from tests.rules.loader.test_dataloader_single_process import fires
 from traceanalyzer.errors import UsageError
 from traceanalyzer.prediction import whatif
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.rules.judging import report
-from tests.rules.situations.dataloader_bound import fires
+from tests.rules.loader.test_dataloader_bound import fires
 from traceanalyzer.formats import render
 from traceanalyzer.report.model import CodePlace
 

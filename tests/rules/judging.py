@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from math import hypot
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ from traceanalyzer.multirank import join, measure_rank
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Finding, Report
+
+HERE = Path(__file__).parent
 
 Situation = TraceBuilder | str | tuple[TraceBuilder, ...]
 """One rank, a text with tables, or the ranks of a run in their order."""
@@ -63,13 +66,23 @@ def skipped(situation: Situation, rule: str) -> str | None:
 
 
 def situations(rule: str) -> ModuleType:
-    """The module with the situations of a rule."""
-    return import_module(f"tests.rules.situations.{rule.replace('-', '_')}")
+    """The module of a rule's tests, in the folder of its subject, which has its situations.
+
+    These are functions without arguments: `fires*` must give a finding, `quiet*` and `trap_*` must not; each
+    trap is one false alarm that the rule's page warns about. A situation is a trace builder, or the text of a table
+    document. Each describes what a program does; none is tuned to a threshold (edges have separate tests).
+    """
+    (file,) = HERE.glob(f"*/test_{rule.replace('-', '_')}.py")
+    return import_module(f"tests.rules.{file.parent.name}.{file.stem}")
 
 
 def functions(module: ModuleType, prefix: str) -> dict[str, Callable[[], Situation]]:
-    """The situations of one kind, by name."""
-    return {name: value for name, value in vars(module).items() if name.startswith(prefix) and callable(value)}
+    """The situations of one kind that a module defines, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name.startswith(prefix) and callable(value) and value.__module__ == module.__name__
+    }
 
 
 def table(rows: list[dict[str, Any]], *, cpu: str, device: str | None = None) -> str:

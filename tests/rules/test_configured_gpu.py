@@ -8,7 +8,8 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.rules.situations import broadcast_blowup, tensor_cores_unused
+from tests.rules.kernels import test_tensor_cores_unused as tensor_cores_unused
+from tests.rules.operators import test_broadcast_blowup as broadcast_blowup
 from traceanalyzer import readers
 from traceanalyzer.config import Config
 from traceanalyzer.pipeline import analyze

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
 from tests.builders.training import Training
+from tests.rules.host import test_host_waits_or_logs as host_waits_or_logs
 from tests.rules.judging import findings, report, said, table
-from tests.rules.situations import host_waits_or_logs
 
 
 def test_without_a_gpu_the_operators_are_named() -> None:

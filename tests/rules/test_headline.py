@@ -9,8 +9,8 @@ from tests.builders.situations import mtia
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.builders.trace import distributed_info
 from tests.rules.judging import report, said
-from tests.rules.situations.dataloader_bound import LOADER, training
-from tests.rules.situations.decode_batch_small import served
+from tests.rules.loader.test_dataloader_bound import LOADER, training
+from tests.rules.serving.test_decode_batch_small import served
 from traceanalyzer.structure.recording import Recording
 
 

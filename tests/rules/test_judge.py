@@ -8,7 +8,7 @@ import pytest
 
 from tests import corpus_files
 from tests.rules.judging import report
-from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, training
+from tests.rules.loader.test_dataloader_bound import fires, fires_in_a_table, training
 from traceanalyzer.config import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.engine.selection import builtin

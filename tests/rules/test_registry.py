@@ -13,10 +13,10 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.knowledge.loaders import READY_NS
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import SUBJECTS
-from traceanalyzer.rules._fused_optimizers import FEWEST_CALLS
 from traceanalyzer.rules.engine.page import RulePage, pages
 from traceanalyzer.rules.engine.rule import HEADINGS, Rule
 from traceanalyzer.rules.engine.selection import builtin
+from traceanalyzer.rules.optimizer.updates import FEWEST_CALLS
 
 HERE = Path(__file__).parent
 RULES = {rule.id: rule for rule in builtin()}
@@ -105,7 +105,8 @@ def test_thresholds_have_unit_and_source(rule: Rule) -> None:
 
 @every_rule
 def test_each_threshold_has_an_edge_test(rule: Rule) -> None:
-    tree = ast.parse((HERE / f"test_rule_{rule.id.replace('-', '_')}.py").read_text("utf-8"))
+    (file,) = HERE.glob(f"*/test_{rule.id.replace('-', '_')}.py")
+    tree = ast.parse(file.read_text("utf-8"))
     tests = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     missing = [t.key for t in rule.thresholds if not any(name.startswith(f"test_edge_{t.key}") for name in tests)]
     assert not missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from hatch_build import compile_pages
 from scripts import new_rule
+from traceanalyzer.rules import SUBJECTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +24,7 @@ def started(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "locales"))
     for file in ("pyproject.toml", "hatch_build.py"):
         shutil.copy(ROOT / file, tmp_path)
-    for path, text in new_rule.files("slow-thing", "Something is slow", "0.1").items():
+    for path, text in new_rule.files("steps", "slow-thing", "Something is slow", "0.1").items():
         (tmp_path / path).write_text(text)
     rules = tmp_path / "traceanalyzer" / "rules"
     compile_pages(sorted((rules / "pages").glob("*.md")), rules / "pages.json")
@@ -36,12 +38,19 @@ def test_a_started_rule_passes_the_registry_and_its_own_tests(started: Path) -> 
     assert "passed" in run.stdout
 
 
-def test_refuses_a_name_that_is_no_id() -> None:
-    run = subprocess.run(
-        [sys.executable, "scripts/new_rule.py", "Slow_Thing", "x"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_rule_is_a_page_a_test_and_a_part_of_the_code_of_its_subject(subject: str) -> None:
+    started = new_rule.files(subject, "slow-thing", "Something is slow", "0.1")
+    assert len(started) == 3
+    (code,) = (path for path in started if (ROOT / path).exists())
+    assert Path("traceanalyzer", "rules", subject) in (Path(code).with_suffix(""), Path(code).parent)
+    before, after = ((ROOT / code).read_text("utf-8"), started[code])
+    assert {line for line in before.splitlines() if line.strip()} - {*after.splitlines()} <= {before.splitlines()[-1]}
+    assert isinstance(ast.parse(after).body[-1], ast.Assign)
+
+
+@pytest.mark.parametrize(("subject", "ident"), [("steps", "Slow_Thing"), ("nothing", "slow-thing")])
+def test_refuses_a_name_that_is_no_id_and_a_subject_that_does_not_exist(subject: str, ident: str) -> None:
+    command = [sys.executable, "scripts/new_rule.py", subject, ident, "x"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 2

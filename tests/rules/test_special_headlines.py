@@ -8,7 +8,7 @@ from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import findings, report, skipped
-from tests.rules.situations.comm_straggler import always, over_gloo
+from tests.rules.ranks.test_comm_straggler import always, over_gloo
 from traceanalyzer import sections
 from traceanalyzer.formats import cards, language
 from traceanalyzer.simulation.critical_path import CriticalPath

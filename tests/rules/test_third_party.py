@@ -16,7 +16,7 @@ import pytest
 
 from tests.reading import assert_reads_back
 from tests.rules.judging import report
-from tests.rules.situations.dataloader_bound import fires, fires_in_a_table, quiet
+from tests.rules.loader.test_dataloader_bound import fires, fires_in_a_table, quiet
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.rules.situations import dataloader_single_process
+from tests.rules.loader import test_dataloader_single_process as dataloader_single_process
 from traceanalyzer.analyzers.loader.in_workers import room
 from traceanalyzer.formats import what_if as formats
 from traceanalyzer.pipeline import analyze

@@ -2,5 +2,21 @@
 
 from __future__ import annotations
 
-SUBJECTS: tuple[str, ...] = ("loader", "copies", "waits", "idle", "launches", "host", "kernels", "operators", "serving")
+SUBJECTS = (
+    "loader",
+    "copies",
+    "waits",
+    "idle",
+    "launches",
+    "host",
+    "kernels",
+    "operators",
+    "serving",
+    "optimizer",
+    "memory",
+    "communication",
+    "ranks",
+    "compilation",
+    "steps",
+)
 """Modules that define the rules of a subject, as `RULES`; every other rule has a module of its own, named by its id."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.rules.situations.dataparallel import fires, fires_on_frames, fires_on_two_gpus, trap_distributed
+from tests.rules.communication.test_dataparallel import fires, fires_on_frames, fires_on_two_gpus, trap_distributed
 from traceanalyzer.analyzers.communication import data_parallel
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
 from traceanalyzer.structure.context import Context

@@ -8,7 +8,7 @@ import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.builders import compile_log as build
 from tests.builders.timeline import Host, Stream, Work, finish
-from tests.rules.situations import graph_breaks
+from tests.rules.compilation import test_graph_breaks as graph_breaks
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.inputs import opening

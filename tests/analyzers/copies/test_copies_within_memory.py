@@ -7,7 +7,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work, finish
 from tests.reading import read, read_built
-from tests.rules.situations.copies_materialized import COPY, cloning, copying
+from tests.rules.copies.test_copies_materialized import COPY, cloning, copying
 from traceanalyzer.analyzers.copies import within_memory
 from traceanalyzer.analyzers.copies.within_memory import Conversions
 from traceanalyzer.pipeline import analyze as report_on

@@ -10,8 +10,8 @@ from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import Call, addition, kernel, training
-from tests.rules.situations.conv_bias_before_batchnorm import TRAINING, network
-from tests.rules.situations.cudnn_benchmark_off import FAST, SLOW, convolution, fires, trap_unknown_strides
+from tests.rules.kernels.test_conv_bias_before_batchnorm import TRAINING, network
+from tests.rules.kernels.test_cudnn_benchmark_off import FAST, SLOW, convolution, fires, trap_unknown_strides
 from traceanalyzer.analyzers.kernels import convolutions
 from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, ConvolutionNorms
 from traceanalyzer.structure.context import Context

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
-from tests.rules.situations.elementwise_fusion_chain import ELEMENTWISE, GEMM, NORM, WHOLE, Call, model
+from tests.rules.kernels.test_elementwise_fusion_chain import ELEMENTWISE, GEMM, NORM, WHOLE, Call, model
 from traceanalyzer.analyzers.kernels import elementwise_chains
 from traceanalyzer.analyzers.kernels.elementwise_chains import Chains
 from traceanalyzer.structure.context import Context

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from tests.rules.situations.dataloader_workers_restarted import (
+from tests.rules.loader.test_dataloader_workers_restarted import (
     STARTING,
     fires,
     fires_once,

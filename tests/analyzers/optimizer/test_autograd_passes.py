@@ -10,7 +10,7 @@ from tests import corpus_files
 from tests.builders import TraceBuilder
 from tests.builders.training import Training
 from tests.reading import read_built
-from tests.rules.situations.redundant_passes import MODEL, extra_passes, loops
+from tests.rules.optimizer.test_redundant_passes import MODEL, extra_passes, loops
 from traceanalyzer.analyzers.optimizer import autograd_passes
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.structure.context import Context

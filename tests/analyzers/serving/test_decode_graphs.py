@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.gpu_work import MATRIX_UNITS
-from tests.rules.situations.decode_not_in_graph import EAGER, GRAPH, served, trap_hardly_any_work
-from tests.rules.situations.graph_batch_padded import Step, decode, fires, trap_drafts
-from tests.rules.situations.graph_batch_padded import served as replayed
+from tests.rules.serving.test_decode_not_in_graph import EAGER, GRAPH, served, trap_hardly_any_work
+from tests.rules.serving.test_graph_batch_padded import Step, decode, fires, trap_drafts
+from tests.rules.serving.test_graph_batch_padded import served as replayed
 from traceanalyzer.analyzers.serving import decode_graphs
 from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch
 from traceanalyzer.structure.context import Context

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.rules import _late_rank
-from traceanalyzer.rules._late_rank import LateRank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.rules.engine.late_rank import LateRank, find
 
 _MOST_STEPS = 0.75
 _MOST_WAITING = 0.5
@@ -83,7 +82,7 @@ def _leads(found: StepBound, share: float) -> bool:
 
 def late_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:
     """The rank that causes most of the waiting in most of the steps, if that is most of the communication."""
-    late = _late_rank.find(facts, found) if found.counted_steps and found.exposed_wait_ns is not None else None
+    late = find(facts, found) if found.counted_steps and found.exposed_wait_ns is not None else None
     if late is None:
         return None
     row = late.row

@@ -1,0 +1,108 @@
+"""Tests of the rule `ddp-buffer-broadcast`: numbers worked out by hand, and edges of thresholds.
+
+The programs: forward passes of DistributedDataParallel that begin with a broadcast of buffers, or not.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, report
+
+
+def parallel(flatten: int, *, kernel: int = 100, operators: bool = True, last: int = 100) -> TraceBuilder:
+    """Steps whose forward pass first copies buffers for so long, or does something else; then 20 kernels."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.annotation("DistributedDataParallel.forward"):
+            if operators:
+                host.leaf("aten::flatten_dense_tensors", flatten)
+                host.leaf("c10d::broadcast_", 20)
+                host.leaf("aten::unflatten_dense_tensors", flatten)
+            else:
+                host.leaf("aten::cat", 2 * flatten)
+            for _ in range(19):
+                compute(host, stream, kernel)
+            compute(host, stream, last)
+
+    return looping(step)
+
+
+def fires() -> TraceBuilder:
+    """Each forward pass copies buffers for 4 ms; the kernels of a step take 2 ms."""
+    return parallel(2000)
+
+
+def quiet() -> TraceBuilder:
+    """A model with a few buffers."""
+    return parallel(5)
+
+
+def trap_no_broadcast() -> TraceBuilder:
+    """The forward pass begins with 4 ms of something else."""
+    return parallel(2000, operators=False)
+
+
+def trap_hidden_by_the_gpu() -> TraceBuilder:
+    """Kernels of the step before run for 10 ms longer than the host needs."""
+    return parallel(2000, last=10_000)
+
+
+def over_gloo(broadcast: int) -> TraceBuilder:
+    """Three steps on the CPU, whose forward pass first sends buffers for so many us."""
+    loop = GlooTraining()
+    for number in range(3):
+        with loop.host.annotation(f"ProfilerStep#{number}"):
+            loop.forward(broadcast=broadcast)
+            loop.backward([200])
+            loop.update()
+    return loop.finish()
+
+
+def fires_over_gloo() -> TraceBuilder:
+    """Each forward pass sends buffers for 400 us, and copies them for 100."""
+    return over_gloo(400)
+
+
+def trap_no_buffers_over_gloo() -> TraceBuilder:
+    """A model without buffers."""
+    return over_gloo(0)
+
+
+RULE = "ddp-buffer-broadcast"
+
+
+def test_is_worth_at_most_the_idle_time_of_the_broadcast() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert 2_000_000 < high < 4_030_000  # of 4,020 us, less what kernels of the step before hide
+    assert low == high, "no communication was recorded that could take its place"
+    assert finding.summary.params["operator"] in ("aten::flatten_dense_tensors", "aten::unflatten_dense_tensors")
+    assert "broadcast_buffers=False" in (finding.code or "")
+
+
+def test_counts_once_and_is_said_in_the_headline() -> None:
+    whole = report(fires())
+    assert "host-python-gap" not in [finding.rule for finding in whole.findings]
+    assert "the broadcast of DDP's buffers" in whole.headlines[0].message.text
+
+
+def test_edge_idle_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"idle_share": share}) == []
+    assert findings(fires(), RULE, {"idle_share": share - 1e-9})
+
+
+def test_without_a_gpu_the_whole_broadcast_counts() -> None:
+    """50 us to flatten, 10 to call, 400 to send, 50 to copy back; half of it surely."""
+    (finding,) = findings(fires_over_gloo(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert high == pytest.approx(512_000, rel=0.02)
+    assert low == pytest.approx(high / 2)
+    assert "GPU" not in finding.summary.text

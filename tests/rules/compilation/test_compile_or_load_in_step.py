@@ -1,0 +1,140 @@
+"""Tests of the rule `compile-or-load-in-step`: numbers worked out by hand, and edges of thresholds.
+
+The programs: compiling and loading, at the beginning and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host.test_host_waits_or_logs import on_cpu
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, skipped, varied
+from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+
+COMPILE = "torch/_dynamo/convert_frame.py(800): _compile"
+
+
+def compiling(when: Callable[[int], bool], *, steps: int = 5) -> TraceBuilder:
+    """Steps of 5 ms, some of which compile for 20 ms before that."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        if when(number):
+            with host.frame(COMPILE):
+                host.work(20_000)
+        compute(host, stream, 5000)
+        host.wait(stream)
+
+    return looping(step, steps=steps)
+
+
+def fires() -> TraceBuilder:
+    """The third and the fifth step compile again."""
+    return compiling(lambda number: number in (0, 2, 4))
+
+
+def fires_on_a_recording_of_set_up() -> TraceBuilder:
+    """One step was recorded, and most of it loads code."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(5):
+            with host.op("aten::mm"):
+                host.call("cuModuleLoadData", 2000)
+            compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step, steps=1)
+
+
+def quiet() -> TraceBuilder:
+    """Everything was compiled before."""
+    return compiling(lambda number: False)
+
+
+def trap_warm_up() -> TraceBuilder:
+    """The first recorded step compiles, as it should."""
+    return compiling(lambda number: number == 0)
+
+
+def trap_paused_program() -> TraceBuilder:
+    """One launch of many takes 1.2 ms, because the operating system did something else."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for turn in range(20):
+            with host.op("aten::mm"):
+                host.call("cudaLaunchKernel", 1200 if (number, turn) == (2, 5) else 5)
+            compute(host, stream, 2000)
+        host.wait(stream)
+
+    return looping(step)
+
+
+RULE = "compile-or-load-in-step"
+
+
+def test_the_total_is_told_and_divided_for_the_saving() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert "40.01 ms in all" in finding.summary.text
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx((0, 40_000_000 / 5), rel=0.01)
+    assert finding.evidence[0].observed == pytest.approx(40 / 68, rel=0.01)  # of the four steps after the first
+    assert finding.evidence[0].where[0].name == COMPILE
+
+
+def test_compiling_in_each_step_goes_away() -> None:
+    (finding,) = findings(compiling(lambda number: True), RULE)
+    assert finding.saving is not None
+    # each step compiles for 20 ms and 4 us; new code may cost a little more than that at first
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 20_004_000, 1.03 * 20_004_000))
+    assert "4 of 4 later steps" in finding.saving.basis.text
+
+
+def test_compiling_in_each_step_of_a_program_on_the_cpu() -> None:
+    def body(host: Host, number: int) -> None:
+        with host.op("dynamo", 2, 1), host.op("entire_frame_compile", 4000, 0):
+            host.leaf("bytecode_tracing (dynamo_timed)", 1000)
+        host.work(100)
+
+    (finding,) = findings(on_cpu(body), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx(varied(0.9 * 5_003_000, 1.03 * 5_003_000)), (
+        "with what surrounds it"
+    )
+
+
+def test_a_recording_of_set_up_is_told_as_such() -> None:
+    (finding,) = findings(fires_on_a_recording_of_set_up(), RULE)
+    assert finding.saving is None
+    assert finding.severity == "info"
+    assert "schedule" in finding.advice.text
+
+
+def test_a_table_does_not_tell_the_step() -> None:
+    assert "in which step" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_later_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"later_share": share}) == []
+    assert findings(fires(), RULE, {"later_share": share - 1e-9})
+
+
+def test_edge_only_share() -> None:
+    share = findings(fires_on_a_recording_of_set_up(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share})
+    assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share + 1e-9}) == []
+
+
+def test_set_up_before_the_first_step_of_the_program_is_no_part_of_its_steps() -> None:
+    """No marks of the profiler; 20 ms of compiling precede four steps of 1 ms, which begin with the optimizer."""
+    trace = TraceBuilder(devices=())
+    trace.op("aten::randn", 0, 10)
+    trace.annotation("_compile.compile_inner (dynamo_timed)", 20, 20_000)
+    for number in range(4):
+        trace.annotation("Optimizer.step#SGD.step", 21_000 + 1000 * number, 100)
+        trace.op("aten::addmm", 21_200 + 1000 * number, 700)
+    assert findings(trace, RULE) == []

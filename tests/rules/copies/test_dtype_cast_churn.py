@@ -1,0 +1,169 @@
+"""Tests of the rule `dtype-cast-churn`: numbers worked out by hand, and edges of thresholds.
+
+The programs: casts there and back, and casts that are normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.copies.test_copies_materialized import COPY
+from tests.rules.judging import findings, skipped, table
+
+HALF, FULL = "c10::BFloat16", "float"
+NORM = (16, 559, 1024)
+
+
+def cast(host: Host, stream: Stream, into: str, source: str, *, dur: int, shape: Sequence[int] = NORM) -> None:
+    """`to`, `_to_copy`, `copy_` with a kernel."""
+    with host.op("aten::to"), host.op("aten::_to_copy"):
+        shapes = [list(shape), list(shape), []]
+        with host.op("aten::copy_", shapes=shapes, types=[into, source, "Scalar"]):
+            host.launch(Work(COPY, dur), stream)
+
+
+def norms(dur: int = 50, *, back: bool = True, types: tuple[str, str] = (FULL, HALF), rest: int = 900) -> TraceBuilder:
+    """Three steps of ten blocks that cast an activation, compute, and cast it back if asked."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for _ in range(10):
+                cast(host, stream, *types, dur=dur)
+                with host.op("aten::mm", shapes=[[8, 8], [8, 8]]):
+                    host.launch(Work("ampere_bf16_s16816gemm_bf16_128x128", rest), stream)
+                if back:
+                    cast(host, stream, *reversed(types), dur=dur)
+            host.wait(stream)
+    return finish(trace)
+
+
+def fires() -> TraceBuilder:
+    """Each norm casts to float and back: 100 of 1000 us."""
+    return norms()
+
+
+def quiet() -> TraceBuilder:
+    """One pair of short casts beside long products."""
+    return norms(5, rest=9000)
+
+
+def trap_autocast_weights() -> TraceBuilder:
+    """Each weight is cast once per step; its gradient is cast back in the backward pass."""
+    trace = TraceBuilder()
+    host, engine, stream = Host(trace, at=10), Host(trace, tid=77), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for layer in range(4):
+                with host.op("aten::linear", sequence=10 * number + layer):
+                    cast(host, stream, HALF, FULL, dur=100, shape=(1024, 1024 + layer))
+            engine.now = host.now
+            for layer in range(4):
+                name = "autograd::engine::evaluate_function: ToCopyBackward0"
+                with engine.op(name, sequence=10 * number + layer, fwd_thread=1):
+                    cast(engine, stream, FULL, HALF, dur=100, shape=(1024, 1024 + layer))
+            host.now = engine.now
+            host.wait(stream)
+    return finish(trace)
+
+
+def trap_one_way() -> TraceBuilder:
+    """Inputs arrive as float and are used as half from then on."""
+    return norms(back=False)
+
+
+def trap_indices() -> TraceBuilder:
+    """Indices become long and int again: no floating-point type."""
+    return norms(types=("long int", "int"))
+
+
+def trap_layouts() -> TraceBuilder:
+    """Copies of one type."""
+    return norms(types=(HALF, HALF))
+
+
+def in_a_table() -> str:
+    """A printed table of such a program."""
+    return table([{"Name": "aten::to", "Self CPU": "1.000ms", "# of Calls": 3}], cpu="1.000ms")
+
+
+def on_a_cpu(*, back: bool = True, shape: Sequence[int] = (16, 128), rest: int = 900, steps: int = 3) -> TraceBuilder:
+    """Ten products, each with a cast of 20 us before it and one back behind it."""
+    trace = TraceBuilder(devices=(), options=("record_shapes",))
+    host = Host(trace, at=10)
+    sides = [list(shape), list(shape), []]
+    for number in range(steps):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for _ in range(10):
+                for kinds in ((HALF, FULL), (FULL, HALF))[: 1 + back]:
+                    host.work(30)  # Python, of which 20 us count
+                    with host.op("aten::to", 1, 1), host.op("aten::_to_copy", 1, 1):
+                        host.leaf("aten::copy_", 16, shapes=sides, types=[*kinds, "Scalar"])
+                host.leaf("aten::mm", rest, shapes=[[8, 8], [8, 8]], types=[FULL, FULL])
+    return finish(trace)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """400 us of 10 ms."""
+    return on_a_cpu()
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """The casts beside longer products."""
+    return on_a_cpu(rest=9000)
+
+
+def trap_one_way_on_a_cpu() -> TraceBuilder:
+    """Casts in one direction."""
+    return on_a_cpu(back=False)
+
+
+def trap_numbers_on_a_cpu() -> TraceBuilder:
+    """A single number becomes another type and back, as arithmetic with Python numbers does it."""
+    return on_a_cpu(shape=())
+
+
+RULE = "dtype-cast-churn"
+
+
+def test_half_to_all_of_the_casts() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.1)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((500_000, 1_000_000))
+    assert finding.summary.params["casts"] == 20
+    assert {finding.summary.params["one"], finding.summary.params["other"]} == {"BFloat16", "float"}
+
+
+def test_without_types_nobody_can_tell() -> None:
+    assert "element types were not recorded" in (skipped(norms(types=("", "")), RULE) or "")
+
+
+def test_a_table_cannot_tell() -> None:
+    assert "element types" in (skipped(in_a_table(), RULE) or "")
+
+
+def test_edge_gpu_share() -> None:
+    assert findings(fires(), RULE, {"gpu_share": 0.1}) == []
+    assert findings(fires(), RULE, {"gpu_share": 0.0999})
+
+
+def test_on_a_cpu_casts_and_their_calls() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.summary.params["casts"] == 20
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    low, high = finding.saving.direct_ns_per_step
+    assert low == pytest.approx(20 * 20_000)
+    assert high == pytest.approx(1.4 * (20 * 20_000 + 19 * 20_000)), "20 us of Python before all but the first"
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

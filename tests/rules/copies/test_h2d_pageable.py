@@ -1,0 +1,143 @@
+"""Tests of the rule `h2d-pageable`: numbers worked out by hand, and edges of thresholds.
+
+The programs: copies to the device from memory of both kinds.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.dialects import MODERN, ROCM, Dialect
+from tests.builders.timeline import Host, Stream
+from tests.builders.values import Time
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, skipped, table, varied
+
+BATCH = 24_000_000
+"""Bytes: 4 ms at 6 GB/s, 2 ms at 12 GB/s."""
+
+
+def copying(
+    nbytes: int, dur: Time, *, times: int = 1, pinned: bool = False, gpu: Time = 20_000, dialect: Dialect = MODERN
+) -> TraceBuilder:
+    """Each step copies its batch, in one or more copies, and computes."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(times):
+            with host.op("aten::to"), host.op("aten::_to_copy"), host.op("aten::copy_"):
+                host.copy("HtoD", nbytes, stream, dur=dur, pinned=pinned)
+        compute(host, stream, gpu)
+        host.wait(stream)
+
+    return looping(step, dialect=dialect)
+
+
+def fires() -> TraceBuilder:
+    """A batch of 24 MB takes 4 ms of a step of 24 ms."""
+    return copying(BATCH, 4000)
+
+
+def fires_in_a_table() -> str:
+    """Ten copies of 4 ms each."""
+    return printed("Memcpy HtoD (Pageable -> Device)", "40.000ms", 10)
+
+
+def quiet() -> TraceBuilder:
+    """The copies from pinned memory."""
+    return copying(BATCH, 2000, pinned=True)
+
+
+def quiet_in_a_table() -> str:
+    """The same program in a printed table."""
+    return printed("Memcpy HtoD (Pinned -> Device)", "40.000ms", 10)
+
+
+def trap_small_copies() -> TraceBuilder:
+    """Forty copies of 32 KB, which the driver stages anyway."""
+    return copying(32_000, 10, times=40)
+
+
+def trap_small_copies_in_a_table() -> str:
+    """4000 copies of 10 us."""
+    return printed("Memcpy HtoD (Pageable -> Device)", "40.000ms", 4000)
+
+
+def trap_rocm_does_not_say() -> TraceBuilder:
+    """Names of copies do not show the kind of memory."""
+    return copying(BATCH, 4000, dialect=ROCM)
+
+
+def printed(copy: str, time: str, calls: int, cpu: str = "200.000ms") -> str:
+    """A table of ten steps with one kind of copies."""
+    rows = [
+        {
+            "Name": "ProfilerStep*",
+            "Self CPU": "100.000ms",
+            "CPU total": "400.000ms",
+            "Self CUDA": "0.000us",
+            "# of Calls": 10,
+        },
+        {
+            "Name": "aten::mm",
+            "Self CPU": "100.000ms",
+            "CPU total": "100.000ms",
+            "Self CUDA": "260.000ms",
+            "# of Calls": 10,
+        },
+        {"Name": copy, "Self CPU": "0.000us", "CPU total": "0.000us", "Self CUDA": time, "# of Calls": calls},
+    ]
+    return table(rows, cpu=cpu, device="300.000ms")
+
+
+RULE = "h2d-pageable"
+
+
+def test_pinned_memory_is_taken_to_be_as_fast_as_pcie_3() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx(varied(2_000_000), rel=0.01)  # 4 ms - 24 MB at 12 GB/s
+    assert finding.confidence == "B"
+    assert finding.evidence[0].observed == pytest.approx(4 / 24, rel=0.01)
+
+
+def test_pinned_copies_of_the_trace_tell_the_bandwidth() -> None:
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for pinned, dur in ((False, 4000), (True, 1000)):
+            with host.op("aten::copy_"):
+                host.copy("HtoD", BATCH, stream, dur=dur, pinned=pinned)
+        compute(host, stream, 20_000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((3_000_000, 3_000_000), rel=0.01)
+    assert finding.confidence == "A"
+
+
+def test_a_table_prints_no_sizes() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == (0, 4_000_000)
+
+
+def test_in_a_table_such_copies_hold_up_the_host_as_well() -> None:
+    (finding,) = findings(printed("Memcpy HtoD (Pageable -> Device)", "40.000ms", 10, cpu="900.000ms"), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == (0, 4_000_000)
+    assert finding.saving.resource == "host"
+
+
+def test_rocm_is_skipped_with_the_reason() -> None:
+    assert "pageable or pinned" in (skipped(trap_rocm_does_not_say(), RULE) or "")
+
+
+def test_edge_copy_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"copy_share": share}) == []
+    assert findings(fires(), RULE, {"copy_share": share - 1e-9})
+
+
+def test_edge_call_ns() -> None:
+    assert findings(fires_in_a_table(), RULE, {"call_ns": 4_000_000}) == []
+    assert findings(fires_in_a_table(), RULE, {"call_ns": 3_999_999})

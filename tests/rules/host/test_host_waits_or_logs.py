@@ -1,0 +1,207 @@
+"""Tests of the rule `host-waits-or-logs`: numbers worked out by hand, and edges of thresholds.
+
+The programs: programs on a CPU that print, sleep or wait in each step, and some that only seem to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, finish
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, skipped, table
+
+Body = Callable[[Host, int], None]
+
+
+def on_cpu(body: Body, *, steps: int = 6, **header: Any) -> TraceBuilder:
+    """Marked steps of a program without a device; each has 2 ms of operators before its body."""
+    trace = TraceBuilder(devices=(), **header)
+    host = Host(trace, at=10)
+    for number in range(steps):
+        with host.annotation(f"ProfilerStep#{number}", 0, 0):
+            for _ in range(20):
+                host.leaf("aten::addmm", 100)
+            body(host, number)
+    return finish(trace)
+
+
+def printing(host: Host, values: int = 40) -> None:
+    """Prints a tensor as torch/_tensor_str.py does: 30 us, and 5 us for each value."""
+    for name in ("aten::isfinite", "aten::ne", "aten::__and__", "aten::masked_select", "aten::abs", "aten::min"):
+        host.leaf(name, 5)
+    for _ in range(values):
+        host.leaf("aten::select", 3)
+        with host.op("aten::item", 1, 0):
+            host.leaf("aten::_local_scalar_dense", 1)
+
+
+def pausing(dur: int, *, every: int = 1, steps: int = 6, **header: Any) -> TraceBuilder:
+    """Steps of 2 ms, some of which do nothing for so many us at their end."""
+    return on_cpu(lambda host, number: host.work(dur) if number % every == 0 else None, steps=steps, **header)
+
+
+def fires() -> TraceBuilder:
+    """Each step prints a tensor and sleeps for 2 ms."""
+
+    def body(host: Host, number: int) -> None:
+        printing(host)
+        host.work(2000)
+
+    return on_cpu(body)
+
+
+def fires_where_it_only_prints() -> TraceBuilder:
+    """Each step prints a tensor."""
+    return on_cpu(lambda host, number: printing(host))
+
+
+def fires_in_a_function() -> TraceBuilder:
+    """A function of the program sleeps, and stacks were recorded."""
+
+    def body(host: Host, number: int) -> None:
+        with host.frame("train.py(40): write_log", before=0, after=0), host.frame("<built-in function sleep>"):
+            host.work(2000)
+
+    return on_cpu(body, options=("with_stack",))
+
+
+def quiet() -> TraceBuilder:
+    """One operator after the other, with a little Python between them."""
+    return pausing(50)
+
+
+def trap_now_and_then() -> TraceBuilder:
+    """One step of six writes a checkpoint."""
+    return pausing(5000, every=6)
+
+
+def trap_ranks() -> TraceBuilder:
+    """A rank of two waits for the other."""
+    return pausing(2000, distributed={"rank": 0, "world_size": 2, "backend": "gloo"})
+
+
+def trap_device() -> TraceBuilder:
+    """The host sleeps while the GPU works."""
+
+    def body(host: Host, stream: Any, number: int) -> None:
+        compute(host, stream, 3000)
+        host.work(2000)
+        host.wait(stream)
+
+    return looping(body)
+
+
+def trap_unread_device() -> TraceBuilder:
+    """A GPU was not recorded, for which the program may be waiting."""
+
+    def body(host: Host, number: int) -> None:
+        host.leaf("aten::cudnn_convolution", 20)
+        host.work(2000)
+
+    return on_cpu(body)
+
+
+def trap_loader() -> TraceBuilder:
+    """The pause is a wait for the loader, which other rules are about."""
+
+    def body(host: Host, number: int) -> None:
+        host.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 2000)
+
+    return on_cpu(body)
+
+
+def trap_few_values() -> TraceBuilder:
+    """The loss and the accuracy are read."""
+
+    def body(host: Host, number: int) -> None:
+        for _ in range(2):
+            host.leaf("aten::item", 2)
+
+    return on_cpu(body)
+
+
+def in_a_table() -> str:
+    """A printed table of such a program."""
+    return table([{"Name": "aten::item", "Self CPU": "1.000ms", "# of Calls": 300}], cpu="1.000ms")
+
+
+RULE = "host-waits-or-logs"
+PRINTING = 6 * 5_000 + 40 * 5_000
+"""Time of `printing`: six operators of 5 us, and 3 + 2 us for each value."""
+
+
+def test_printing_and_pauses_add_up() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert high == PRINTING + 2_000_000
+    # without what recording 6 + 3 * 40 operators cost at least, 303.7 ns each (profiler_overhead.json), in a step of
+    # 4.23 ms that is shorter by that of all of its 146
+    kept = (0.8 * PRINTING + 0.5 * 2_000_000) / high
+    assert low == pytest.approx(kept * (high - 126 * 303.7) * 4_230_000 / (4_230_000 - 146 * 303.7))
+    assert "230.0 us printing" in finding.summary.text
+    assert "2.000 ms in long pauses" in finding.summary.text
+    assert finding.confidence == "C", "nothing tells what the pause is"
+    assert finding.evidence[0].where[0].name == "aten::item", "what was done before it"
+    assert "GPU" not in finding.summary.text + finding.advice.text + finding.not_when.text
+
+
+def test_printing_alone() -> None:
+    (finding,) = findings(fires_where_it_only_prints(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == PRINTING
+    assert finding.confidence == "B"
+    assert finding.summary.text.startswith("Tensors are printed")
+
+
+def test_a_function_is_named() -> None:
+    (finding,) = findings(fires_in_a_function(), RULE)
+    assert finding.evidence[0].where[0].name == "train.py(40): write_log"
+    assert finding.confidence == "B"
+    assert "with_stack" not in finding.advice.text, "the recording has stacks"
+    assert finding.summary.text.startswith("For 2.00")
+
+
+def test_without_stacks_the_advice_is_to_record_them() -> None:
+    (finding,) = findings(pausing(2000), RULE)
+    assert "with_stack=True" in finding.advice.text
+    assert "print" not in finding.advice.text, "nothing was printed"
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[0] < 0.51 * finding.saving.direct_ns_per_step[1]
+
+
+def test_control_steps_of_a_capture_make_it_a_larger_part() -> None:
+    (plain,) = findings(pausing(2000), RULE)
+    times = {
+        "profiled": {"steps": 5, "mean_ns": 11, "median_ns": 11},
+        "after": {"steps": 5, "mean_ns": 10, "median_ns": 10},
+    }
+    (told,) = findings(pausing(2000, metadata={"traceanalyzer": {"version": 1, "timing": times}}), RULE)
+    assert plain.saving is not None
+    assert told.saving is not None
+    assert told.saving.direct_ns_per_step[1] == pytest.approx(1.1 * plain.saving.direct_ns_per_step[1])
+    assert told.saving.direct_ns_per_step[0] == plain.saving.direct_ns_per_step[0]
+
+
+def test_what_it_cannot_judge() -> None:
+    assert "another rank" in (skipped(trap_ranks(), RULE) or "")
+    assert "a device works" in (skipped(trap_device(), RULE) or "")
+    assert "left no events" in (skipped(trap_unread_device(), RULE) or "")
+    assert "no timeline" in (skipped(in_a_table(), RULE) or "")
+    assert "fewer than three steps" in (skipped(pausing(2000, steps=2), RULE) or "")
+
+
+def test_edge_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"share": share}) == []
+    assert findings(fires(), RULE, {"share": share - 1e-9})
+
+
+def test_edge_paused_share() -> None:
+    assert findings(pausing(2000, every=2), RULE), "three of six steps"
+    assert findings(pausing(2000, every=2), RULE, {"paused_share": 0.51}) == []

@@ -1,0 +1,220 @@
+"""Tests of the rule `attention-unfused`: numbers worked out by hand, and edges of thresholds.
+
+The programs: attention in pieces, fused, and products that only look like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.rules.cpu_work import AROUND, program
+from tests.rules.cpu_work import Call as Operator
+from tests.rules.judging import findings, skipped, table
+from tests.rules.loader.test_dataloader_bound import fires as without_shapes
+
+GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_nn"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 11, false, false>"
+HALF = "c10::BFloat16"
+
+Call = tuple[str, str, Sequence[Sequence[int]], int]
+"""Operator, kernel, shapes, duration in microseconds."""
+
+
+def model(calls: Sequence[Call], *, layers: int = 4) -> TraceBuilder:
+    """Steps of a model whose layers make these calls, beside a product that takes 400 us."""
+    trace = TraceBuilder(options=("record_shapes",))
+    host, stream = Host(trace, at=10), Stream()
+    dense: Call = ("aten::mm", GEMM, ([4096, 1024], [1024, 4096]), 400)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for name, kernel, shapes, dur in [*calls, dense] * layers:
+                with host.op(name, shapes=[list(s) for s in shapes], types=[HALF] * len(shapes)):
+                    host.launch(Work(kernel, dur), stream)
+            host.wait(stream)
+    return finish(trace)
+
+
+def attention(heads: int, queries: int, keys: int, depth: int, *, normal: Sequence[int] | None = None) -> list[Call]:
+    """Product, scale, softmax, product; `normal`: the shape that the softmax is over, if not the scores'."""
+    scores = [heads, queries, keys]
+    return [
+        ("aten::bmm", GEMM, ([heads, queries, depth], [heads, depth, keys]), 300),
+        ("aten::mul", "void at::native::vectorized_elementwise_kernel<4, MulFunctor>", (scores, []), 200),
+        ("aten::_softmax", SOFTMAX, (normal or scores, [], []), 300),
+        ("aten::bmm", GEMM, (scores, [heads, keys, depth]), 200),
+    ]
+
+
+def fires() -> TraceBuilder:
+    """Scores of 2048 by 2048 for 16 heads, in four operators of 1000 us, beside 400 us of other products."""
+    return model(attention(16, 2048, 2048, 64))
+
+
+def fires_with_heads_apart() -> TraceBuilder:
+    """The softmax sees batch and heads as two axes."""
+    return model(attention(16, 2048, 2048, 64, normal=[2, 8, 2048, 2048]))
+
+
+def fires_in_a_table() -> str:
+    """Rows grouped by shape."""
+    return printed([16, 2048, 2048])
+
+
+def quiet() -> TraceBuilder:
+    """Attention as one fused operator."""
+    shapes = [[2, 8, 2048, 64]] * 3
+    return model([("aten::_flash_attention_forward", "flash_fwd_kernel", shapes, 300)])
+
+
+def quiet_in_a_table() -> str:
+    """Products without a softmax over their result."""
+    return printed([16, 64, 2048])
+
+
+def trap_softmax_elsewhere() -> TraceBuilder:
+    """Two products like those of attention, and a softmax over something else."""
+    return model(attention(16, 2048, 2048, 64, normal=[16, 64, 2048]))
+
+
+def trap_small_scores() -> TraceBuilder:
+    """Scores that are not larger than queries and keys, so that a fused kernel saves nothing."""
+    return model(attention(8, 128, 984, 128))
+
+
+def trap_decoding() -> TraceBuilder:
+    """One query at a time: the scores are a row."""
+    return model(attention(16, 1, 2048, 64))
+
+
+def trap_classifier() -> TraceBuilder:
+    """A softmax at the end of a model, without a product after it."""
+    return model(attention(16, 2048, 2048, 64)[:3])
+
+
+def printed(normal: list[int]) -> str:
+    """A table of one second of device time, half of it in what may be attention."""
+
+    def row(name: str, time: str, shapes: list[list[int]]) -> dict[str, object]:
+        cells = {"Name": name, "Self CPU": "1.000ms", "CPU total": "1.000ms", "Self CUDA": time, "CUDA total": time}
+        return {**cells, "# of Calls": 10, "Input Shapes": str(shapes)}
+
+    rows = [
+        row("aten::bmm", "150.000ms", [[16, 2048, 64], [16, 64, 2048]]),
+        row("aten::_softmax", "200.000ms", [normal, [], []]),
+        row("aten::bmm", "150.000ms", [[16, 2048, 2048], [16, 2048, 64]]),
+        row("aten::mm", "500.000ms", [[8192, 4096], [4096, 4096]]),
+    ]
+    return table(rows, cpu="100.000ms", device="1.000s")
+
+
+def on_a_cpu(
+    *, others: tuple[int, int] = (800, 1200), products: int = 1000, dense: int = 500, within: Sequence[str] = ()
+) -> TraceBuilder:
+    """Attention over 512 tokens of 8 heads, beside a product as large as one of its own that takes half as long."""
+    scores, left, right = [8, 512, 512], [8, 512, 64], [8, 64, 512]
+    kinds = ["float", "float"]
+    calls = [
+        Operator("aten::bmm", products, [left, right], kinds, within),
+        Operator("aten::div", others[0], [scores, []], ["float", "Scalar"], within),
+        Operator("aten::_softmax", others[1], [scores, [], []], ["float", "Scalar", "Scalar"], within),
+        Operator("aten::bmm", products, [scores, left], kinds, within),
+        Operator("aten::mm", dense, [[512, 512], [512, 512]], kinds),
+    ]
+    return program(calls)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """2 ms of products, and 2 ms of operators between them."""
+    return on_a_cpu()
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """Attention by the fused operator, on a CPU."""
+    heads = [[1, 8, 512, 64]] * 3
+    return program([Operator("aten::_scaled_dot_product_flash_attention_for_cpu", 3000, heads, ["float"] * 3)])
+
+
+def trap_fused_call_on_a_cpu() -> TraceBuilder:
+    """The program calls the fused operator, which takes the long way because of what it was given."""
+    return on_a_cpu(within=("aten::_scaled_dot_product_attention_math",))
+
+
+RULE = "attention-unfused"
+FLOPS = 2 * 16 * 2048 * 2048 * 64
+"""Floating-point operations of one product of the scores."""
+BEST = 2 * 4096 * 1024 * 4096 / 400_000
+"""Rate of the dense product in operations per nanosecond."""
+
+
+def test_the_chain_less_its_products_at_the_best_rate() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    products = 4 * 2 * FLOPS / BEST
+    assert high == pytest.approx(4_000_000 - products)
+    assert low == pytest.approx(4_000_000 - min(2_000_000, 3 * products) - 4 * 5_000), "one fused kernel in each layer"
+    assert finding.evidence[0].observed == pytest.approx(1000 / 1400)
+    assert finding.evidence[0].where[0].name in ("aten::_softmax", "aten::bmm")
+
+
+def test_a_table_by_shape_tells_the_same() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.5)
+    assert finding.saving is not None
+    best = 10 * 2 * 8192 * 4096 * 4096 / 500_000_000
+    least = 10 * 2 * FLOPS / best
+    assert finding.saving.direct_ns_per_step == pytest.approx(
+        (500_000_000 - 3 * least - 10 * 5_000, 500_000_000 - least)
+    )
+
+
+def test_the_backward_pass_counts_with_it() -> None:
+    scores = [16, 2048, 2048]
+    backward = [
+        ("aten::_softmax_backward_data", "softmax_warp_backward", (scores, scores, [], []), 400),
+        ("aten::bmm", "gemm", ([16, 64, 2048], scores), 300),
+    ]
+    (forward,) = findings(fires(), RULE)
+    (both,) = findings(model([*attention(16, 2048, 2048, 64), *backward]), RULE)
+    assert both.summary.params["time"] == pytest.approx(forward.summary.params["time"] + 4 * 700_000)
+
+
+def test_without_shapes_nobody_can_tell() -> None:
+    assert "shapes" in (skipped(without_shapes(), RULE) or "")
+
+
+def test_edge_gpu_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"gpu_share": share}) == []
+    assert findings(fires(), RULE, {"gpu_share": share - 1e-9})
+
+
+def test_edge_score_ratio() -> None:
+    assert findings(model(attention(16, 127, 512, 64)), RULE) == []
+    assert findings(model(attention(16, 128, 512, 64)), RULE)
+
+
+def test_on_a_cpu_what_is_no_product_and_a_part_of_the_products() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(4_000_000 / (4_500_000 + AROUND))
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * 2_000_000, 0.75 * 2_000_000 + 0.2 * 2_000_000))
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
+
+
+def test_on_a_cpu_products_take_no_less_than_at_the_best_rate() -> None:
+    """The product beside attention has as many operations as each of its two, and takes as long."""
+    (finding,) = findings(on_a_cpu(others=(200, 300), products=2000, dense=2000), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(500_000), "not 0.75 * 0.5 and 0.2 * 4 ms"
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

@@ -1,0 +1,154 @@
+"""Tests of the rule `launch-bound-small-kernels`: numbers worked out by hand, and edges of thresholds.
+
+The programs: a step with many small kernels.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work
+from tests.rules.host_work import looping, read_value
+from tests.rules.idle.test_gpu_underutilized import trap_warm_up, working
+from tests.rules.judging import findings, report, skipped
+from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+from tests.rules.waits.test_sync_between_launches import trap_slow_launches
+from traceanalyzer.analyzers.idle.step_idle import GapOwner
+from traceanalyzer.rules.engine import host_owners
+
+
+def fires() -> TraceBuilder:
+    """Forty kernels of 5 us per step, one launched every 25 us."""
+    return working(5, 10, kernels=40)
+
+
+def fires_with_stacks() -> TraceBuilder:
+    """The program, recorded with stacks, which slow the host down."""
+    trace = fires()
+    trace.options = ("with_stack",)
+    return trace
+
+
+def fires_between_values() -> TraceBuilder:
+    """A value is read after every tenth kernel, so no graph could hold more than ten."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for kernel in range(40):
+            with host.op("aten::mm", 10, 10):
+                host.launch(Work("small_kernel", 5), stream)
+            if kernel % 10 == 9:
+                read_value(host, stream)
+
+    return looping(step)
+
+
+def quiet() -> TraceBuilder:
+    """Kernels take longer than their launches."""
+    return working(200, 10, kernels=40)
+
+
+def trap_cost_of_recording_stacks() -> TraceBuilder:
+    """The GPU waits for 8 % of the time for a host that the recording of stacks has slowed down."""
+    trace = working(183, 185, kernels=40)
+    trace.options = ("with_stack",)
+    return trace
+
+
+def trap_graphs() -> TraceBuilder:
+    """The kernels come from a graph, one launch for forty of them."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        host.work(100)
+        host.graph([Work("small_kernel", 5)] * 40, stream)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_one_long_gap() -> TraceBuilder:
+    """Kernels follow each other closely, but once per step the host does something else for 5 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(40):
+            with host.op("aten::mm", 5, 5):
+                host.launch(Work("ampere_sgemm_128x64_nn", 100), stream)
+        host.work(10_000)
+
+    return looping(step)
+
+
+RULE = "launch-bound-small-kernels"
+
+
+def test_at_most_the_gaps_and_at_least_half() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    # a launch every 25 us, a kernel of 5 us: all gaps go but that before the first kernel, which waits for its launch
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(40 * 20_000, rel=0.02)
+    assert high == pytest.approx(40 * 20_000, rel=0.03)
+    assert low == pytest.approx(high / 2, rel=0.02)
+
+
+def test_evidence_lists_what_the_host_does_in_these_gaps_and_says_how_much_of_them_that_is() -> None:
+    (finding,) = findings(fires(), RULE)
+    (evidence,) = finding.evidence
+    assert evidence.where[0].name == "aten::mm"
+    # of each 25 us the host spends 15 us in the operator, and the GPU works for some of them
+    assert evidence.where[0].value == pytest.approx(40 * 15_000, rel=0.1)
+    assert evidence.subject.params["shown"] == sum(place.value or 0 for place in evidence.where)
+    assert evidence.subject.params["time"] == finding.summary.params["time"]
+    assert "548.3 us of 784.3 us are listed" in evidence.subject.text
+
+
+def test_gaps_between_waits_are_told_by_kernel() -> None:
+    (finding,) = findings(trap_slow_launches(), RULE)
+    assert {place.unit for place in finding.evidence[0].where} == {"count"}
+    assert "small_kernel" in {place.name for place in finding.evidence[0].where}
+
+
+def test_stacks_lower_what_is_claimed() -> None:
+    plain, stacked = findings(fires(), RULE)[0], findings(fires_with_stacks(), RULE)[0]
+    assert plain.saving is not None
+    assert stacked.saving is not None
+    high = plain.saving.direct_ns_per_step[1]
+    assert stacked.saving.direct_ns_per_step == pytest.approx((high / 5, high / 2))
+    assert (plain.confidence, stacked.confidence) == ("B", "C")
+
+
+def test_launches_between_values_fit_no_graph() -> None:
+    (finding,) = findings(fires_between_values(), RULE)
+    assert "nonzero" in finding.advice.text
+    assert finding.code is None
+    assert "torch.compile" in (findings(fires(), RULE)[0].code or "")
+
+
+def test_gaps_after_loading_code_are_not_those_of_launches() -> None:
+    assert "every recorded step" in (skipped(trap_warm_up(), RULE) or "")
+    assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_gap_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"gap_share": share}) == []
+    assert findings(fires(), RULE, {"gap_share": share - 1e-9})
+    assert report(fires(), RULE).headlines[0].bound == "host"
+
+
+def test_edge_events() -> None:
+    assert findings(fires(), RULE, {"events": 240})
+    assert findings(fires(), RULE, {"events": 241}) == []
+
+
+def test_parts_of_the_program_come_before_operators_if_they_matter() -> None:
+    rows = [
+        GapOwner(kind, name, None, None, None, time, 0)
+        for kind, name, time in (
+            ("operator", "aten::conv2d", 700),
+            ("mark", "zero_grad", 200),
+            ("module", "Net", 91),
+            ("mark", "log", 9),  # less than a hundredth of all
+        )
+    ]
+    assert [row.name for row in host_owners.named_first(rows)] == ["zero_grad", "Net", "aten::conv2d", "log"]

@@ -1,0 +1,145 @@
+"""Tests of the rule `allocator-malloc-in-step`: numbers worked out by hand, and edges of thresholds.
+
+The programs: calls that allocate and free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, skipped, varied
+from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+
+
+def allocating(
+    when: Callable[[int], bool], *, call: str = "cudaMalloc", dur: int = 300, steps: int = 6
+) -> TraceBuilder:
+    """Steps of 4 ms, some of which ask the driver for memory before they launch."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::empty"):
+            if when(number):
+                host.call(call, dur)
+        compute(host, stream, 4000)
+        host.wait(stream)
+
+    return looping(step, steps=steps)
+
+
+def fires() -> TraceBuilder:
+    """Every step allocates for 0.3 ms while the GPU has nothing to do."""
+    return allocating(lambda number: True)
+
+
+def quiet() -> TraceBuilder:
+    """PyTorch reuses its memory."""
+    return allocating(lambda number: False)
+
+
+def trap_warm_up() -> TraceBuilder:
+    """The first step allocates what the others reuse."""
+    return allocating(lambda number: number == 0)
+
+
+def fires_where_the_gpu_works() -> TraceBuilder:
+    """The GPU waits for the first step's calls; later steps allocate while it works."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        if number == 0:
+            host.call("cudaMalloc", 8000)
+        compute(host, stream, 4000)
+        host.call("cudaMalloc", 300)
+        host.wait(stream)
+
+    return looping(step, steps=3)
+
+
+def trap_new_shape() -> TraceBuilder:
+    """One later batch is larger than all before."""
+    return allocating(lambda number: number in (0, 3))
+
+
+def trap_expandable_segments() -> TraceBuilder:
+    """Memory is mapped, which is made for use in the loop."""
+    return allocating(lambda number: True, call="cuMemMap")
+
+
+RULE = "allocator-malloc-in-step"
+
+
+def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx(varied(300_000), rel=0.01)
+    assert finding.evidence[0].where[0].name == "cudaMalloc"
+
+
+def test_what_the_first_step_allocates_is_not_said_of_each() -> None:
+    """Three steps are too few to leave one out, but the GPU waits for an allocation only in the first."""
+    (finding,) = findings(fires_where_the_gpu_works(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == (0, 0)
+    assert finding.severity == "info"
+    assert finding.summary.params["time"] == 300_000
+
+
+def test_steps_that_are_left_out_do_not_allocate_for_all() -> None:
+    """One of five later steps allocates for 3 ms and is left out; the others allocate for 0.1 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        host.call("cudaMalloc", 3000 if number == 3 else 100)
+        compute(host, stream, 4000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step, steps=6), RULE)
+    assert finding.summary.params["time"] == 100_000
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == pytest.approx((100_000, 100_000), rel=0.05)
+
+
+def test_what_comes_once_does_not_recur() -> None:
+    """In one of two steps after the first it may be warm-up as well; in the only one it comes a second time."""
+    assert findings(allocating(lambda number: number == 1, steps=3), RULE) == []
+    assert findings(allocating(lambda number: number < 2, steps=3), RULE) == []
+    assert findings(allocating(lambda _: True, steps=3), RULE)
+    assert findings(allocating(lambda _: True, steps=2), RULE)
+
+
+def test_one_step_that_empties_the_cache_does_not_speak_for_the_others() -> None:
+    """The second of three steps frees ten blocks and allocates them again; each of them allocates one of 0.3 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10 if number == 1 else 0):
+            host.call("cudaFree", 40)
+        for _ in range(11 if number == 1 else 1):
+            host.call("cudaMalloc", 300)
+        compute(host, stream, 20_000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step, steps=3), RULE)
+    assert (finding.summary.params["calls"], finding.summary.params["time"]) == (1, 300_000)
+    assert [(place.name, place.value) for place in finding.evidence[0].where] == [("cudaMalloc", 300_000)]
+    assert finding.saving is not None
+    assert max(finding.saving.wall_ns_per_step) <= 310_000
+
+
+def test_one_step_may_be_the_first() -> None:
+    assert "only one step" in (skipped(allocating(lambda _: True, steps=1), RULE) or "")
+    assert "recur" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_time_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"time_share": share}) == []
+    assert findings(fires(), RULE, {"time_share": share - 1e-9})
+
+
+def test_edge_steps_share() -> None:
+    trace = allocating(lambda number: number in (1, 3), steps=5)  # two of the four after the first
+    assert findings(trace, RULE, {"steps_share": 0.5})
+    assert findings(trace, RULE, {"steps_share": 0.51}) == []

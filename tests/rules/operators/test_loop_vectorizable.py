@@ -1,0 +1,177 @@
+"""Tests of the rule `loop-vectorizable`: numbers worked out by hand, and edges of thresholds.
+
+The programs: loops over pieces of a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work
+from tests.reading import plain
+from tests.rules.cpu_work import Call, program
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, report, skipped, table
+
+
+def loop(host: Host, stream: Stream, turns: int, body: Sequence[str]) -> None:
+    """Some turns of a few operators; the first one launches nothing."""
+    for _ in range(turns):
+        host.leaf(body[0], 10)
+        for name in body[1:]:
+            with host.op(name):
+                host.launch(Work("elementwise_kernel", 2), stream)
+
+
+def iterating(turns: int, body: Sequence[str] = ("aten::select", "aten::mul", "aten::add_")) -> TraceBuilder:
+    """Steps with such a loop."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 1000)
+        loop(host, stream, turns, body)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def fires() -> TraceBuilder:
+    """Sixty-four rows are scaled and added one by one."""
+    return iterating(64)
+
+
+def fires_over_images() -> TraceBuilder:
+    """Sixteen images are normalized one by one, each channel by channel, and put together again."""
+    channels = ("aten::mean", "aten::sub", "aten::std", "aten::div") * 3
+    return iterating(16, ("aten::unbind", *channels, "aten::stack"))
+
+
+def trap_decisions() -> TraceBuilder:
+    """Each value is compared with the largest so far: what is next depends on it."""
+    return iterating(64, ("aten::select", "aten::gt", "aten::is_nonzero"))
+
+
+def quiet() -> TraceBuilder:
+    """Four pieces are taken."""
+    return iterating(4)
+
+
+def trap_recurrent_layer() -> TraceBuilder:
+    """Each turn needs the state of the one before."""
+    return iterating(64, ("aten::select", "aten::addmm", "aten::tanh"))
+
+
+def trap_inside_an_operator() -> TraceBuilder:
+    """An operator of PyTorch takes the pieces itself."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::batch_norm"):
+            loop(host, stream, 64, ("aten::select", "aten::mul", "aten::add_"))
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_backward() -> TraceBuilder:
+    """Autograd differentiates a loop piece by piece."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("autograd::engine::evaluate_function: SelectBackward0"):
+            loop(host, stream, 64, ("aten::slice", "aten::add_"))
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_many_calls_in_a_table() -> str:
+    """Many calls of select within a normalization, which a table cannot distinguish from a loop."""
+    rows = [
+        {"Name": "aten::native_batch_norm", "Self CPU": "90.000ms", "CPU total": "100.000ms", "# of Calls": 20},
+        {"Name": "aten::select", "Self CPU": "10.000ms", "CPU total": "10.000ms", "# of Calls": 12_600},
+    ]
+    return table(rows, cpu="100.000ms")
+
+
+def on_a_cpu(each: int, *, turns: int = 64) -> TraceBuilder:
+    """A loop without a GPU, each turn with three operators of so many microseconds, beside 1 ms of work."""
+    turn = [Call(name, each) for name in ("aten::select", "aten::mul", "aten::add_")]
+    return program([Call("aten::mm", 1000), *turn * turns])
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """Operators of 4 us."""
+    return on_a_cpu(4)
+
+
+def fires_on_large_pieces_on_a_cpu() -> TraceBuilder:
+    """Operators of 100 us."""
+    return on_a_cpu(100)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """A loop of a few iterations."""
+    return on_a_cpu(4, turns=4)
+
+
+RULE = "loop-vectorizable"
+
+
+def test_all_turns_but_one_go_away() -> None:
+    (finding,) = findings(fires(), RULE)
+    (row,) = plain(report(fires(), RULE))["repeats"]["rows"]
+    assert finding.saving is not None
+    low, high = finding.saving.direct_ns_per_step
+    assert high == pytest.approx(row["host_ns"] / 4 * 63 / 64)
+    assert low == high / 2
+    assert finding.saving.wall_ns_per_step[1] < high, "the GPU works while the loop begins"
+
+
+def test_a_table_does_not_tell_who_calls() -> None:
+    assert "does not show whether" in (skipped(trap_many_calls_in_a_table(), RULE) or "")
+
+
+def test_edge_turns() -> None:
+    assert findings(iterating(10), RULE)
+    assert findings(iterating(9), RULE) == []
+    assert findings(iterating(64), RULE, {"turns": 64})
+    assert findings(iterating(64), RULE, {"turns": 65}) == []
+
+
+def test_edge_host_share() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    share = finding.saving.direct_ns_per_step[1] / report(fires(), RULE).headlines[0].resources.step_ns
+    assert findings(fires(), RULE, {"host_share": share * (1 + 1e-9)}) == []
+    assert findings(fires(), RULE, {"host_share": share * (1 - 1e-9)})
+
+
+def test_on_a_cpu_small_operators_cost_their_calls() -> None:
+    (finding,) = findings(on_a_cpu(4), RULE)
+    assert finding.saving is not None
+    removed = 63 * 3 * 4_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.65 * removed, 1.1 * removed))
+
+
+def test_on_a_cpu_gradients_of_small_pieces_are_added_up() -> None:
+    """Twelve turns of two operators of 4 us, each with an evaluation of 5 us in the backward pass."""
+    trace, engine = TraceBuilder(devices=()), 4297
+    trace.step(2, 0, 1000)
+    for turn in range(12):
+        trace.op("aten::select", 8 * turn, 4)
+        trace.op("aten::mul", 8 * turn + 4, 4, sequence=turn)
+    for number, sequence in enumerate(range(11, -1, -1)):
+        name = "autograd::engine::evaluate_function: MulBackward0"
+        trace.op(name, 300 + 10 * number, 5, sequence=sequence, fwd_thread=1, tid=engine)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    removed = 11 * (8_000 + 5_000)
+    assert finding.saving.direct_ns_per_step == pytest.approx((removed, 1.6 * removed))
+
+
+def test_on_a_cpu_large_pieces_still_have_to_be_computed() -> None:
+    (finding,) = findings(on_a_cpu(100), RULE)
+    assert finding.saving is not None
+    removed = 63 * 3 * 100_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * removed, removed))

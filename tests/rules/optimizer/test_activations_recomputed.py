@@ -1,0 +1,155 @@
+"""Tests of the rule `activations-recomputed`: numbers worked out by hand, and edges of thresholds.
+
+The programs: backward passes that compute parts of the forward pass again, and others that only look like it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.hardware import A100
+from tests.builders.timeline import Host, Stream, Work, finish
+from tests.builders.training import Training
+from tests.rules.judging import findings, skipped
+from tests.rules.optimizer.test_autograd_in_inference import in_a_table
+
+EVALUATION = "autograd::engine::evaluate_function: "
+_LAYERS = (("aten::conv2d", 300), ("aten::batch_norm", 200), ("aten::relu", 100))
+
+
+class Checkpointed:
+    """A training of three operators per layer, on a CPU or a GPU."""
+
+    def __init__(self, *, gpu: bool = False) -> None:
+        options = ("record_shapes", "profile_memory") if gpu else ("record_shapes",)
+        self.trace = TraceBuilder(devices=(A100,) if gpu else (), options=options)
+        self.host = Host(self.trace, at=10)
+        self.stream = Stream() if gpu else None
+        self.sequence = 0
+
+    def work(self, dur: int) -> None:
+        """A kernel, or as much time on the CPU."""
+        if self.stream is None:
+            self.host.work(dur)
+        else:
+            self.host.launch(Work("ampere_sgemm_128x64_nn", dur), self.stream)
+
+    def forward(self, layers: int = 4, *, first: int = 0) -> list[int]:
+        """Operators with numbers of autograd; returns these."""
+        made = []
+        for layer in range(first, first + layers):
+            for name, dur in _LAYERS:
+                with self.host.op(name, 2, 1, shapes=[[8, 16 + layer]], sequence=self.sequence):
+                    self.work(dur)
+                made.append(self.sequence)
+                self.sequence += 1
+        return made
+
+    def backward(self, numbers: list[int], *, again: dict[int, tuple[int, int]] | None = None) -> None:
+        """Functions, the last first; those of some numbers first compute so many layers from some layer on again."""
+        for number in reversed(numbers):
+            around = self.host.op(EVALUATION + "ReluBackward0", 1, 1, sequence=number, fwd_thread=1)
+            with around, self.host.op("ReluBackward0", 2, 1, sequence=number, fwd_thread=1):
+                if again and number - numbers[0] in again:
+                    first, layers = again[number - numbers[0]]
+                    self.forward(layers, first=first)
+                with self.host.op("aten::threshold_backward", 2, 1):
+                    self.work(200)
+
+    def step(self, number: int, *, again: dict[int, tuple[int, int]] | None = None) -> None:
+        """One step."""
+        with self.host.annotation(f"ProfilerStep#{number}"):
+            self.backward(self.forward(), again=again)
+            if self.stream is not None:
+                self.host.wait(self.stream)
+
+
+def checkpointed(*, gpu: bool = False, steps: int = 4, peak: int | None = None) -> TraceBuilder:
+    """Two of four layers are computed again, at the first function of the backward pass."""
+    loop = Checkpointed(gpu=gpu)
+    for number in range(steps):
+        loop.step(number, again={11: (2, 2)})
+    if peak is not None:
+        for nbytes, total in ((peak, peak), (-peak, 0)):
+            at = 20 if nbytes > 0 else 3000
+            loop.trace.memory(nbytes, at, addr=1, allocated=total, reserved=peak, device=0)
+    return finish(loop.trace)
+
+
+def fires() -> TraceBuilder:
+    """A program on a CPU."""
+    return checkpointed()
+
+
+def quiet() -> TraceBuilder:
+    """A program that keeps its activations."""
+    loop = Checkpointed()
+    for number in range(4):
+        loop.step(number)
+    return finish(loop.trace)
+
+
+def trap_memory_unknown() -> TraceBuilder:
+    """On a GPU whose memory was not recorded."""
+    return checkpointed(gpu=True)
+
+
+def trap_differentiated_backward() -> TraceBuilder:
+    """The backward pass is differentiated itself: its functions add others to the graph."""
+    loop = Checkpointed()
+    for number in range(4):
+        with loop.host.annotation(f"ProfilerStep#{number}"):
+            for made in reversed(loop.forward()):
+                around = loop.host.op(EVALUATION + "AddmmBackward0", 1, 1, sequence=made, fwd_thread=1)
+                with around, loop.host.op("AddmmBackward0", 2, 1, sequence=made, fwd_thread=1):
+                    for name in ("aten::t", "aten::mm", "aten::t", "aten::mm", "aten::sum"):
+                        loop.host.leaf(name, 50, shapes=[[8, 16]], sequence=loop.sequence)
+                        loop.sequence += 1
+    return finish(loop.trace)
+
+
+def trap_without_checkpointing() -> TraceBuilder:
+    """A training on a GPU whose backward pass is on another thread."""
+    loop = Training()
+    for _ in range(4):
+        with loop.iteration():
+            loop.backward(loop.forward(6))
+    return loop.finish()
+
+
+RULE = "activations-recomputed"
+
+
+def test_the_segment_is_the_time_from_the_evaluation_to_the_last_operator() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    # 3 us until the first operator, then two layers of 303 + 203 + 103 us
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.95 * 1_221_000, 1.55 * 1_221_000))
+    assert "runs again: 1 per step" in finding.summary.text
+    assert "aten::conv2d, aten::batch_norm, aten::relu" in finding.summary.text
+    assert finding.severity == "info", "a CPU does not tell whether memory is free"
+
+
+def test_on_a_gpu_only_with_free_memory() -> None:
+    assert "profile_memory" in (skipped(trap_memory_unknown(), RULE) or "")
+    (finding,) = findings(checkpointed(gpu=True, peak=8 << 30), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 1_200_000, 1_200_000)), "kernels of two layers"
+    assert finding.severity == "medium"
+
+
+def test_a_table_does_not_tell() -> None:
+    assert "does not show" in (skipped(in_a_table(), RULE) or "")
+
+
+def test_edge_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"share": share}) == []
+    assert findings(fires(), RULE, {"share": share - 1e-9})
+
+
+def test_edge_used_share() -> None:
+    half = checkpointed(gpu=True, peak=22_000_000_000)
+    assert findings(half, RULE) == [], "of 42.3 GB"
+    assert findings(half, RULE, {"used_share": 0.6})

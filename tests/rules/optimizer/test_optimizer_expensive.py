@@ -1,0 +1,83 @@
+"""Tests of the rule `optimizer-expensive`: numbers worked out by hand, and edges of thresholds.
+
+The programs: a step of work on the host, followed by an optimizer.
+"""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, Work
+from tests.rules.host_work import Body, compute, looping
+from tests.rules.judging import findings, skipped
+from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+from tests.rules.optimizer import test_optimizer_not_fused as optimizer_not_fused
+
+
+def model(host_us: int, *, name: str = "Optimizer.step#Shampoo.step", busy_us: int = 0) -> TraceBuilder:
+    """A product of 1000 us that is waited for, then an optimizer that launches one kernel of `busy_us` first."""
+
+    def body(host: Host, stream: Stream, _: int) -> None:
+        compute(host, stream, 1000)
+        host.wait(stream)
+        with host.annotation(name, 0, 0):
+            with host.op("aten::linalg_eigh", 5, 5):
+                host.launch(Work("void syevd_kernel<float>", 10 + busy_us), stream)
+            host.work(host_us - 20)
+            compute(host, stream, 10)
+
+    return looping(_with_wait(body))
+
+
+def _with_wait(body: Body) -> Body:
+    def waiting(host: Host, stream: Stream, number: int) -> None:
+        body(host, stream, number)
+        host.wait(stream)
+
+    return waiting
+
+
+def fires() -> TraceBuilder:
+    """Preconditioners are computed on the host in each step."""
+    return model(1000)
+
+
+def quiet() -> TraceBuilder:
+    """The optimizer takes little."""
+    return model(60)
+
+
+def trap_hidden_by_the_device() -> TraceBuilder:
+    """The device works all the while."""
+    return model(1000, busy_us=2000)
+
+
+RULE = "optimizer-expensive"
+
+
+def test_preconditioners_are_computed_less_often() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert "ten or hundred steps" in finding.advice.text
+    assert (finding.severity, finding.saving, finding.code) == ("low", None, None)
+
+
+def test_others_have_a_fused_form() -> None:
+    (finding,) = findings(model(1000, name="Optimizer.step#AdamW.step"), RULE)
+    assert "fused" in finding.advice.text
+    assert "fused=True" in (finding.code or "")
+
+
+def test_a_loop_over_parameters_is_told_by_its_own_rule() -> None:
+    assert findings(optimizer_not_fused.fires(), RULE) == []
+    assert findings(optimizer_not_fused.fires_on_a_cpu(), RULE) == []
+    assert findings(optimizer_not_fused.fires_on_few_huge_parameters_on_a_cpu(), RULE) == []
+    assert findings(optimizer_not_fused.trap_few_long_calls_on_a_cpu(), RULE)
+
+
+def test_a_table_does_not_tell() -> None:
+    assert "hides" in (skipped(fires_in_a_table(), RULE) or "")
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"host_share": share}) == []
+    assert findings(fires(), RULE, {"host_share": share - 1e-9})

@@ -1,0 +1,323 @@
+"""Tests of the rule `optimizer-not-fused`: numbers worked out by hand, and edges of thresholds.
+
+The programs: optimizers that update parameters one by one, or together.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.training import Training
+from tests.rules.judging import findings, report, skipped, table
+from tests.rules.loader.test_dataloader_bound import fires as inference
+from traceanalyzer.structure.recording import Recording
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+STEP = "Optimizer.step#SGD.step"
+
+
+def training(
+    launches: int, *, operator: str = "aten::add_", kernel: str = ADD, name: str = STEP, wait_before: bool = True
+) -> TraceBuilder:
+    """Steps with an optimizer of so many launches, 28 us of host time each."""
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            loop.zero_grad()
+            loop.backward(loop.forward())
+            if wait_before:
+                loop.host.wait(loop.stream)
+            loop.step(launches, operator=operator, kernel=kernel, name=name)
+    return loop.finish()
+
+
+def fires() -> TraceBuilder:
+    """200 small kernels after the GPU has drained: it waits for each of them."""
+    return training(200)
+
+
+def fires_in_a_table() -> str:
+    """100 parameters, three operators each, in each of ten updates."""
+    return printed("aten::add_", 3000)
+
+
+def quiet() -> TraceBuilder:
+    """All parameters at once."""
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            loop.step(3)
+    return loop.finish()
+
+
+def quiet_in_a_table() -> str:
+    """Operators on lists of tensors."""
+    return printed("aten::_foreach_add_", 30)
+
+
+def trap_lists() -> TraceBuilder:
+    """Many launches, but of operators on lists: there are several groups of parameters."""
+    return training(200, operator="aten::_foreach_add_")
+
+
+def trap_sparse() -> TraceBuilder:
+    """Sparse gradients have no fused form."""
+    return training(200, name="Optimizer.step#SparseAdam.step")
+
+
+def trap_custom() -> TraceBuilder:
+    """An optimizer that multiplies matrices is not a loop of arithmetic."""
+    return training(200, operator="aten::mm", kernel="ampere_sgemm_128x64_nn")
+
+
+def trap_few_parameters() -> TraceBuilder:
+    """A small model."""
+    return training(12)
+
+
+def trap_gpu_projection() -> TraceBuilder:
+    """The range on the stream counts nothing: the host's has 60 launches, not 120."""
+    trace = training(60)
+    for start in (1000, 5000, 9000):
+        trace.gpu_annotation(STEP, start, 900, external_id=9)
+    return trace
+
+
+def trap_sparse_in_a_table() -> str:
+    """Sparse gradients have no fused form, and no form on lists."""
+    return printed("aten::add_", 3000, name="Optimizer.step#SparseAdam.step")
+
+
+def trap_closure_in_a_table() -> str:
+    """The optimizer computes the loss in a closure, so its time is that of the whole program."""
+    return printed("aten::add_", 3000, total="1.000s", evaluated="600.000ms")
+
+
+def trap_closure_on_a_cpu() -> TraceBuilder:
+    """The same in a trace: the range of the optimizer's step contains the forward and the backward pass."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration(), loop.host.annotation("Optimizer.step#AdamW.step"):
+            loop.backward(loop.forward())
+            for _ in range(200):
+                loop.host.leaf("aten::addcmul_", 8)
+    return loop.finish()
+
+
+def printed(
+    operator: str, calls: int, *, name: str = STEP, total: str = "200.000ms", evaluated: str = "0.000us"
+) -> str:
+    """A table of ten steps, a fifth of their host time (or `total` of a second) in the optimizer."""
+
+    def row(name: str, own: str, total: str, calls: int) -> dict[str, object]:
+        return {"Name": name, "Self CPU": own, "CPU total": total, "# of Calls": calls}
+
+    rows = [
+        row(name, "50.000ms", total, 10),
+        row("autograd::engine::evaluate_function: AddmmBackward0", "0.000us", evaluated, 100),
+        row(operator, "150.000ms", "150.000ms", calls),
+        row("aten::mm", "800.000ms", "800.000ms", 100),
+    ]
+    return table(rows, cpu="1.000s")
+
+
+def on_a_cpu(
+    calls: int, *, each: int = 8, name: str = "Optimizer.step#AdamW.step", operator: str = "aten::addcmul_"
+) -> TraceBuilder:
+    """Steps without a GPU whose optimizer makes so many calls, of so many microseconds and one more."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            with loop.host.annotation(name):
+                for _ in range(calls):
+                    loop.host.leaf(operator, each)
+                    loop.host.work(1)
+    return loop.finish()
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """200 calls of 8 us."""
+    return on_a_cpu(200)
+
+
+def fires_on_large_parameters_on_a_cpu() -> TraceBuilder:
+    """100 calls of 100 us."""
+    return on_a_cpu(100, each=100)
+
+
+def fires_on_few_huge_parameters_on_a_cpu() -> TraceBuilder:
+    """21 calls of 1 ms, such as for an embedding of 30 million numbers."""
+    return on_a_cpu(21, each=1000)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """All parameters at once."""
+    return on_a_cpu(100, operator="aten::_fused_adamw_")
+
+
+def trap_no_fused_form_on_a_cpu() -> TraceBuilder:
+    """RMSprop on lists still takes one parameter after the other on a CPU."""
+    return on_a_cpu(200, name="Optimizer.step#RMSprop.step")
+
+
+def trap_few_parameters_on_a_cpu() -> TraceBuilder:
+    """A small model."""
+    return on_a_cpu(40)
+
+
+def trap_few_long_calls_on_a_cpu() -> TraceBuilder:
+    """Calls of 150 us for few parameters, which fit into caches."""
+    return on_a_cpu(21, each=150)
+
+
+def trap_first_update_on_a_cpu() -> TraceBuilder:
+    """Few short calls, one that waits for memory, and the making of the optimizer's state, which takes long."""
+    loop = Training(trace=TraceBuilder(devices=()), gpu=False)
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            with loop.host.annotation("Optimizer.step#AdamW.step"):
+                loop.host.work(20_000)
+                for call in range(21):
+                    loop.host.leaf("aten::addcmul_", 50 if call else 2_000)
+    return loop.finish()
+
+
+def trap_memory_bound_on_a_cpu() -> TraceBuilder:
+    """SGD without momentum reads and writes large parameters once, fused or not."""
+    return on_a_cpu(100, each=100, name=STEP, operator="aten::add_")
+
+
+RULE = "optimizer-not-fused"
+CALL = 200 * 26_000 + 3_000
+"""20 us before, 5 us of the launch and 1 us after each, and 3 us of the range."""
+
+
+def test_half_to_four_fifths_of_the_host_time() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * CALL, 0.8 * CALL))
+    # the GPU waits for each launch; for the 7 us of host time after the last one nothing waits
+    point = finding.saving.point_ns_per_step
+    assert point == pytest.approx(0.65 * (CALL - 7_000), rel=0.001)
+    low, high = finding.saving.wall_ns_per_step
+    assert low == pytest.approx(0.5 * (CALL - 7_000), rel=0.02), "without residuals launches take their usual time"
+    assert high == pytest.approx(0.8 * (CALL - 7_000), rel=0.001)
+
+
+def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
+    from tests.builders.training import Training  # noqa: PLC0415 - of this situation only
+    from tests.rules.optimizer.test_optimizer_not_fused import ADD  # noqa: PLC0415
+
+    loop = Training()
+    for _ in range(3):
+        with loop.iteration():
+            loop.backward(loop.forward(), dur=10_000)
+            loop.step(200, operator="aten::add_", kernel=ADD)
+    (finding,) = findings(loop.finish(), RULE)
+    assert finding.latent
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.8 * CALL)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("Optimizer.step#SGD.step", "torch.optim.SGD(parameters, **settings, fused=True)  # settings: as before"),
+        (
+            "Optimizer.step#RMSprop.step",
+            "torch.optim.RMSprop(parameters, **settings, foreach=True)  # settings: as before",
+        ),
+    ],
+)
+def test_the_code_keeps_the_optimizer(name: str, code: str) -> None:
+    (finding,) = findings(training(200, name=name), RULE)
+    assert finding.code == code
+
+
+def test_a_table_has_calls_of_arithmetic() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.confidence == "C"
+    assert finding.evidence[0].observed == 300
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((10_000_000, 16_000_000))
+
+
+def test_without_an_optimizer_nobody_can_tell() -> None:
+    assert "optimizer" in (skipped(inference(), RULE) or "")
+
+
+def test_edge_launches() -> None:
+    assert findings(training(99), RULE) == []
+    assert findings(training(100), RULE)
+
+
+def test_edge_launches_in_a_table() -> None:
+    assert findings(fires_in_a_table(), RULE, {"launches": 301}) == []
+    assert findings(fires_in_a_table(), RULE, {"launches": 300})
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[1].observed
+    assert findings(fires(), RULE, {"host_share": share}) == []
+    assert findings(fires(), RULE, {"host_share": share - 1e-9})
+
+
+def test_idle_time_of_a_step_that_is_left_out_is_not_saved_in_the_others() -> None:
+    """The first of five steps makes 2000 launches instead of 200, such as once for each parameter that it creates."""
+    from tests.builders.training import Training  # noqa: PLC0415 - of this situation only
+    from tests.rules.optimizer.test_optimizer_not_fused import ADD  # noqa: PLC0415
+
+    loop = Training()
+    for number in range(5):
+        with loop.iteration():
+            loop.backward(loop.forward())
+            loop.host.wait(loop.stream)
+            loop.step(200 if number else 2000, operator="aten::add_", kernel=ADD)
+    found = report(loop.finish(), RULE)
+    recording = found.result("recording", Recording)
+    assert recording is not None
+    assert recording.typical is not None
+    assert recording.typical.steps == 4
+    (finding,) = found.findings
+    assert finding.saving is not None
+    own = recording.typical.resources
+    idle = own.step_ns - (own.gpu_ns or 0)
+    assert finding.saving.direct_ns_per_step[1] > idle, "over all steps 560 launches per step"
+    assert finding.saving.wall_ns_per_step[1] <= idle
+
+
+def test_on_a_cpu_calls_cost_what_launches_cost_elsewhere() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert [entry.observed for entry in finding.evidence[:1]] == [200]
+    assert finding.saving is not None
+    host = 200 * 9_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * host, host))
+    assert finding.code == "torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before"
+    assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
+
+
+def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:
+    (finding,) = findings(fires_on_large_parameters_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    host = 100 * 101_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * host, 0.8 * host))
+
+
+def test_on_a_cpu_few_calls_count_if_they_are_very_long() -> None:
+    (finding,) = findings(fires_on_few_huge_parameters_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    host = 21 * 1_001_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * host, 0.92 * host))
+    assert [entry.unit for entry in finding.evidence] == ["share"], "21 calls are no evidence of a loop"
+
+
+@pytest.mark.parametrize(("operator", "saved"), [("aten::mul_", (0.6, 0.9)), ("aten::add_", (0.35, 0.6))])
+def test_on_a_cpu_sgd_gains_more_with_momentum(operator: str, saved: tuple[float, float]) -> None:
+    (finding,) = findings(on_a_cpu(200, name=STEP, operator=operator), RULE)
+    assert finding.saving is not None
+    host = 200 * 9_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((saved[0] * host, saved[1] * host))

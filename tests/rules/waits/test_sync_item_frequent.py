@@ -1,0 +1,266 @@
+"""Tests of the rule `sync-item-frequent`: numbers worked out by hand, and edges of thresholds.
+
+The programs: values read from the GPU, where it costs something and where not.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.timeline import Host, Stream, finish
+from tests.rules.host_work import compute, looping, read_value
+from tests.rules.judging import findings, report, skipped, table, varied
+from tests.rules.optimizer.test_anomaly_mode import look_for_nan, training
+from traceanalyzer.structure.recording import Recording
+
+
+def reading(times: int, *, every: int = 1, gpu: int = 1000, pause: int = 200) -> TraceBuilder:
+    """Steps that compute in pieces and read a value after each, then think for some time before going on."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(times):
+            compute(host, stream, gpu)
+            if number % every == 0:
+                read_value(host, stream)
+                host.work(pause)
+        compute(host, stream, gpu)
+        host.wait(stream)
+
+    return looping(step, steps=6)
+
+
+def fires() -> TraceBuilder:
+    """Three values per step; after each the GPU waits 0.2 ms."""
+    return reading(3)
+
+
+def fires_in_a_table() -> str:
+    """Thirty values in ten steps."""
+    return printed(30)
+
+
+def quiet() -> TraceBuilder:
+    """The program reads nothing."""
+    return reading(0, gpu=4000)
+
+
+def quiet_in_a_table() -> str:
+    """One value per step."""
+    return printed(10)
+
+
+def trap_busy_gpu() -> TraceBuilder:
+    """The loss is read once per step, while the GPU works on other streams' kernels."""
+    other = Stream(9)
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, other, 5000)
+        compute(host, stream, 500)
+        read_value(host, stream)
+        host.work(100)
+        compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_log_now_and_then() -> TraceBuilder:
+    """A value is read for the log in one of six steps."""
+    return reading(1, every=6, gpu=3000)
+
+
+def trap_gradient_scaler() -> TraceBuilder:
+    """AMP's scaler reads once per step whether the gradients are finite."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        compute(host, stream, 3000)
+        compute(host, stream, 10, "aten::_amp_foreach_non_finite_check_and_unscale_")
+        read_value(host, stream)
+        host.work(100)
+        compute(host, stream, 500)
+        host.wait(stream)
+
+    return looping(step)
+
+
+def trap_values_of_the_cpu() -> str:
+    """Values are read from tensors on the CPU: no device was profiled."""
+    return printed(30, device=None)
+
+
+def on_cpu(readings: int, *, operators: tuple[str, ...] = ("aten::select", "aten::gt"), steps: int = 4) -> TraceBuilder:
+    """Steps of 1 ms of operators on a CPU, then so many readings of 10 us, with the operators before each."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(steps):
+        with host.annotation(f"ProfilerStep#{number}", 0, 0):
+            for _ in range(10):
+                host.leaf("aten::addmm", 100)
+            for _ in range(readings):
+                host.work(2)
+                for name in operators:
+                    host.leaf(name, 2)
+                with host.op("aten::is_nonzero", 1, 0), host.op("aten::item", 1, 0):
+                    host.leaf("aten::_local_scalar_dense", 2)
+    return finish(trace)
+
+
+def fires_on_a_cpu() -> TraceBuilder:
+    """The largest of forty values is found in Python."""
+    return on_cpu(40)
+
+
+def quiet_on_a_cpu() -> TraceBuilder:
+    """Two values are read: the loss and the accuracy."""
+    return on_cpu(2)
+
+
+def trap_decoding_on_a_cpu() -> TraceBuilder:
+    """Tokens are chosen one by one: a model runs between two readings."""
+    return on_cpu(40, operators=("aten::linear", "aten::argmax"))
+
+
+def trap_reading_of_autograd() -> TraceBuilder:
+    """Anomaly mode reads whether a gradient is NaN."""
+    return training(look_for_nan)
+
+
+def printed(calls: int, device: str | None = "50.000ms") -> str:
+    """A table of ten steps with some calls of `aten::item`."""
+    rows = [
+        {"Name": "ProfilerStep*", "Self CPU": "60.000ms", "CPU total": "100.000ms", "# of Calls": 10},
+        {"Name": "aten::item", "Self CPU": "1.000ms", "CPU total": "30.000ms", "# of Calls": calls},
+        {"Name": "aten::mm", "Self CPU": "10.000ms", "CPU total": "10.000ms", "# of Calls": 10},
+    ]
+    if device is not None:
+        rows = [row | {"Self CUDA": device if row["Name"] == "aten::mm" else "0.000us"} for row in rows]
+    return table(rows, cpu="100.000ms", device=device)
+
+
+def trap_notes_of_data_parallel() -> TraceBuilder:
+    """At the end of a backward pass on the CPU, the reducer reads of each parameter whether it was used."""
+    trace = TraceBuilder(devices=())
+    host = Host(trace, at=10)
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            host.leaf("aten::linear", 1000)
+            host.leaf("c10d::allreduce_", 5)
+            for _ in range(50):
+                host.leaf("aten::select", 4)
+                host.leaf("aten::item", 2)
+                host.leaf("torch.distributed.ddp.reducer::copy_bucket_to_grad", 3)
+    return finish(trace)
+
+
+RULE = "sync-item-frequent"
+
+
+def test_the_idle_time_after_the_waits_goes_away() -> None:
+    (finding,) = findings(fires(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    # three kernels start 0.9 us after a copy as others do, not 218.5 us
+    assert (low, high) == pytest.approx(varied(3 * 217_600))
+    assert [e.unit for e in finding.evidence] == ["share", "number"]
+    assert finding.evidence[1].observed == 3
+    assert "the GPU has nothing to do for 648.0 us of a step" in finding.summary.text
+
+
+def test_nothing_is_promised_of_values_for_an_environment() -> None:
+    trace = fires()
+    trace.python_function("gymnasium/wrappers/common.py(100): step", 5000, 3)
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert (low, high) == (0, pytest.approx(varied(3 * 217_600)[1], rel=0.05))
+    assert "many environments at once" in finding.advice.text
+
+
+def test_waits_that_cost_nothing_are_worth_nothing() -> None:
+    assert findings(trap_busy_gpu(), RULE, {"calls_per_step": 1})[0].severity == "info"
+
+
+def test_checks_of_the_gradient_scaler_do_not_count() -> None:
+    assert findings(trap_gradient_scaler(), RULE, {"calls_per_step": 0.5}) == []
+
+
+def test_in_a_table_of_a_gpu_bound_run_it_is_worth_nothing() -> None:
+    (finding,) = findings(printed(30, device="500.000ms"), RULE)
+    assert finding.saving is not None
+    assert finding.saving.wall_ns_per_step == (0, 0)
+
+
+def test_a_table_gives_at_most_the_time_in_the_operator() -> None:
+    (finding,) = findings(fires_in_a_table(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (0, 3_000_000)
+
+
+def test_what_is_missing_is_told() -> None:
+    assert "no device activity" in (skipped(trap_values_of_the_cpu(), RULE) or "")
+    row = {
+        "Name": "aten::item",
+        "Self CPU": "1.000ms",
+        "CPU total": "1.000ms",
+        "Self CUDA": "1.000ms",
+        "# of Calls": 99,
+    }
+    assert "how many steps" in (skipped(table([row], cpu="9.000ms", device="1.000ms"), RULE) or "")
+
+
+def test_edge_calls_per_step() -> None:
+    trace = reading(3, pause=1)
+    limits = {"gain_share": 0.9}
+    assert findings(trace, RULE, limits | {"calls_per_step": 3})
+    assert findings(trace, RULE, limits | {"calls_per_step": 3.01}) == []
+
+
+def test_runs_of_readings_on_a_cpu() -> None:
+    (finding,) = findings(fires_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    # 40 readings of 10 us, the pause before the first left out; recording 5 operators each costs 303.7 ns at least, in
+    # a step of 1.4 ms that is shorter by that of all of its 210
+    time = 40 * 10_000 - 2_000
+    left = (time - 200 * 303.7) * 1_400_000 / (1_400_000 - 210 * 303.7)
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * left, time + 1_000)), "with half of the pause"
+    assert "40 values per step" in finding.summary.text
+    assert "GPU" not in "".join(
+        text.text for text in (finding.title, finding.summary, finding.advice, finding.not_when)
+    )
+
+
+def test_edge_host_share() -> None:
+    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
+    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})
+
+
+def test_edge_gain_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    limits = {"calls_per_step": 100}
+    assert findings(fires(), RULE, limits | {"gain_share": share}) == []
+    assert findings(fires(), RULE, limits | {"gain_share": share - 1e-9})
+
+
+def test_a_long_wait_of_a_step_that_is_left_out_is_not_avoided_in_the_others() -> None:
+    """Each step reads three values and thinks for 0.2 ms after each; in the first one for 9 ms."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(3):
+            compute(host, stream, 1000)
+            read_value(host, stream)
+            host.work(200 if number else 9000)
+        compute(host, stream, 1000)
+        host.wait(stream)
+
+    found = report(looping(step, steps=6), RULE)
+    recording = found.result("recording", Recording)
+    assert recording is not None
+    assert recording.typical is not None
+    assert recording.typical.steps == 5
+    (finding,) = found.findings
+    assert finding.saving is not None
+    idle = recording.typical.resources.step_ns - (recording.typical.resources.gpu_ns or 0)
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(idle), "over all six steps it would be 1 ms"
+    assert idle < 800_000

@@ -1,0 +1,257 @@
+"""Detects trainings on several devices that exchange more, or wait longer, than they have to.
+
+The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffer-broadcast and ddp-unused-search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.communication import HostCollectives
+from traceanalyzer.analyzers.communication.data_parallel import DataParallel
+from traceanalyzer.analyzers.host import HostOwners
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.knowledge.host_roles import BUFFERS
+from traceanalyzer.knowledge.op_shapes import parse
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine import host_owners
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.idle_claims import claims
+from traceanalyzer.rules.engine.idle_time import need_usual_idle_time
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import BACKWARD
+from traceanalyzer.rules.engine.rule import Draft
+
+_WRAPPER = page("dataparallel")
+_BUBBLE = page("pipeline-bubble")
+_ACCUMULATION = page("ddp-sync-in-accumulation")
+_BUFFERS = page("ddp-buffer-broadcast")
+_SEARCH = page("ddp-unused-search")
+
+_WRAPPER_LEAST = 0.5
+"""Own choice: what replaces the wrapper is not free either."""
+_WRAPPER_NAME = "DataParallel.forward"
+_CODE_MANY = "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])"
+
+_EXCHANGE_LEAST = 0.5
+"""Least part of the time that is saved (own choice: one rank's trace does not show what of a collective is waiting)."""
+_SLOWED = 1.35
+"""Greatest saving on a CPU as a multiple of the time of the exchanges (measured in the lab, explained on the page)."""
+_COPYING = re.compile(r"torch::distributed::reducer::|torch\.distributed\.ddp\.reducer::|c10d::allreduce_$")
+"""Operators of DistributedDataParallel beside its collectives on the CPU."""
+
+_KEPT = 0.5
+"""Share of the idle time that is surely saved (own choice, as for other waits of the host)."""
+_CODE_BUFFERS = "model = DistributedDataParallel(model, broadcast_buffers=False)"
+
+_SEARCHING = "torch.distributed.ddp.reducer::search_unused_parameters"
+_COPY = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+_ACCUMULATE = "torch::autograd::AccumulateGrad"
+_SINKS = ("_DDPSink", "_DDPSinkBackward")
+_NOTE = "aten::select"
+"""What the reducer calls on its list of used parameters, which are int32 numbers in memory of the host: in the backward
+pass for each gradient, at its end for each parameter. Sources of the names: torch/csrc/distributed/c10d/reducer.cpp,
+torch/nn/parallel/distributed.py (torch 2.13)."""
+
+
+def _wrapper(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    wrapper = facts.need("data_parallel", DataParallel)
+    calls = wrapper.calls / facts.steps
+    if not calls > limits["calls_per_step"]:
+        return
+    many = len(wrapper.devices) > 1
+    own = facts.host_per_step(wrapper.own_host_ns)
+    moving = facts.host_per_step(sum(row.host_ns for row in wrapper.distribution)) if many else 0.0
+    where = [CodePlace("operator", _WRAPPER_NAME, value=wrapper.host_ns, unit="ns", start_ns=wrapper.start_ns)]
+    where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in wrapper.distribution]
+    evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
+    time = own + moving
+    direct = _WRAPPER_LEAST * time, time
+    basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)
+    if many or not wrapper.devices:
+        change = TimeSaved("host", direct, basis)
+    else:
+        ended = claims(facts, wrapper.exposed)
+        idle = sum(ended.values())
+        change = TimeSaved("host", direct, basis, (min(direct[0], idle), min(time, idle)), ended)
+    yield Draft(
+        (evidence,),
+        change,
+        {"devices": len(wrapper.devices), "time": time},
+        confidence=None if wrapper.is_marked else "B",
+        summary=_WRAPPER.text("summary-many") if many else None,
+        advice=_WRAPPER.text("advice-many") if many else None,
+        code=_CODE_MANY if many else None,
+    )
+
+
+def _wrapper_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    printed = [] if facts.view is None else [row for row, _ in facts.view.by_name]
+    rows = [row for row in printed if row.name == _WRAPPER_NAME and row.calls]
+    calls = sum(row.calls or 0 for row in rows) / facts.steps
+    if not calls > limits["calls_per_step"]:
+        return
+    own = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
+    evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", where)
+    change = TimeSaved("host", (0.0, own), _WRAPPER.text("basis-table")())
+    summary, advice = _WRAPPER.text("summary-table"), _WRAPPER.text("advice-table")
+    yield Draft((evidence,), change, {"time": own}, summary=summary, advice=advice)
+
+
+def _bubble(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    pipeline = facts.need("passes", Passes).pipeline
+    if pipeline is None or pipeline.waiting_ns <= pipeline.other_ns:
+        return
+    time = pipeline.waiting_ns / pipeline.steps
+    share = time / facts.step_ns
+    if share <= limits["waiting_share"]:
+        return
+    where = tuple(CodePlace("time", wait.place, None, wait.time_ns, "ns", wait.start_ns) for wait in pipeline.examples)
+    evidence = Evidence(_BUBBLE.text("subject")(), share, limits["waiting_share"], "share", where)
+    claimed = {"communication": time}
+    if pipeline.is_on_host:
+        change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed)
+    else:
+        stages = 3 if pipeline.is_between else 2
+        bubble = facts.step_ns * (stages - 1) / (pipeline.micro_batches + stages - 1)
+        saved = min(time, bubble) / 2, time
+        change = TimeSaved("communication", saved, _BUBBLE.text("basis")(stages=stages), saved, claimed)
+    params = {"micro_batches": pipeline.micro_batches, "time": time, "step": facts.step_ns, "share": share}
+    code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
+    yield Draft((evidence,), change, params, ceiling="high", code=code)
+
+
+def _accumulation(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    exchanges = facts.need("passes", Passes).accumulation
+    if exchanges is None or exchanges.early_exchanges < limits["early_exchanges"]:
+        return
+    early, rows = exchanges.early_exchanges, exchanges.examples
+    where = tuple(CodePlace("time", "backward", None, row.time_ns, "ns", row.start_ns, BACKWARD()) for row in rows)
+    evidence = Evidence(_ACCUMULATION.text("subject")(), early, limits["early_exchanges"], "count", where)
+    params: dict[str, float] = {"passes": exchanges.passes, "updates": exchanges.updates, "early": early}
+    if exchanges.time_ns is None or exchanges.exposed_ns is None:
+        yield Draft((evidence,), None, params, severity="info", summary=_ACCUMULATION.text("summary-host"))
+        return
+    time, exposed = facts.host_per_step(exchanges.time_ns), facts.host_per_step(exchanges.exposed_ns)
+    least, claimed = _EXCHANGE_LEAST * exposed, {"communication": time}
+    if exchanges.is_on_host:
+        copying = early / (early + exchanges.updates) * _copying(facts)
+        basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
+        change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed)
+    else:
+        basis = _ACCUMULATION.text("basis")(least=_EXCHANGE_LEAST)
+        change = TimeSaved("communication", (time, time), basis, (least, exposed), claimed)
+    yield Draft((evidence,), change, {**params, "time": time}, severity="info")
+
+
+def _copying(facts: Facts) -> float:
+    """Time per step in which gradients are copied into buckets and back, and all-reduces are started."""
+    return facts.host_per_step(sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name)))
+
+
+def _buffers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if facts.find("host_collectives", HostCollectives) is not None:
+        yield from _buffers_on_host(facts, limits)
+        return
+    need_usual_idle_time(facts)
+    owners = host_owners.found(facts)
+    if owners is None:
+        raise Missing(_BUFFERS.text("no-owners")())
+    role = host_owners.role(facts, BUFFERS)
+    if role is None or not role.idle_ns_per_step:
+        return
+    time = role.idle_ns_per_step
+    share = time / facts.step_ns
+    if share <= limits["idle_share"]:
+        return
+    where = tuple(host_owners.place(row, row.idle_ns_per_step) for row in host_owners.of_role(facts, BUFFERS)[:5])
+    evidence = Evidence(_BUFFERS.text("subject")(), share, limits["idle_share"], "share", where)
+    own = facts.step_resources
+    waiting = (own.exposed_communication_ns or 0.0) if own else 0.0
+    least = max(time - waiting, _KEPT * time)
+    basis = _BUFFERS.text("basis")(least=least)
+    change = TimeSaved("host", (least, time), basis, (least, time), host_owners.claims(facts, time))
+    parts = owners.rows[role.owner].parts
+    params = {"host": role.host_ns_per_step, "time": time, "step": facts.step_ns, "share": share}
+    operator = parts[0].name if parts else "aten::copy_"
+    yield Draft((evidence,), change, {**params, "operator": operator}, ceiling="high")
+
+
+def _buffers_on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """Without a device the whole time of the broadcast counts."""
+    owners = facts.find("host_owners", HostOwners)
+    role = next((row for row in owners.roles if row.role == BUFFERS), None) if owners else None
+    if owners is None or role is None:
+        return
+    time = role.host_ns_per_step
+    share = time / facts.step_ns
+    if share <= limits["idle_share"]:
+        return
+    where = (host_owners.place(owners.rows[role.owner], time),)
+    evidence = Evidence(_BUFFERS.text("subject-host")(), share, limits["idle_share"], "share", where)
+    basis = _BUFFERS.text("basis-host")(least=_KEPT * time)
+    change = TimeSaved("host", (_KEPT * time, time), basis, claims={"buffers": time})
+    params = {"host": time, "step": facts.step_ns, "share": share}
+    summary = _BUFFERS.text("summary-host")
+    yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
+
+
+def _search(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = {row.name: row for row in facts.operators if row.name in (_SEARCHING, _COPY, _ACCUMULATE, *_SINKS)}
+    search = rows.get(_SEARCHING)
+    if search is None:
+        return
+    copied, used = (rows[name].calls if name in rows else 0 for name in (_COPY, _ACCUMULATE))
+    notes = _notes(facts, search.calls)
+    parameters = copied or search.calls * sum(map(_listed, notes))
+    if parameters > used > 0:
+        return  # some have no gradient
+    sinks = [rows[name] for name in _SINKS if name in rows]
+    claimed = {f"operator:{row.name}": facts.host_per_step(row.host_total_ns) for row in (search, *sinks)}
+    claimed |= {row.claim: facts.host_per_step(row.host_total_ns) for row in notes}
+    time = sum(claimed.values())
+    share = time / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    where = tuple(
+        CodePlace(facts.place_kind("operator"), row.name, row.shapes, facts.host_per_step(row.host_total_ns), "ns")
+        for row in (search, *sinks, *notes)[:5]
+    )
+    evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
+    least = claimed[f"operator:{_SEARCHING}"]
+    change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
+    params: dict[str, float] = {"time": time, "share": share}
+    if parameters and parameters == used:
+        params["parameters"] = round(parameters / search.calls)
+        yield Draft((evidence,), change, params, ceiling="medium")
+    else:
+        summary = _SEARCH.text("summary-unknown")
+        yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
+
+
+def _notes(facts: Facts, searches: int) -> list[OperatorFact]:
+    """Calls on the list of used parameters: for each search, as many as it has parameters, or twice as many."""
+    try:
+        shaped = facts.shaped
+    except Missing:
+        return []
+    own = [row for row in shaped if row.name == _NOTE and (row.types or "").startswith('["int",')]
+    return [row for row in own if row.calls >= _listed(row) * searches > 0]
+
+
+def _listed(row: OperatorFact) -> int:
+    """Number of entries of the list that a call is about; 0 if it is none."""
+    shapes = parse(row.shapes)
+    return shapes[0][0] if shapes and len(shapes[0]) == 1 else 0
+
+
+RULES = (
+    _WRAPPER.rule(trace=_wrapper, table=_wrapper_in_table),
+    _BUBBLE.rule(trace=_bubble),
+    _ACCUMULATION.rule(trace=_accumulation),
+    _BUFFERS.rule(trace=_buffers),
+    _SEARCH.rule(trace=_search, table=_search),
+)

@@ -1,0 +1,181 @@
+"""Detects code that is compiled or loaded within steps, and compiled code in too many parts.
+
+The rules are compile-or-load-in-step and graph-breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
+from traceanalyzer.analyzers.compilation.regions import GraphBreak
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import of_set_up
+from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.structure.recording import Recording
+
+_IN_STEP = page("compile-or-load-in-step")
+_BREAKS = page("graph-breaks")
+
+_EACH_STEP, _FEWEST = 0.75, 3
+"""Share and number of later steps from which on compiling comes back in each (own choice)."""
+_LEAST, _MOST = 0.9, 1.03
+"""Own choice: code for sizes that change costs a little more than code for one size; new code costs more at first."""
+_SCHEDULE = "profile(schedule=torch.profiler.schedule(wait=2, warmup=3, active=5))"
+_JOINED = 1.5
+"""Greatest saving on a CPU as a multiple of the time at the breaks (measured in the lab, explained on the page)."""
+
+
+def _in_step(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    calls = facts.need("runtime_calls", RuntimeCalls)
+    rows = [row for row in calls.rows if row.kind != "allocation"]
+    if not rows:
+        return
+    time = facts.recorded_steps_ns
+    if calls.steps == 1:
+        yield from _only_set_up(_code_of_steps(facts, calls), rows, time, limits)
+        return
+    later = [row for row in rows if row.later_calls]
+    share = calls.later_code_ns / (time * (calls.steps - 1) / calls.steps)
+    if share <= limits["later_share"]:
+        return
+    evidence = Evidence(_IN_STEP.text("later")(), share, limits["later_share"], "share", _places(later))
+    if calls.later_compiling_steps >= max(_fewest(facts), _EACH_STEP * (calls.steps - 1)):
+        change = _each_step(facts, calls)
+    else:
+        exposed = facts.host_per_step(min(calls.later_code_ns, _idle_of(facts)))
+        basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
+        direct = 0.0, facts.host_per_step(calls.later_code_ns)
+        change = TimeSaved("host", direct, basis, (0.0, exposed), {"idle:compilation": exposed})
+    params: dict[str, object] = {"time": calls.later_code_ns, "share": share}
+    params |= {"calls": sum(row.later_calls for row in later), "what": later[0].name}
+    again = _again(facts)
+    if again is None:
+        yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later))
+        return
+    params |= {"function": again.function or again.compilation, "reason": again.reasons[0].rstrip(".")}
+    yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=_IN_STEP.text("summary-again"))
+
+
+def _fewest(facts: Facts) -> int:
+    """Least number of later steps that compile; smaller if a capture shows that the recording began after a warm-up."""
+    asked = facts.capture.facts.asked if facts.capture else None
+    return _FEWEST - 1 if asked is not None and asked.wait + asked.warmup >= _FEWEST else _FEWEST
+
+
+def _each_step(facts: Facts, calls: RuntimeCalls) -> TimeSaved:
+    """The time saved if something is compiled in each step."""
+    time = calls.usual_compiling_ns_per_step or 0.0
+    idle = time if facts.resources.gpu_ns is None else min(time, facts.idle_per_step("compilation"))
+    basis = _IN_STEP.text("basis-each")(
+        compiling=calls.later_compiling_steps, steps=calls.steps - 1, kept=1 - _LEAST, more=_MOST - 1
+    )
+    direct, exposed = ((_LEAST * part, min(_MOST * part, facts.step_ns)) for part in (time, idle))
+    return TimeSaved("host", direct, basis, exposed, {"idle:compilation": exposed[1]})
+
+
+def _again(facts: Facts) -> Compiling | None:
+    """The longest recompilation of the recording whose reason is in the compile log."""
+    code = facts.find("compilation", CompiledCode)
+    rows = [] if code is None else [row for row in code.compilations if row.reasons and row.start_ns is not None]
+    return max(rows, key=lambda row: row.time_ns or 0, default=None)
+
+
+def _code_of_steps(facts: Facts, calls: RuntimeCalls) -> int:
+    """Compiling and loading within the steps of the program, in ns; what came before them is in no figure.
+
+    Where the profiler marked no steps, the program's may begin after most of the recording.
+    """
+    recording = facts.find("recording", Recording)
+    return calls.code_ns if recording is None else min(calls.code_ns, recording.startup_ns)
+
+
+def _only_set_up(code_ns: int, rows: list[SetUp], time: float, limits: Mapping[str, float]) -> Iterator[Draft]:
+    """A recording that is mostly set-up."""
+    share = code_ns / time if time else 0.0
+    if share < limits["only_share"]:
+        return
+    rows = sorted(rows, key=lambda row: (-row.time_ns, row.name))
+    yield Draft(
+        (Evidence(_IN_STEP.text("only")(), share, limits["only_share"], "share", _places(rows)),),
+        params={"time": code_ns, "share": share, "calls": sum(row.calls for row in rows), "what": rows[0].name},
+        confidence=_confidence(rows),
+        summary=_IN_STEP.text("summary-only"),
+        advice=_IN_STEP.text("advice-only"),
+        code=_SCHEDULE,
+    )
+
+
+def _idle_of(facts: Facts) -> float:
+    """Idle time of the device that is idle longest for this reason; infinite if no device was recorded."""
+    idle = facts.find("idle", Idle)
+    if idle is None or not idle.devices:
+        return float("inf")
+    return max(row.time_ns for device in idle.devices for row in device.causes if row.cause == "compilation")
+
+
+def _confidence(rows: Sequence[SetUp]) -> str:
+    """Lower if there are only slow launches, which may be slow for another reason."""
+    return "C" if all(row.is_inferred for row in rows) else "A"
+
+
+def _places(rows: Sequence[SetUp]) -> tuple[CodePlace, ...]:
+    return tuple(of_set_up(row, row.later_ns or row.time_ns) for row in rows)
+
+
+def _breaks(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    code = facts.need("compilation", CompiledCode)
+    breaks, between = code.breaks_per_step, code.between_ns_per_step
+    if breaks is None or between is None or breaks < limits["breaks"] or between < limits["share"] * facts.step_ns:
+        return
+    where = tuple(
+        CodePlace("python", _line(row) or f"{row.before} > {row.behind}", value=row.between_ns, unit="ns")
+        for row in code.breaks[:5]
+    )
+    evidence = Evidence(_BREAKS.text("subject")(), breaks, limits["breaks"], "number", where)
+    interval = _saved_by_joining(facts, code, between)
+    on_device = facts.resources.gpu_ns is not None
+    basis = _BREAKS.text("basis-regions")() if on_device else _BREAKS.text("basis-cpu")(most=_JOINED)
+    change = TimeSaved("host", interval, basis, interval, {"compiled:breaks": interval[1]})
+    params: dict[str, object] = {"breaks": breaks, "time": between}
+    longest, summary = code.breaks[0], None
+    place = _line(longest)
+    if place is not None:
+        params["place"] = place
+        summary = _BREAKS.text("summary-place")
+        if longest.reason is not None:
+            params["reason"] = longest.reason.rstrip(".")
+            summary = _BREAKS.text("summary-cause")
+    yield Draft((evidence,), change, params, ceiling="medium", summary=summary)
+
+
+def _saved_by_joining(facts: Facts, code: CompiledCode, between: float) -> tuple[float, float]:
+    """Least and most time of a step that fewer regions save, in ns."""
+    regions = code.regions_per_step or 0.0
+    entering, behind = code.entering_ns_per_step or 0.0, code.entering_behind_ns_per_step or 0.0
+    # The guards of a region after a break are checked between the two regions.
+    guards = max(0.0, (code.guards_ns_per_step or 0.0) * (1 - (code.breaks_per_step or 0.0) / max(1.0, regions)))
+    all_but_one = (entering + guards) * (1 - 1 / max(1.0, regions))
+    most = between + all_but_one
+    if facts.resources.gpu_ns is not None:
+        return 0.0, min(most, facts.step_ns)
+    return min(behind, most), min(_JOINED * most, facts.step_ns)
+
+
+def _line(row: GraphBreak) -> str | None:
+    """File and line of a break, as in `model.py:12`; None if they are unknown."""
+    if row.file is None:
+        return None
+    name = row.file.replace("\\", "/").rpartition("/")[2]
+    return name if row.line is None else f"{name}:{row.line}"
+
+
+RULES = (
+    _IN_STEP.rule(trace=_in_step),
+    _BREAKS.rule(trace=_breaks),
+)

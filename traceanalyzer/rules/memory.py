@@ -1,0 +1,213 @@
+"""Detects faults of memory: nearly full or hardly used, growing from step to step, taken again and again.
+
+The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn and allocator-malloc-in-step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine import idle_time, program
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import of_set_up
+from traceanalyzer.rules.engine.rule import Draft
+
+_NEAR_LIMIT = page("memory-near-limit")
+_HEADROOM = page("memory-headroom")
+_GROWTH = page("memory-growth")
+_CHURN = page("alloc-churn")
+_MALLOC = page("allocator-malloc-in-step")
+
+_CPU = "CPU"
+_PREPARING = 0.5
+"""Share of the idle time that host code outside of operators may have where a larger batch helps (own choice): what
+prepares samples there takes longer for more of them."""
+_RISING = 0.8
+"""Share of the steps that must end above the one before (own choice: a sawtooth falls as often as it rises)."""
+_SOON = 1000
+"""Steps until the device is full that make the risk high (own choice: within an hour of most trainings)."""
+_LEAST_ON_CPU = 1 << 20
+"""Bytes per step (own choice): the peak of the host's memory is only of what was allocated during the recording."""
+_ALLOCATING = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+) | {"aten::resize_", "aten::resize_as_"}
+
+
+def _near_limit(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    memory = facts.need("memory", MemoryUse)
+    if program.serves(facts):
+        raise Missing(_NEAR_LIMIT.text("on-purpose")())
+    for device, peak, capacity in _with_peak(memory):
+        used = peak / capacity
+        if peak <= limits["used_share"] * capacity:
+            continue
+        evidence = Evidence(_NEAR_LIMIT.text("allocated")(), used, limits["used_share"], "share", _place(device, peak))
+        params = {"device": device.device, "used": peak, "capacity": capacity, "share": used}
+        advice = None if program.may_train(facts) else _NEAR_LIMIT.text("advice-inference")
+        yield Draft((evidence,), params=params, severity="high", advice=advice)
+
+
+def _headroom(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    if program.serves(facts):
+        raise Missing(_HEADROOM.text("serving")())
+    memory, resources = facts.need("memory", MemoryUse), facts.need_step_resources()
+    if resources.gpu_ns is None:
+        raise Missing(_HEADROOM.text("no-gpu")())
+    known = _with_peak(memory)
+    if not known:
+        raise Missing(_HEADROOM.text("no-peak")())
+    busy, loader = resources.gpu_ns / resources.step_ns, resources.exposed_loader_ns / resources.step_ns
+    if facts.is_startup or busy >= limits["busy_share"] or loader > limits["loader_share"]:
+        return
+    if facts.idle_per_step("host_code") > _PREPARING * (1 - busy) * resources.step_ns:
+        return
+    for device, peak, capacity in known:
+        used = peak / capacity
+        if used >= limits["used_share"]:
+            continue
+        evidence = (
+            Evidence(_HEADROOM.text("peak")(), used, limits["used_share"], "share", _place(device, peak)),
+            Evidence(_HEADROOM.text("busy")(), busy, limits["busy_share"], "share", ()),
+        )
+        params = {"device": device.device, "peak": peak, "capacity": capacity, "used": used, "busy": busy}
+        params["idle"] = resources.step_ns * (1 - busy)
+        yield Draft(evidence, params=params, severity="info")
+
+
+def _with_peak(memory: MemoryUse) -> list[tuple[DeviceMemory, int, int]]:
+    """Devices with their peak of allocated memory and their capacity in bytes, where both are known."""
+    return [
+        (device, device.peak_allocated_bytes, device.capacity_bytes)
+        for device in memory.devices
+        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
+    ]
+
+
+def _place(device: DeviceMemory, size: int) -> tuple[CodePlace, ...]:
+    return (CodePlace("memory", device.device, value=size, unit="bytes"),)
+
+
+def _growth(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    devices = facts.need("memory", MemoryUse).devices
+    devices = tuple(device for device in devices if device.device != _CPU) or devices
+    needed = int(limits["steps"])
+    if all(len(device.steps) - 1 < needed for device in devices):
+        raise Missing(_GROWTH.text("few-steps")(count=needed + 1))
+    for device in devices:
+        if len(device.steps) - 1 >= needed:
+            yield from _growing(device, limits["growth_share"])
+
+
+def _growing(device: DeviceMemory, limit: float) -> Iterator[Draft]:
+    steps, is_cpu = device.steps[1:], device.device == _CPU
+    ends = [step.end_bytes for step in steps]
+    rises = [after > before for before, after in pairwise(ends)]
+    peak = device.peak_allocated_bytes or max(step.peak_bytes for step in steps)
+    slope = _slope(ends)
+    if peak <= 0 or slope / peak <= limit or sum(rises) < _RISING * len(rises):
+        return
+    if is_cpu and slope < _LEAST_ON_CPU:
+        return
+    shown = (*steps[:2], *steps[-3:])
+    where = tuple(CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in shown)
+    params = {"device": device.device, "growth": round(slope), "share": slope / peak}
+    evidence = Evidence(_GROWTH.text("subject")(), slope / peak, limit, "share", where)
+    if device.capacity_bytes is None or device.is_relative:
+        advice = _GROWTH.text("advice-cpu") if is_cpu else None
+        yield Draft((evidence,), params=params, severity="medium", advice=advice)
+        return
+    left = max(0, int((device.capacity_bytes - peak) / slope))
+    severity = "high" if left < _SOON else "medium"
+    summary = _GROWTH.text("summary-known")
+    yield Draft((evidence,), params={**params, "left": left}, severity=severity, summary=summary)
+
+
+def _slope(values: Sequence[int]) -> float:
+    """Slope of the least-squares line through the values, per position."""
+    middle, mean = (len(values) - 1) / 2, sum(values) / len(values)
+    spread = sum((i - middle) ** 2 for i in range(len(values)))
+    return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
+
+
+def _churn(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
+    host = facts.host_per_step(sum(row.host_self_ns for row in rows))
+    share = host / facts.step_ns if facts.step_ns else 0.0
+    evidence = []
+    # Recording memory makes every allocation slower than it is.
+    if share > limits["host_share"] and facts.find("memory", MemoryUse) is None:
+        longest = sorted(rows, key=lambda row: (-row.host_self_ns, row.name))[:5]
+        where = tuple(CodePlace("operator", row.name, value=row.host_self_ns, unit="ns") for row in longest)
+        evidence.append(Evidence(_CHURN.text("host")(), share, limits["host_share"], "share", where))
+    evidence += _turnover(facts, limits["turnover"])
+    if evidence and rows:
+        calls = facts.host_per_step(sum(row.calls for row in rows))
+        change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims={f"operator:{rows[0].name}": host})
+        yield Draft(tuple(evidence), change, {"calls": round(calls), "host": host, "share": share}, ceiling="low")
+
+
+def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
+    """Devices of which a step allocates far more memory than they ever hold."""
+    memory = facts.find("memory", MemoryUse)
+    for device in memory.devices if memory else ():
+        peak = device.peak_allocated_bytes
+        if device.device == _CPU or not peak or not device.steps:
+            continue
+        taken = sum(step.allocated_bytes for step in device.steps) / len(device.steps)
+        if taken / peak > limit:
+            yield Evidence(_CHURN.text("turnover")(), taken / peak, limit, "number", _place(device, round(taken)))
+
+
+def _malloc(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    calls = facts.need("runtime_calls", RuntimeCalls)
+    rows = [row for row in calls.rows if row.kind == "allocation"]
+    usual = calls.usual_steps
+    if rows and not usual:
+        raise Missing(_MALLOC.text("one-step")())
+    rows = [row for row in rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
+    times = [_per_step(row.recurring_ns, row, usual) for row in rows]
+    time = sum(times)
+    share = time / facts.step_ns if facts.step_ns else 0.0
+    if share <= limits["time_share"]:
+        return
+    where = tuple(of_set_up(row, each) for row, each in zip(rows, times, strict=True))
+    evidence = Evidence(_MALLOC.text("subject")(), share, limits["time_share"], "share", where)
+    idle = _idle_ns(facts, time, calls)
+    exposed = None if idle is None else (min(time, idle), idle)
+    direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
+    change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, {"idle:allocation": direct[1]})
+    params = {"calls": sum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time}
+    yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high")
+
+
+def _recurs(row: SetUp, usual: int) -> bool:
+    """Whether calls come in two usual steps, or in the only one and in the first recorded step."""
+    return row.usual_steps > 1 or (usual == row.usual_steps == 1 and row.calls > row.later_calls)
+
+
+def _per_step(recurring: float, row: SetUp, usual: int) -> float:
+    """What a step has on average of what comes back in the steps that have any."""
+    return recurring * row.usual_steps / usual
+
+
+def _idle_ns(facts: Facts, time: float, calls: RuntimeCalls) -> float | None:
+    """The GPU's idle time per step that the calls that come back explain, in proportion; None if unknown."""
+    idle = idle_time.per_later_step(facts, "allocation")
+    every = sum(row.usual_ns for row in calls.rows if row.kind == "allocation") / calls.usual_steps
+    return idle if idle is None or not every else idle * min(1.0, time / every)
+
+
+RULES = (
+    _NEAR_LIMIT.rule(trace=_near_limit),
+    _HEADROOM.rule(trace=_headroom),
+    _GROWTH.rule(trace=_growth),
+    _CHURN.rule(trace=_churn, table=_churn),
+    _MALLOC.rule(trace=_malloc),
+)

@@ -1,0 +1,207 @@
+"""Detects passes through the model that cost more than they give.
+
+The rules are redundant-passes, autograd-in-inference, anomaly-mode and activations-recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward
+from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation
+from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.host_work import need_cpu_steps
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import BACKWARD, FORWARD
+from traceanalyzer.rules.engine.processor import Processor
+from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.structure.recording import Recording
+
+_REDUNDANT = page("redundant-passes")
+_AUTOGRAD = page("autograd-in-inference")
+_ANOMALY = page("anomaly-mode")
+_RECOMPUTED = page("activations-recomputed")
+
+_LEAST = 0.9
+"""Least part of the time of redundant passes that is saved (own choice, explained on the rule's page)."""
+_MOST_ON_CPU = 1.5
+"""Most that goes away on a CPU, over the time of the passes (measured in the lab, explained on the rule's page)."""
+_OF_UPDATES = 0.5
+"""Least part of the updates with a repeated pass (own choice: a validation now and then is wanted)."""
+
+_BOOKKEEPING = 0.02
+"""Greatest share of the host time that is saved (own choice: about what autograd's bookkeeping takes)."""
+_BOOKKEEPING_ON_CPU = 0.2
+"""The share for programs without a device (own choice: somewhat more than the lab measured)."""
+
+_MORE = 1.5
+"""Greatest ratio of the saving to the time that can be attributed to anomaly mode (own choice; the lab measured
+1.2)."""
+
+_RECOMPUTED_ON_CPU = 0.95, 1.55
+"""Least and most that goes away, as a multiple of the recomputation (measured in the lab, explained on the page)."""
+_RECOMPUTED_ON_GPU = 0.9
+"""Least part of the kernels that goes away (own choice)."""
+
+
+def _redundant(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    passes = facts.need("passes", Passes)
+    if passes.discarded is not None and passes.discarded.passes >= limits["discarded_passes"]:
+        yield _discarded(facts, passes, passes.discarded, limits["discarded_passes"])
+    for row in passes.unused:
+        if row.updates >= limits["unused_updates"]:
+            yield _unused(facts, row, limits["unused_updates"])
+    repeated = passes.repeated
+    if repeated is not None and repeated.updates >= max(limits["unused_updates"], _OF_UPDATES * passes.updates):
+        yield _repeated(facts, passes, repeated, limits["unused_updates"])
+
+
+def _discarded(facts: Facts, passes: Passes, row: Discarded, limit: float) -> Draft:
+    where = tuple(CodePlace("time", "backward", None, w.host_ns, "ns", w.start_ns, BACKWARD()) for w in row.examples)
+    evidence = Evidence(_REDUNDANT.text("discarded")(), row.passes, limit, "count", where)
+    params: dict[str, float] = {"passes": row.passes, "all": passes.backward_passes, "updates": passes.updates}
+    params["time"] = _time(facts, row)
+    return Draft((evidence,), _without_passes(facts, row), params)
+
+
+def _unused(facts: Facts, row: UnusedForward, limit: float) -> Draft:
+    place = CodePlace("module", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
+    evidence = Evidence(_REDUNDANT.text("unused")(), row.updates, limit, "count", (place,))
+    params = {"module": row.name.removeprefix("nn.Module: "), "calls": row.calls, "unused": row.unused_calls}
+    params |= {"updates": row.updates, "time": _time(facts, row)}
+    summary = _REDUNDANT.text("summary-unused")
+    return Draft((evidence,), _without_passes(facts, row), params, confidence="C", summary=summary)
+
+
+def _repeated(facts: Facts, passes: Passes, row: RepeatedForward, limit: float) -> Draft:
+    """A forward pass without autograd, beside the same one that trains."""
+    place = CodePlace("operator", row.name, row.input_shapes or None, row.host_ns, "ns", row.start_ns)
+    evidence = Evidence(_REDUNDANT.text("repeated")(), row.updates, limit, "count", (place,))
+    params = {"passes": row.passes, "operators": row.operators, "updates": passes.updates, "time": _time(facts, row)}
+    return Draft(
+        (evidence,),
+        _without_passes(facts, row),
+        params,
+        ceiling="medium",
+        confidence="C",
+        summary=_REDUNDANT.text("summary-repeated"),
+        advice=_REDUNDANT.text("advice-repeated"),
+    )
+
+
+_Pass = Discarded | UnusedForward | RepeatedForward
+
+
+def _without_passes(facts: Facts, row: _Pass) -> TimeSaved:
+    """The saving on the resource that bounds the step, because a pass takes both host and GPU time."""
+    time = _time(facts, row)
+    if Processor.of(facts).is_cpu:
+        basis = _REDUNDANT.text("basis-cpu")(least=_LEAST, most=_MOST_ON_CPU)
+        return TimeSaved("host", (_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis)
+    resource = "gpu" if _bounds_on_gpu(facts, row) else "host"
+    return TimeSaved(resource, (_LEAST * time, time), _REDUNDANT.text("basis")(least=_LEAST))
+
+
+def _time(facts: Facts, row: _Pass) -> float:
+    """Time of the passes per step, of the processor that takes longer."""
+    if _bounds_on_gpu(facts, row):
+        return facts.gpu_per_step(row.device_ns)
+    processor = Processor.of(facts)
+    return processor.per_step(row.host_ns) if processor.is_cpu else facts.host_per_step(row.host_ns)
+
+
+def _bounds_on_gpu(facts: Facts, row: _Pass) -> bool:
+    """Whether the passes ran on a GPU, and the GPU works longer in a step than the host."""
+    return bool(row.device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
+
+
+def _autograd(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    passes = facts.find("passes", Passes)
+    if passes is None:  # nothing has a number of autograd, so gradients are off
+        facts.need("operators", object)
+        return
+    recording = facts.find("recording", Recording)
+    if recording is not None and recording.workload == "training":
+        raise Missing(_AUTOGRAD.text("trains")())
+    if passes.backward_passes or passes.updates or passes.graph_passes < limits["forward_passes"]:
+        return
+    where = CodePlace("time", "forward", None, passes.graph_host_ns, "ns", passes.graph_start_ns, FORWARD())
+    evidence = Evidence(_AUTOGRAD.text("subject")(), passes.graph_passes, limits["forward_passes"], "count", (where,))
+    part = _BOOKKEEPING if facts.resources.gpu_ns is not None else _BOOKKEEPING_ON_CPU
+    most = part * facts.host_per_step(passes.graph_host_ns)
+    params = {"passes": passes.graph_passes, "functions": passes.graph_functions}
+    yield Draft((evidence,), TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part)), params, severity="low")
+
+
+def _anomaly(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    checks = facts.find("nan_checks", NanChecks)
+    if checks is None or not checks.functions or not checks.steps:
+        facts.need("operators", object)
+        return
+    share = checks.checked / checks.functions
+    if share < limits["checked_share"] or checks.checked < limits["functions"]:
+        return
+    stacks = checks.stacks_ns / checks.steps
+    time = (checks.checks_ns + checks.stacks_ns) / checks.steps
+    interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
+    where = CodePlace("operator", "aten::isnan", None, checks.checks_ns / checks.steps, "ns", checks.start_ns)
+    evidence = Evidence(_ANOMALY.text("subject")(), share, limits["checked_share"], "share", (where,))
+    change = TimeSaved("host", interval, _ANOMALY.text("basis")())
+    params = {"checks": checks.checked / checks.steps, "time": time, "step": facts.step_ns, "stacks": stacks}
+    yield Draft((evidence,), change, params, severity="medium")
+
+
+def _recomputed(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    again = facts.find("recomputation", Recomputation)
+    if again is None or not again.steps:
+        facts.need("operators", object)
+        return
+    on_device = facts.resources.gpu_ns is not None and again.device_ns is not None
+    if not on_device:
+        need_cpu_steps(facts)
+    time = (again.device_ns or 0 if on_device else again.host_ns) / again.steps
+    share = time / facts.step_ns
+    if share <= limits["share"]:
+        return
+    if on_device and _used_memory(facts) >= limits["used_share"]:
+        return
+    where = CodePlace("time", "backward", None, again.host_ns / again.steps, "ns", again.start_ns, BACKWARD())
+    evidence = Evidence(_RECOMPUTED.text("subject")(), share, limits["share"], "share", (where,))
+    if on_device:
+        interval, basis = (_RECOMPUTED_ON_GPU * time, time), _RECOMPUTED.text("basis-gpu")(least=_RECOMPUTED_ON_GPU)
+    else:
+        least, most = _RECOMPUTED_ON_CPU
+        interval = least * time, min(most * time, facts.step_ns)
+        basis = _RECOMPUTED.text("basis-cpu")(least=least, more=most - 1)
+    change = TimeSaved("gpu" if on_device else "host", interval, basis)
+    operators = ", ".join(again.names[:3])
+    params = {"segments": again.segments / again.steps, "time": time, "share": share, "operators": operators}
+    yield Draft((evidence,), change, params, ceiling="medium" if on_device else "info")
+
+
+def _used_memory(facts: Facts) -> float:
+    """Peak of allocated memory over the device's memory, of the device that uses most.
+
+    Raises:
+        Missing: It is not known.
+    """
+    known = [
+        device.peak_allocated_bytes / device.capacity_bytes
+        for device in facts.need("memory", MemoryUse).devices
+        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
+    ]
+    if not known:
+        raise Missing(_RECOMPUTED.text("no-memory")())
+    return max(known)
+
+
+RULES = (
+    _REDUNDANT.rule(trace=_redundant),
+    _AUTOGRAD.rule(trace=_autograd),
+    _ANOMALY.rule(trace=_anomaly),
+    _RECOMPUTED.rule(trace=_recomputed),
+)

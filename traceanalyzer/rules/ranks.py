@@ -1,0 +1,123 @@
+"""Detects faults that only the ranks of a run together show: one that the others wait for (comm-straggler)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.rules.engine import late_rank
+from traceanalyzer.rules.engine.change import Interval, TimeSaved
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.late_rank import LateRank
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.simulation import variation
+
+_STRAGGLER = page("comm-straggler")
+_EXPLAINS = 0.1
+"""Least part of the waiting for which a finding names what takes longer on the late rank (own choice: less is
+chance)."""
+_SUMMARIES = {
+    "computation": _STRAGGLER.text("computes"),
+    "loader": _STRAGGLER.text("loads"),
+    "idle": _STRAGGLER.text("idles"),
+}
+_REPLAYED_SUMMARIES = {
+    "computation": _STRAGGLER.text("longer-computes"),
+    "loader": _STRAGGLER.text("longer-loads"),
+    "idle": _STRAGGLER.text("longer-idles"),
+}
+
+
+def _straggler(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    run = _comparison(facts)
+    if run.counted_steps < limits["steps"]:
+        raise Missing(_STRAGGLER.text("few-steps")())
+    if not run.mean_step_ns:
+        return
+    late = late_rank.find(facts, run)
+    if late is None:
+        return
+    row = late.row
+    share, in_steps = row.caused_ns / run.mean_step_ns, row.steps / run.counted_steps
+    if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
+        return
+    if run.is_on_host and not _is_steady(late, run, limits):
+        return
+    evidence = (
+        Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", _places(row)),
+        Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", _collectives(row)),
+    )
+    reason = next((part for part in row.excess if part.ns >= _EXPLAINS * late.wait_ns), None)
+    params: dict[str, float | None] = {"rank": row.rank, "wait": late.wait_ns, "steps": row.steps}
+    params |= {
+        "share": late.wait_ns / run.mean_step_ns,
+        "counted": run.counted_steps,
+        "excess": reason.ns if reason else None,
+    }
+    yield Draft(evidence, _change(late, run), params, summary=_summary(late, reason))
+
+
+def _summary(late: LateRank, reason: Excess | None) -> Text | None:
+    """Sentence on the card of the finding; None: the rule's own sentence."""
+    if late.is_replayed:
+        return _REPLAYED_SUMMARIES[reason.part] if reason else _STRAGGLER.text("longer")
+    return _SUMMARIES[reason.part] if reason else None
+
+
+def _comparison(facts: Facts) -> Ranks:
+    run = facts.find("ranks", Ranks)
+    if run is None or len(run.ranks) < 2:
+        raise Missing(_STRAGGLER.text("one-rank")())
+    if not run.matching.matched:
+        raise Missing(_STRAGGLER.text("nothing-matched")())
+    if run.exposed_wait_ns is None:
+        raise Missing(_STRAGGLER.text("on-host")())
+    return run
+
+
+def _change(late: LateRank, run: Ranks) -> TimeSaved:
+    """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
+    interval = late.gap_ns, late.wait_ns
+    if run.is_on_host:
+        times = late_rank.usual_waits(late, run)
+        saved = min(times[0], late.gap_ns), times[-1]
+        return TimeSaved("host", saved, _STRAGGLER.text("basis-host")(), claims={"communication:waiting": saved[1]})
+    interval = _varied(interval, late_rank.wait_by_step(late, run))
+    one, two = (
+        (_STRAGGLER.text("basis-replayed"), _STRAGGLER.text("basis-replayed-two"))
+        if late.is_replayed
+        else (_STRAGGLER.text("basis"), _STRAGGLER.text("basis-two"))
+    )
+    basis = one() if late.gap_ns > 0 else two()
+    return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
+
+
+def _varied(interval: Interval, times: Sequence[float]) -> Interval:
+    """An interval with the standard error of the waiting, which differs from step to step."""
+    middle = sum(interval) / 2
+    low, high = variation.combined(interval, middle, variation.COVERS * variation.of_mean(times) * middle)
+    return max(0.0, low), high
+
+
+def _is_steady(late: LateRank, run: Ranks, limits: Mapping[str, float]) -> bool:
+    """Whether the rank is about equally late in all usual steps, and there are enough of them."""
+    least = min(late_rank.usual_waits(late, run)[0], late.gap_ns)
+    return run.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
+
+
+def _places(late: Straggler) -> tuple[CodePlace, ...]:
+    return tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in late.worst_steps)
+
+
+def _collectives(late: Straggler) -> tuple[CodePlace, ...]:
+    return tuple(CodePlace("kernel", _name(row), value=row.ns, unit="ns") for row in late.worst_collectives)
+
+
+def _name(row: Caused) -> str:
+    return row.name if row.process_group is None else f"{row.name} ({row.process_group})"
+
+
+RULES = (_STRAGGLER.rule(trace=_straggler),)

@@ -1,0 +1,46 @@
+"""Detects steps unlike the others: step-time-outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import longest_steps
+from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.structure.recording import RecordedStep, Recording
+
+_OUTLIERS = page("step-time-outliers")
+_EDGES = ("earlier-work", "recording-end")
+"""Reasons that have to do with the recording alone."""
+_REASONS = {
+    "loading": _OUTLIERS.text("loading"),
+    "allocation": _OUTLIERS.text("allocation"),
+    "loader": _OUTLIERS.text("loader"),
+    "other-phase": _OUTLIERS.text("phase"),
+}
+
+
+def _outliers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+    recording = facts.need("recording", Recording)
+    typical = recording.typical_step_ns
+    if typical is None or recording.steps_from == "whole-trace" or len(recording.steps) < limits["steps"]:
+        raise Missing(_OUTLIERS.text("few")())
+    long = [step for step in recording.steps if _is_long(step, limits["ratio"] * typical)]
+    if not long:
+        return
+    longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
+    reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
+    ratio = longest.duration_ns / typical
+    evidence = Evidence(_OUTLIERS.text("subject")(), ratio, limits["ratio"], "number", longest_steps(long))
+    params = {"long": len(long), "steps": len(recording.steps), "typical": typical, "name": longest.name}
+    params |= {"longest": longest.duration_ns, "reason": reason()}
+    yield Draft((evidence,), params=params, severity="info")
+
+
+def _is_long(step: RecordedStep, least_ns: float) -> bool:
+    return step.reason not in _EDGES and step.duration_ns > least_ns
+
+
+RULES = (_OUTLIERS.rule(trace=_outliers),)
