@@ -29,7 +29,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import F64, I64, Array, entries
+from traceanalyzer.trace.table import F64, I64, Array, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -118,7 +118,7 @@ def _classes(found: Model) -> tuple[I64, Array, F64]:
 def _outermost(context: Context) -> dict[str, I64]:
     """Outermost operators, by name."""
     tree, is_operator = context.host.tree, context.host.kind == NodeKind.OPERATOR
-    around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
+    around = take_or(tree.nearest(is_operator), tree.parent, NO_PARENT)
     nodes = np.flatnonzero(is_operator & (around == NO_PARENT))
     codes = context.host.name[nodes]
     return {context.trace.names[code]: nodes[codes == code] for code in np.unique(codes).tolist()}
@@ -190,7 +190,7 @@ def _unnamed(context: Context) -> dict[int, Intervals]:
 
 def _working(context: Context, thread: int, start: I64, end: I64) -> int:
     """Host time in ns of a thread in some intervals, without calls that wait for the device."""
-    waits = context.once(host_activity.waits)
+    waits = context.cached(host_activity.waits)
     own = waits.thread == thread
     return (Intervals.union(start, end) - Intervals.union(waits.start_ns[own], waits.end_ns[own])).length
 

@@ -27,7 +27,7 @@ from traceanalyzer.rewrite.stream import Copied, copy, require_file
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, take_or
 
 _FLOW_PHASES = frozenset("stf")
 _TIMED_FLOWS = frozenset({"async_npu", "async_task_queue", "HostToDevice"})
@@ -153,7 +153,7 @@ def _of_time(trace: Trace, time_ns: tuple[int | None, int | None]) -> tuple[int,
 def _range(context: Context, start: int, end: int, others: Collection[str]) -> Range:
     trace, launch = context.trace, context.links.launch
     device, launches, flows = trace.device, trace.launches, trace.flows
-    launch_start = entries(launches.start_ns, launch, -1)
+    launch_start = take_or(launches.start_ns, launch, -1)
     launched = (launch_start >= start) & (launch_start < end)
     runs = (device.start_ns < end) & (device.end_ns > start)
     outside = (flows.start_ns < start) | (flows.start_ns >= end)

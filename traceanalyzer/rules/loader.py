@@ -18,11 +18,11 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules._place_labels import EPOCH
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program, settings
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.places import EPOCH
 from traceanalyzer.rules.engine.rule import Draft
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.host_waits import is_in_process

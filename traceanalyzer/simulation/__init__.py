@@ -11,7 +11,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 
 _STEP_LENGTH = Need(
     Text("skip-no-step-length", "the trace has no step longer than 0"),
-    lambda context: bool(context.once(window.find_windows)),
+    lambda context: bool(context.cached(window.find_windows)),
 )
 ANALYSES: tuple[Analysis, ...] = (
     Analysis(1000, "replay", replay_error.Replay, replay_error.analyze, needs=(_STEP_LENGTH,)),

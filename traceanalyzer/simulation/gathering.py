@@ -47,7 +47,7 @@ def stand_in_times(context: Context, followed: I64, thread: I64, start_ns: I64, 
     engine = _engine(context, followed, thread)
     if engine is None:
         return thread, start_ns, end_ns
-    critical, is_engine = context.once(owner_index).critical, thread == engine
+    critical, is_engine = context.cached(owner_index).critical, thread == engine
     moved = Intervals.union(start_ns[is_engine], end_ns[is_engine]) & critical.handed
     is_other = ~is_engine
     return (
@@ -59,7 +59,7 @@ def stand_in_times(context: Context, followed: I64, thread: I64, start_ns: I64, 
 
 def _engine(context: Context, followed: I64, thread: I64) -> int | None:
     """Autograd's thread if it is among the threads and the model follows only the thread that waits for it, or None."""
-    critical = context.once(owner_index).critical
+    critical = context.cached(owner_index).critical
     if critical.engine is None or not (thread == critical.engine).any():
         return None
     return critical.engine if (followed == critical.main).any() and not (followed == critical.engine).any() else None

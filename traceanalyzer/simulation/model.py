@@ -167,7 +167,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
 def of(context: Context) -> Model | None:
     """The model of a recording, built once; None if all steps have length 0."""
-    return context.once(_of)
+    return context.cached(_of)
 
 
 def require(context: Context) -> Model:
@@ -183,7 +183,7 @@ def require(context: Context) -> Model:
 
 
 def _of(context: Context) -> Model | None:
-    windows = context.once(window.find_windows)
+    windows = context.cached(window.find_windows)
     return over(context, windows) if windows else None
 
 

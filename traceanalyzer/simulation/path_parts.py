@@ -19,7 +19,7 @@ from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -34,7 +34,7 @@ class OwnedTime(msgspec.Struct, frozen=True):
 
 def owned_time(model: Model, pieces: Pieces) -> OwnedTime:
     """The host time of a path, split by owner."""
-    index = model.context.once(owner_index)
+    index = model.context.cached(owner_index)
     rows = np.flatnonzero(pieces.why == Why.HOST)
     start, end = pieces.start_ns[rows], pieces.end_ns[rows]
     thread = model.graph.host.thread[pieces.point[rows]]
@@ -67,7 +67,7 @@ def cut_at(start: I64, end: I64, borders: I64) -> tuple[I64, I64, I64]:
 
 def owner(model: Model, number: int) -> Owner | None:
     """The owner with a number; None for -1."""
-    return None if number == NO_PARENT else model.context.once(owner_index).owners[number]
+    return None if number == NO_PARENT else model.context.cached(owner_index).owners[number]
 
 
 def main_labels(model: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end: int) -> tuple[str | None, ...]:
@@ -84,7 +84,7 @@ def main_labels(model: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end
     device = model.context.trace.device.name[model.graph.device.row[pieces.event[runs]]]
     since = np.append(owned.start_ns, pieces.start_ns[runs]).clip(begins[0], end)
     until = np.append(owned.end_ns, pieces.end_ns[runs]).clip(begins[0], end)
-    owners = len(model.context.once(owner_index).owners)
+    owners = len(model.context.cached(owner_index).owners)
     label = np.append(owned.owner, owners + device.astype(np.int64))  # owner numbers, then name codes
     kept = until > since
     part, since, until = cut_at(since[kept], until[kept], begins)
@@ -163,7 +163,7 @@ def label_waits(model: Model, pieces: Pieces) -> tuple[Pieces, I64]:
     is_host = pieces.why == Why.HOST
     threads = np.unique(model.graph.host.thread[pieces.point[is_host]])
     asleep = {thread: times for thread in threads.tolist() if (times := _asleep(context, thread))}
-    collectives, removed = context.once(recorded_collectives.exposed_on_host), holes(context)
+    collectives, removed = context.cached(recorded_collectives.exposed_on_host), holes(context)
     waits = [times for times in (*asleep.values(), collectives, removed) if times]
     if not waits:
         return pieces, np.zeros(len(pieces.why), np.int64)
@@ -236,7 +236,7 @@ def operators(model: Model, pieces: Pieces, steps_time: Intervals, is_free: Bool
     times = steps_time.within(pieces.start_ns[others], pieces.end_ns[others])
     woken = np.flatnonzero(pieces.why == Why.WAKE_UP)
     calls = model.graph.host.call[pieces.point[woken]]
-    waking = _names(context, entries(context.links.node, calls, NO_PARENT))
+    waking = _names(context, take_or(context.links.node, calls, NO_PARENT))
     back = steps_time.within(pieces.start_ns[woken], pieces.end_ns[woken])
     codes = distinct(np.concatenate((name, other, waking)))
     host_ns = _sums_of(codes, name, host)
@@ -275,7 +275,7 @@ def _names(context: Context, node: I64) -> I64:
     """Names of host nodes, or of the operators around modules and steps; -1 for none."""
     host = context.host
     named = host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
-    names: I64 = entries(host.name.astype(np.int64), entries(named, node, NO_PARENT), NO_PARENT)
+    names: I64 = take_or(host.name.astype(np.int64), take_or(named, node, NO_PARENT), NO_PARENT)
     return names
 
 

@@ -22,7 +22,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.trace.distinct import distinct, stable_order
-from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -61,11 +61,11 @@ def of_nodes(context: Context, name: str, nodes: I64) -> Selected | None:
     if not len(nodes):
         return None
     outer = nodes[nodes >= shifted(np.maximum.accumulate(tree.after[nodes]), 0)]
-    calls = context.once(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
+    calls = context.cached(_calls_by_node).of(outer, tree.after[outer].astype(np.int64))
     return Selected(
         "operator",
         name,
-        device=context.once(_events_by_call).at(calls),
+        device=context.cached(_events_by_call).at(calls),
         calls=calls,
         thread=tree.thread[outer].astype(np.int64),
         start_ns=tree.start_ns[outer],
@@ -149,7 +149,7 @@ def names(context: Context, kind: str | None = None) -> list[str]:
         "operator": lambda: _texts(trace.names, host.name[_operators(context)]),
         "kernel": lambda: _texts(trace.names, trace.device.name),
         "class": lambda: [each.value for each in KernelClass],
-        "owner": lambda: sorted({owner.name for owner in context.once(owner_index).owners}),
+        "owner": lambda: sorted({owner.name for owner in context.cached(owner_index).owners}),
     }
     listed = [name for key, make in names_of.items() if kind in (None, key) for name in make()]
     return listed if kind else [*RESOURCES, *listed]
@@ -161,7 +161,7 @@ def waiting_calls(context: Context, text: str) -> Selected:
     Raises:
         UsageError: No call matches; the message suggests similar names.
     """
-    waits = context.once(host_activity.waits).row
+    waits = context.cached(host_activity.waits).row
     if text == _ALL or not len(waits):
         if not len(waits):
             raise UsageError(f"--no-sync {text}: no call in the trace waits for the device")
@@ -172,7 +172,7 @@ def waiting_calls(context: Context, text: str) -> Selected:
     if len(rows):
         return Selected("synchronization", text, calls=rows)
     marked = _named(context, is_named)
-    around = entries(context.host.tree.nearest(marked), context.links.node[waits], NO_PARENT)
+    around = take_or(context.host.tree.nearest(marked), context.links.node[waits], NO_PARENT)
     rows = waits[around != NO_PARENT]
     if len(rows):
         return Selected("synchronization", text, calls=rows)
@@ -263,7 +263,7 @@ def _class(context: Context, name: str) -> Selected | None:
 
 
 def _owner(context: Context, name: str) -> Selected | None:
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     matches = _matches(name)
     known = np.array([number for number, owner in enumerate(index.owners) if matches(owner.name)], np.int64)
     segments = index.timeline

@@ -12,7 +12,7 @@ from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.sums import group
 from traceanalyzer.structure.unrecorded_work import LEAST_NS, unrecorded_work
-from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 
 FEWEST = 8
 """Least number of events of one kind; with fewer, events of all kinds are used together (own choice)."""
@@ -60,7 +60,7 @@ def find(context: Context, window: ModelledWindow, calls: Calls) -> StreamEvents
     """The events that a window's calls launched, and events without a launch that run in it."""
     device = context.trace.device
     launch = context.links.launch
-    call = entries(calls.of_row, launch, NOTHING)
+    call = take_or(calls.of_row, launch, NOTHING)
     inside = (device.start_ns >= window.start_ns) & (device.start_ns < window.end_ns)
     rows = np.flatnonzero((call != NOTHING) | inside)
     _, stream = group(device.device[rows], device.stream[rows])
@@ -75,7 +75,7 @@ def find(context: Context, window: ModelledWindow, calls: Calls) -> StreamEvents
         start_ns=device.start_ns[rows],
         end_ns=device.end_ns[rows],
         call=call_of_event,
-        in_graph=entries(graph_calls(context), linked, False),
+        in_graph=take_or(graph_calls(context), linked, False),
         is_head=(call_of_event != NOTHING) & ~same,
     )
 
@@ -94,7 +94,7 @@ def latencies(context: Context, calls: Calls, events: StreamEvents, may_wait: Bo
     before = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0))
     idle = head & ~may_wait & (before <= called) & (called > _unrecorded_until(context, events))
     idle &= events.start_ns - np.append(calls.end_ns, 0)[events.call] < LEAST_NS
-    name = entries(context.trace.launches.name.astype(np.int64), entries(calls.row, events.call, NOTHING), NOTHING)
+    name = take_or(context.trace.launches.name.astype(np.int64), take_or(calls.row, events.call, NOTHING), NOTHING)
     _, kind = group(events.stream, np.where(head, name, NOTHING))
     return typical(events.start_ns - called, idle, (kind, events.stream, events.device))
 

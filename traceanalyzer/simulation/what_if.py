@@ -283,7 +283,7 @@ def _candidates(context: Context) -> Iterator[tuple[str, str]]:
     if classes.ANALYSES[0].missing(context) is None:
         for each in islice(classes.analyze(context).rows, _TOP):
             yield "class", f"class:{each.name}"
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     segments = index.timeline
     known = segments.owner >= 0
     time_of_owner = sum_by(segments.owner[known], (segments.end_ns - segments.start_ns)[known], len(index.owners))

@@ -113,7 +113,7 @@ def find_calls(context: Context, window: ModelledWindow) -> Calls:
     """The calls of the threads that launch work, within a window."""
     launches, names = context.trace.launches, context.trace.names
     waits = np.zeros(len(launches), np.bool_)
-    waits[context.once(host_activity.waits).row] = True
+    waits[context.cached(host_activity.waits).row] = True
     waits[blocked_calls(context)] = True
     allocates = names.where(host_activity.is_allocation)[launches.name]
     launching = np.zeros(len(launches), np.bool_)

@@ -76,10 +76,10 @@ def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
     """Leave out nodes inside evaluations, loaders, and optimizers (but for the closures that they call)."""
     host, table = context.host, context.trace.host
     loaders = host.kind == NodeKind.DATALOADER
-    within = context.once(owners).evaluation
-    within = host.tree.nearest(context.once(owners).is_evaluation | loaders) if loaders.any() else within
+    within = context.cached(owners).evaluation
+    within = host.tree.nearest(context.cached(owners).is_evaluation | loaders) if loaders.any() else within
     row = host.row[nodes]
-    call = host_activity.innermost(table, context.once(updates), table.thread[row], table.start_ns[row])
+    call = host_activity.innermost(table, context.cached(updates), table.thread[row], table.start_ns[row])
     kept = (within[nodes] == NO_PARENT) & (call == NO_PARENT)
     return nodes[kept], sequence[kept]
 
@@ -87,7 +87,7 @@ def _outside(context: Context, nodes: I64, sequence: I64) -> tuple[I64, I64]:
 def optimizer_starts(context: Context) -> tuple[I64, I64]:
     """Starts of the calls of `step`, and of `zero_grad`."""
     host, names = context.trace.host, context.trace.names
-    rows = context.once(ranges)
+    rows = context.cached(ranges)
     found = [
         np.sort(host.start_ns[rows[names.where(kind)[host.name[rows]]]])
         for kind in (marks.is_optimizer_step, is_zero_grad)
@@ -98,12 +98,12 @@ def optimizer_starts(context: Context) -> tuple[I64, I64]:
 def backward(context: Context) -> Backward:
     """Find backward passes: runs of evaluations by autograd."""
     tree, table = context.host.tree, context.trace.host
-    nodes = np.flatnonzero(context.once(owners).is_evaluation)
+    nodes = np.flatnonzero(context.cached(owners).is_evaluation)
     nodes = nodes[np.argsort(tree.start_ns[nodes], kind="stable")]
     if not len(nodes):
         return Backward(*(np.empty(0, np.int64) for _ in range(3)))
     start = tree.start_ns[nodes]
-    others = np.sort(np.concatenate((context.once(graph).start_ns, *context.once(optimizer_starts))))
+    others = np.sort(np.concatenate((context.cached(graph).start_ns, *context.cached(optimizer_starts))))
     run = np.searchsorted(others, start)
     run = np.cumsum(np.append(False, run[1:] != run[:-1]))
     sequence = table.sequence[context.host.row[nodes]]
@@ -119,7 +119,7 @@ def backward(context: Context) -> Backward:
 
 def _stepped(context: Context, start: I64) -> Bool:
     """Whether a call of an optimizer lies between each run and the one before."""
-    calls = np.sort(np.concatenate(context.once(optimizer_starts)))
+    calls = np.sort(np.concatenate(context.cached(optimizer_starts)))
     before = np.searchsorted(calls, start)
     found: Bool = before[1:] != before[:-1]
     return found
@@ -135,14 +135,14 @@ def ranges(context: Context) -> I64:
 def _has_closure(context: Context, calls: I64) -> Bool:
     """Which calls contain the start of an evaluation by autograd, on any thread."""
     host = context.trace.host
-    start = ascending(context.host.tree.start_ns[context.once(evaluations)])
+    start = ascending(context.host.tree.start_ns[context.cached(evaluations)])
     found: Bool = np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
     return found
 
 
 def updates(context: Context) -> I64:
     """The `ranges` without those that contain a closure of the program."""
-    rows = context.once(ranges)
+    rows = context.cached(ranges)
     return rows[~_has_closure(context, rows)]
 
 
@@ -158,8 +158,8 @@ def engines(context: Context) -> dict[int, int]:
     """
     threads = context.host.tree.thread
     loops = Counter(_threads(context.trace.host.thread[np.isin(context.kind, _OF_PROGRAM)]))
-    forward = _count(threads[context.once(graph).node])
-    evaluating = _threads(threads[context.once(owners).is_evaluation])
+    forward = _count(threads[context.cached(graph).node])
+    evaluating = _threads(threads[context.cached(owners).is_evaluation])
     own = [thread for thread in evaluating if thread not in loops and thread not in forward]
     calling: dict[str, int] = {}
     candidates = sorted(loops.keys() | forward.keys() | _marked(context), key=lambda t: (t in loops, forward[t], -t))
@@ -175,7 +175,7 @@ def critical_threads(context: Context) -> tuple[int, ...]:
 
     The thread of the program stands first. Empty where nothing is known to be launched.
     """
-    launching, waiting = host_activity.launching_threads(context), context.once(engines)
+    launching, waiting = host_activity.launching_threads(context), context.cached(engines)
     if not launching:
         return ()
     main = waiting.get(launching[0], launching[0])

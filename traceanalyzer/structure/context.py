@@ -46,7 +46,7 @@ class Context:
         self._repetitions = repetitions
         self._computed: dict[tuple[Hashable, ...], Any] = {}
 
-    def once(self, compute: Callable[Concatenate[Context, ...], T], *arguments: Hashable) -> T:
+    def cached(self, compute: Callable[Concatenate[Context, ...], T], *arguments: Hashable) -> T:
         """The result of a function of this context and further arguments, computed at the first request only."""
         key = (compute, *arguments)
         if key not in self._computed:
@@ -54,7 +54,7 @@ class Context:
         return cast("T", self._computed[key])
 
     def release(self, *computed: Callable[[Context], Any]) -> None:
-        """Free results of `once` that take much memory and are no longer needed."""
+        """Free results of `cached` that take much memory and are no longer needed."""
         for key in [key for key in self._computed if key[0] in computed]:
             del self._computed[key]
 
@@ -114,6 +114,6 @@ def cached(compute: Callable[Concatenate[Context, P], T]) -> Callable[Concatenat
 
     @wraps(compute)
     def result(context: Context, /, *arguments: P.args, **_: P.kwargs) -> T:
-        return context.once(compute, *arguments)
+        return context.cached(compute, *arguments)
 
     return result

@@ -21,7 +21,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct, is_among, moments
 from traceanalyzer.trace.intervals import Intervals, LabelledTime
-from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Frames, HostEvents, Launches, Overheads
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -159,7 +159,7 @@ def starved(context: Context, gaps: Gaps) -> Intervals:
 
 def _launched_by(context: Context, gaps: Gaps) -> I64:
     """The time until which each late-fed gap is caused by the host: the return of the call that ends it."""
-    launched = entries(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    launched = take_or(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
     until = np.clip(launched, gaps.start_ns, gaps.end_ns)
     found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
     return found
@@ -168,14 +168,14 @@ def _launched_by(context: Context, gaps: Gaps) -> I64:
 def fed_late(context: Context, gaps: Gaps) -> Bool:
     """Gaps that the host could have prevented: when they began, the next launch call had not yet returned."""
     launches = context.trace.launches
-    ends = entries(launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
+    ends = take_or(launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
     late: Bool = (gaps.is_first_of_launch & (ends > gaps.whole_start_ns)) | (gaps.launch == NO_PARENT)
     return late
 
 
 def responsible_thread(context: Context, gaps: Gaps) -> Array:
     """The thread that launched what ended each gap, or `EVERY_THREAD`."""
-    return entries(context.trace.launches.thread, gaps.launch, EVERY_THREAD)
+    return take_or(context.trace.launches.thread, gaps.launch, EVERY_THREAD)
 
 
 def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
@@ -185,7 +185,7 @@ def _on_host(context: Context, gaps: Gaps, timeline: LabelledTime) -> I64:
     for label, inside in zip(labels, timeline.within(gaps.start_ns, gaps.end_ns, labels), strict=True):
         times[:, label] = inside
     rest = gaps.length - times.sum(axis=1)
-    start = entries(context.trace.launches.start_ns, gaps.launch, np.iinfo(np.int64).max)
+    start = take_or(context.trace.launches.start_ns, gaps.launch, np.iinfo(np.int64).max)
     since_launch = np.clip(start, gaps.start_ns, gaps.end_ns)
     (launching,) = timeline.within(since_launch, gaps.end_ns, (HOST,))
     times[:, LAUNCH] += launching  # the call and its way to the device
@@ -235,7 +235,7 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
         (COMPILATION, ((overheads, np.flatnonzero(loading)),)),
         (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
         (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
-        (SYNCHRONIZATION, ((launches, context.once(host_activity.waits).row),)),
+        (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
         (LAUNCH, ((host, np.flatnonzero(operating)), (launches, np.arange(len(launches))))),
     )
 
@@ -259,14 +259,14 @@ def drained_by(context: Context, gaps: Gaps) -> tuple[I64, Bool]:
     Returns:
         The row of its call in the launch table (-1 if there is none), and whether it frees memory.
     """
-    drains = context.once(_drains)
+    drains = context.cached(_drains)
     before = np.searchsorted(drains.start_ns, gaps.whole_start_ns, side="left") - 1
     reach = np.maximum.accumulate(np.append(drains.end_ns, -1)) if len(drains.row) else np.array([-1])
     between = gaps.has_previous & (gaps.next != NOTHING)
     found = between & (before >= 0) & (reach[np.maximum(before, 0)] >= gaps.whole_start_ns)
     by = np.full(len(gaps), NO_PARENT, np.int64)
     by[found] = drains.row[drains.longest[before[found]]]
-    return by, entries(context.once(_frees), by, False)
+    return by, take_or(context.cached(_frees), by, False)
 
 
 class _Drains(msgspec.Struct, frozen=True):
@@ -280,8 +280,8 @@ class _Drains(msgspec.Struct, frozen=True):
 
 
 def _drains(context: Context) -> _Drains:
-    waits, launches = context.once(host_activity.waits), context.trace.launches
-    rows = moments(waits.row, np.flatnonzero(context.once(_frees)))
+    waits, launches = context.cached(host_activity.waits), context.trace.launches
+    rows = moments(waits.row, np.flatnonzero(context.cached(_frees)))
     rows = rows[is_among(launches.thread[rows], host_activity.launching_threads(context))]
     start = launches.start_ns[rows]
     end = start + launches.dur_ns[rows]

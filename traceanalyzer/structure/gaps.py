@@ -9,7 +9,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, SliceTable, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, SliceTable, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -118,8 +118,8 @@ def _between(context: Context, rows: I64) -> Gaps:
         whole_start, whole_end, ends = np.array([0]), np.array([_BEGINNING]), np.array([NOTHING])
     has_previous = np.ones(len(whole_start), np.bool_)
     has_previous[0] = False
-    launch = entries(context.links.launch, ends, NO_PARENT)
-    first = entries(context.once(first_of_launch), ends, False)
+    launch = take_or(context.links.launch, ends, NO_PARENT)
+    first = take_or(context.cached(first_of_launch), ends, False)
     return Gaps(whole_start, whole_start, whole_end, whole_end, ends, launch, first, has_previous)
 
 

@@ -19,7 +19,7 @@ from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import Columns
 from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -129,7 +129,7 @@ def waits(context: Context) -> HostWaits:
     """Find all waits: synchronizations, and copy calls that block (see `blocking_copies`)."""
     launches = context.trace.launches
     found = context.trace.names.where(is_wait)[launches.name]
-    blocking = context.once(blocking_copies)
+    blocking = context.cached(blocking_copies)
     found[context.links.launch[blocking]] = True
     tree, rows = nest(launches, np.flatnonzero(found))
     rows = ascending(rows[tree.parent == NO_PARENT])
@@ -197,7 +197,7 @@ def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, t
     following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
     rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, so the slice contains a point
     tree, rows = nest(slices, rows)
-    return entries(rows, tree.innermost(thread, times), NO_PARENT)
+    return take_or(rows, tree.innermost(thread, times), NO_PARENT)
 
 
 def python_lines(context: Context, thread: I32, times: I64) -> I64:
@@ -213,7 +213,7 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
     if len(homeless):
         rows = np.flatnonzero(lines)
         found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
-    return np.where(found == NO_PARENT, -1, entries(frames.name, found, -1))
+    return np.where(found == NO_PARENT, -1, take_or(frames.name, found, -1))
 
 
 class LineTree(msgspec.Struct, frozen=True):
@@ -228,7 +228,7 @@ class LineTree(msgspec.Struct, frozen=True):
     def names_at(self, thread: I32, times: I64) -> I32:
         """The code of the innermost line that runs on a thread at a time, -1 for none."""
         position = self.tree.innermost(thread, times)
-        return entries(self.name, position, np.int32(-1))
+        return take_or(self.name, position, np.int32(-1))
 
 
 def line_tree(context: Context) -> LineTree:

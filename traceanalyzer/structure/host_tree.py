@@ -15,7 +15,7 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -59,7 +59,7 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
-        return entries(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
+        return take_or(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
     @cached_property
     def top(self) -> I64:
@@ -152,7 +152,7 @@ class Links(msgspec.Struct, frozen=True, dict=True):
 
     def device_node(self) -> I64:
         """For each device event, the position of its host node in the tree, or -1."""
-        return entries(self.node, self.launch, NO_PARENT)
+        return take_or(self.node, self.launch, NO_PARENT)
 
 
 def link(trace: Trace, host: HostTree) -> Links:

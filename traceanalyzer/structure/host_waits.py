@@ -14,7 +14,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 LOADERS = 200
@@ -37,7 +37,7 @@ def outermost_loads(context: Context) -> I64:
     """Positions of waits that do not lie within another wait."""
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
-    around = entries(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
+    around = take_or(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
     found: I64 = rows[around == NO_PARENT]
     return found
 
@@ -49,7 +49,7 @@ def operator_chains(context: Context, node: I64) -> I64:
         context: Of the trace.
         node: Positions in the host tree; -1 for a call outside of every node.
     """
-    above = context.once(_named_above)
+    above = context.cached(_named_above)
     chain, around = np.zeros(len(node), np.int64), _first_named(context, node)
     for _ in range(OPERATORS):
         counted = np.flatnonzero(around != NO_PARENT)
@@ -64,8 +64,8 @@ def operator_chains(context: Context, node: I64) -> I64:
 
 def too_deep(context: Context) -> int:
     """Number of waits that lie in more than `OPERATORS` operators, so that the outermost are ignored."""
-    above = context.once(_named_above)
-    around = _first_named(context, context.links.node[context.once(host_activity.waits).row])
+    above = context.cached(_named_above)
+    around = _first_named(context, context.links.node[context.cached(host_activity.waits).row])
     for _ in range(OPERATORS):
         around = above[around]
     return int((around != NO_PARENT).sum())
@@ -73,12 +73,12 @@ def too_deep(context: Context) -> int:
 
 def _first_named(context: Context, position: I64) -> I64:
     """For each node, itself or its nearest ancestor that is named; -1 for none."""
-    return entries(context.once(_nearest_named), position, NO_PARENT)
+    return take_or(context.cached(_nearest_named), position, NO_PARENT)
 
 
 def operators_around(context: Context, node: int) -> tuple[str, ...]:
     """Names of a node and of the operators around it, outermost first; at most the innermost `OPERATORS`."""
-    above = context.once(_named_above)
+    above = context.cached(_named_above)
     found: list[str] = []
     around = int(_first_named(context, np.array([node]))[0])
     while around != NO_PARENT and len(found) < OPERATORS:
@@ -89,7 +89,7 @@ def operators_around(context: Context, node: int) -> tuple[str, ...]:
 
 def _named_above(context: Context) -> I64:
     """The nearest named ancestor of each node, -1 for none; one more -1 at the end answers for the position -1."""
-    nearest = np.append(context.once(_nearest_named), NO_PARENT)
+    nearest = np.append(context.cached(_nearest_named), NO_PARENT)
     return np.append(nearest[context.host.tree.parent], NO_PARENT)
 
 
@@ -111,7 +111,7 @@ def costs(context: Context) -> I64 | None:
     """
     if not (context.trace.device.device != UNKNOWN).any():
         return None
-    waits = context.once(host_activity.waits)
+    waits = context.cached(host_activity.waits)
     idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
     where = _devices(context, waits)
     for number in distinct(where).tolist():
@@ -134,7 +134,7 @@ def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:
     Where several waits end in the same gap, each has the time until the next one ends.
     """
     following = np.searchsorted(busy.start, end, side="right")
-    reach = entries(busy.end, following - 1, 0)
+    reach = take_or(busy.end, following - 1, 0)
     drains = np.flatnonzero(worked & (following < len(busy)) & (reach <= end))
     gap = following[drains]
     until = busy.start[gap]

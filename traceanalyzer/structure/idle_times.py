@@ -16,7 +16,7 @@ from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, U8, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 BETWEEN = -1
@@ -85,7 +85,7 @@ def divide(context: Context, device: int, steps: Steps) -> DividedGaps:
         device: Number of the device.
         steps: Steps in the order of time. Where one overlaps the next, there are no parts between steps.
     """
-    known = context.once(_known)
+    known = context.cached(_known)
     key = (device, steps.start_ns.tobytes(), steps.end_ns.tobytes())
     if key not in known:
         known[key] = _cut(context, device, steps)
@@ -175,15 +175,15 @@ def ended_earlier(context: Context, start_ns: I64, end_ns: I64, less_ns: I64) ->
     Returns:
         One row per range, one column per cause.
     """
-    found, waits = context.once(starvation), context.once(host_activity.waits).start_ns
+    found, waits = context.cached(starvation), context.cached(host_activity.waits).start_ns
     if not len(found.start_ns):
         return np.zeros((len(start_ns), len(CAUSES)), np.int64)
-    until = entries(waits, np.searchsorted(waits, end_ns), np.iinfo(np.int64).max)
+    until = take_or(waits, np.searchsorted(waits, end_ns), np.iinfo(np.int64).max)
     launched = np.maximum.accumulate(context.trace.launches.start_ns[found.launch])  # streams may overtake each other
     first = np.searchsorted(launched, start_ns)
     last = np.maximum(np.searchsorted(found.start_ns, until), first)
     passed = np.concatenate(([0], np.cumsum(found.end_ns - found.start_ns)))
-    before = np.maximum(start_ns - entries(found.start_ns, first, 0), 0)  # of a gap that was open already
+    before = np.maximum(start_ns - take_or(found.start_ns, first, 0), 0)  # of a gap that was open already
     begin = passed[first] + np.where(last > first, before, 0)
     end = np.maximum(np.minimum(passed[last], begin + less_ns), begin)
     return _passed(found, passed, end) - _passed(found, passed, begin)

@@ -172,12 +172,12 @@ def _curve(times: I64, lengths: I64, window: tuple[int, int]) -> tuple[QueuePoin
 
 def blocked_calls(context: Context) -> I64:
     """Rows of launch-table calls that waited because their stream's queue was full."""
-    return context.once(held_up)[0]
+    return context.cached(held_up)[0]
 
 
 def held_up(context: Context) -> tuple[I64, int, int]:
     """Calls far longer than the median that start with a full queue; the queue's length; the median call in ns."""
-    found = context.once(of_streams)
+    found = context.cached(of_streams)
     longest = max((queue.max_length for queue, _, _ in found), default=0)
     if longest < _SHALLOW:
         return np.empty(0, np.int64), 0, 0

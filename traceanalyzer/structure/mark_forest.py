@@ -20,7 +20,7 @@ from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -74,7 +74,7 @@ class Forest(msgspec.Struct, frozen=True):
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time the innermost mark of its thread, -1 for none."""
-        return entries(self.place, self.tree.innermost(thread, times), NO_PARENT)
+        return take_or(self.place, self.tree.innermost(thread, times), NO_PARENT)
 
 
 def forest(context: Context) -> Forest:
@@ -100,8 +100,8 @@ def forest(context: Context) -> Forest:
         start_ns=tree.start_ns[chosen],
         end_ns=tree.end_ns[chosen],
         dur_ns=host.dur_ns[rows][chosen],
-        depth=(tree.depth + np.where(adopted, entries(tree.depth, adopter, 0) + 1, 0))[chosen].astype(np.int64),
-        parent=entries(place, parent, NO_PARENT)[chosen],
+        depth=(tree.depth + np.where(adopted, take_or(tree.depth, adopter, 0) + 1, 0))[chosen].astype(np.int64),
+        parent=take_or(place, parent, NO_PARENT)[chosen],
         after=own + tree.sums(1 + extra)[chosen],
         is_adopted=adopted[chosen],
         clipped=tree.clipped,
@@ -130,7 +130,7 @@ def mark_rows(context: Context) -> I64:
 def _around(context: Context, tree: Tree) -> I64:
     """For each outermost mark on a thread of autograd, the mark around it on the thread that trains; -1 else."""
     around = np.full(len(tree), NO_PARENT, np.int64)
-    waiting = context.once(engines)
+    waiting = context.cached(engines)
     thread = tree.thread
     roots = np.flatnonzero((tree.parent == NO_PARENT) & np.isin(thread, [*waiting]))
     if len(roots):

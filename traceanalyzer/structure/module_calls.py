@@ -18,7 +18,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _EVALUATION = "autograd::engine::evaluate_function: "
@@ -47,7 +47,7 @@ def owners(context: Context) -> ModuleOwners:
     """The owners of all nodes and launches."""
     host = context.host
     is_module: Bool = host.kind == NodeKind.MODULE
-    is_evaluation = context.once(evaluations)
+    is_evaluation = context.cached(evaluations)
     evaluation = host.tree.nearest(is_evaluation)
     links = context.links
     return ModuleOwners(
@@ -71,7 +71,7 @@ def evaluations(context: Context) -> Bool:
     nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     row = host.row[nodes]
     part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
-    nested = entries(part, host.tree.parent, False)
+    nested = take_or(part, host.tree.parent, False)
     outermost: Bool = surrounds | (part & ~nested)
     return outermost
 
@@ -96,7 +96,7 @@ def forward_nodes(context: Context) -> tuple[I64, I64]:
         Positions of the evaluations in the host tree, ascending, and the positions of the operators of the
         forward pass, -1 if none is known.
     """
-    found = context.once(owners)
+    found = context.cached(owners)
     evaluations = np.flatnonzero(found.is_evaluation)
     source = np.full(len(context.host.tree), NO_PARENT, np.int64)
     _by_sequence(context, evaluations, source)

@@ -18,7 +18,7 @@ from traceanalyzer.structure.step_breakdown import library_collectives
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -51,11 +51,11 @@ def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
     described = trace.device.collective[kernels].astype(np.int64)
     node = context.links.device_node()[kernels]
     row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # these rows are of the other table
-    own = entries(trace.host.collective, row, 0)
-    described_by = entries(host.tree.nearest(own > 0), node, NO_PARENT)
-    named_by = entries(host.tree.nearest(tells[host.name]), node, NO_PARENT)
-    described = np.where(described > 0, described, entries(own, described_by, 0))
-    return described, entries(host.name, named_by, -1).astype(np.int64)
+    own = take_or(trace.host.collective, row, 0)
+    described_by = take_or(host.tree.nearest(own > 0), node, NO_PARENT)
+    named_by = take_or(host.tree.nearest(tells[host.name]), node, NO_PARENT)
+    described = np.where(described > 0, described, take_or(own, described_by, 0))
+    return described, take_or(host.name, named_by, -1).astype(np.int64)
 
 
 def times_of(context: Context, rows: Bool) -> tuple[Intervals, Intervals]:
@@ -103,13 +103,13 @@ def of_libraries(context: Context) -> Bool:
 def on_device(context: Context) -> RecordedCollectives:
     """Collectives as kernels on the device."""
     trace, device = context.trace, context.trace.device
-    kernels = np.flatnonzero(context.once(of_libraries))
+    kernels = np.flatnonzero(context.cached(of_libraries))
     described, host_name = described_by(context, kernels)
     sequence, shapes = _from_host(context, kernels)
-    own = context.once(_sequences)[described]
+    own = context.cached(_sequences)[described]
     launch = context.links.launch[kernels]
     start, dur = device.start_ns[kernels], device.dur_ns[kernels]
-    called = np.where(launch == NO_PARENT, start, entries(trace.launches.start_ns, launch, 0))
+    called = np.where(launch == NO_PARENT, start, take_or(trace.launches.start_ns, launch, 0))
     _, computation = times_of(context, np.ones(len(device), np.bool_))
     names = [
         trace.names[host] if host >= 0 and operation(trace.names[host]) else trace.names[kernel]
@@ -131,14 +131,14 @@ def _from_host(context: Context, kernels: I64) -> tuple[I64, I64]:
     """Sequence number and input shapes of the host events around the launch; of the innermost that has them."""
     trace, host = context.trace, context.host
     tells = trace.names.where(lambda name: name.startswith(HOST_NAMES))
-    sequences = context.once(_sequences)
+    sequences = context.cached(_sequences)
     node = context.links.device_node()[kernels]
     row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
-    told = sequences[entries(trace.host.collective, row, 0)]
-    shaped = np.where(tells[host.name], entries(trace.host.shapes, row, 0), 0)
-    by_sequence = entries(host.tree.nearest(told != UNKNOWN), node, NO_PARENT)
-    by_shapes = entries(host.tree.nearest(shaped != 0), node, NO_PARENT)
-    return entries(told, by_sequence, UNKNOWN), entries(shaped, by_shapes, 0)
+    told = sequences[take_or(trace.host.collective, row, 0)]
+    shaped = np.where(tells[host.name], take_or(trace.host.shapes, row, 0), 0)
+    by_sequence = take_or(host.tree.nearest(told != UNKNOWN), node, NO_PARENT)
+    by_shapes = take_or(host.tree.nearest(shaped != 0), node, NO_PARENT)
+    return take_or(told, by_sequence, UNKNOWN), take_or(shaped, by_shapes, 0)
 
 
 def _sequences(context: Context) -> I64:
@@ -168,7 +168,7 @@ def _inside_collectives(context: Context) -> Bool:
 
     Sends and receives of gloo are ranges on the thread that calls them, which goes on computing meanwhile.
     """
-    host, ranges = context.trace.host, context.once(host_ranges)
+    host, ranges = context.trace.host, context.cached(host_ranges)
     found = np.zeros(len(host), np.bool_)
     plain = host_activity.operator_rows(context)
     for thread in distinct(host.thread[ranges]).tolist():
@@ -180,15 +180,15 @@ def _inside_collectives(context: Context) -> Bool:
 
 def running_on_host(context: Context) -> Intervals:
     """When collectives run on the CPU; never in a trace in which a device carries out collectives."""
-    if context.once(of_libraries).any():
+    if context.cached(of_libraries).any():
         return Intervals.none()
-    return gaps.times_of(context.trace.host, context.once(host_ranges))
+    return gaps.times_of(context.trace.host, context.cached(host_ranges))
 
 
 def exposed_on_host(context: Context) -> Intervals:
     """When collectives run on the CPU, and no operator of the program does."""
-    found = context.once(running_on_host)
-    return found - context.once(computing) if found else found
+    found = context.cached(running_on_host)
+    return found - context.cached(computing) if found else found
 
 
 def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:
@@ -197,14 +197,14 @@ def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:
     reach = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end_ns[order]))[:-1]
     own = np.empty(len(order), np.int64)
     own[order] = np.minimum(np.maximum(start_ns[order], reach), end_ns[order])
-    exposed: I64 = end_ns - own - context.once(computing).within(own, end_ns)
+    exposed: I64 = end_ns - own - context.cached(computing).within(own, end_ns)
     return exposed
 
 
 def on_host(context: Context) -> RecordedCollectives:
     """Collectives as host ranges, for traces without such kernels."""
     trace, host = context.trace, context.trace.host
-    rows = np.flatnonzero(context.once(host_ranges))
+    rows = np.flatnonzero(context.cached(host_ranges))
     start, dur, nothing = host.start_ns[rows], host.dur_ns[rows], np.zeros(len(rows), np.int64)
     return RecordedCollectives(
         start=start,

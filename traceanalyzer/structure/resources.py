@@ -105,9 +105,9 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
 def _communication(context: Context, device: int | None) -> tuple[Intervals, Intervals]:
     """When collectives run on a device, or on the CPU without one, and when nothing else does."""
     if device is None:
-        exposed = context.once(recorded_collectives.exposed_on_host)
-        return context.once(recorded_collectives.running_on_host), exposed
-    kernels, collectives = context.once(_kernels_of_devices)[device]
+        exposed = context.cached(recorded_collectives.exposed_on_host)
+        return context.cached(recorded_collectives.running_on_host), exposed
+    kernels, collectives = context.cached(_kernels_of_devices)[device]
     return collectives, collectives - kernels
 
 
@@ -126,7 +126,7 @@ def _outside(context: Context, rows: Bool, steps: Intervals) -> int:
 
 def busiest(context: Context, within: Intervals) -> tuple[int | None, Intervals]:
     """The device that works longest within the steps, and when it works."""
-    times = [(gaps.busy(context, number) & within, number) for number in context.once(_devices)]
+    times = [(gaps.busy(context, number) & within, number) for number in context.cached(_devices)]
     if not times:
         return None, Intervals.none()
     busy, number = max(times, key=lambda entry: (entry[0].length, -entry[1]))
@@ -149,12 +149,12 @@ def _kernels_of_devices(context: Context) -> dict[int | None, tuple[Intervals, I
         rest = gaps.times_of(events, own & ~communicates) if collectives.any() else gaps.busy(context, number)
         return rest, gaps.times_of(events, collectives)
 
-    return {number: kernels(number) for number in context.once(_devices)}
+    return {number: kernels(number) for number in context.cached(_devices)}
 
 
 def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
     """When the host waits: launching threads wait, calls are blocked, or only the device still runs at the end."""
-    waits, launches = context.once(host_activity.waits), context.trace.launches
+    waits, launches = context.cached(host_activity.waits), context.trace.launches
     own = is_among(waits.thread, host_activity.launching_threads(context))
     blocked = blocked_calls(context)
     copy_start, copy_end = _held_by_copies(context)

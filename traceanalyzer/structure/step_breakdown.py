@@ -120,7 +120,7 @@ class StepBreakdown(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> StepBreakdown:
     """Divide the steps of a trace into parts."""
-    roles = context.once(_roles)
+    roles = context.cached(_roles)
     steps = context.steps
     rows = _divide(steps, roles)
     average = _average(rows) if rows else None
@@ -138,7 +138,7 @@ def analyze(context: Context) -> StepBreakdown:
 
 def divide(context: Context, steps: Steps) -> Average:
     """Divide some steps, at least one, into parts; the mean over them."""
-    return _average(_divide(steps, context.once(_roles)))
+    return _average(_divide(steps, context.cached(_roles)))
 
 
 def library_collectives(trace: Trace) -> Bool:

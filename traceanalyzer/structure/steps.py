@@ -15,7 +15,7 @@ from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.structure.host_tree import Links, NodeKind
 from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, U8, entries
+from traceanalyzer.trace.table import I64, U8, take_or
 from traceanalyzer.trace.tables import Category
 
 _TAIL_SHARE = 0.8
@@ -63,7 +63,7 @@ class Steps(msgspec.Struct, frozen=True):
     def at(self, times: I64) -> I64:
         """Find the step that contains each point in time: its row, or -1 between steps."""
         step = np.searchsorted(self.start_ns, times, side="right") - 1
-        inside = (step >= 0) & (times < entries(self.end_ns, step, 0))
+        inside = (step >= 0) & (times < take_or(self.end_ns, step, 0))
         found: I64 = np.where(inside, step, -1)
         return found
 

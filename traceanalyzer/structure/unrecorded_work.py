@@ -116,7 +116,7 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
 
 def _waits_for_nothing(context: Context, linked: I64, first: int) -> list[tuple[int, int]]:
     """Waits that end although nothing that was recorded before them was launched, up to the first event."""
-    launches, waits = context.trace.launches, context.once(host_activity.waits)
+    launches, waits = context.trace.launches, context.cached(host_activity.waits)
     launched = int(launches.start_ns[context.links.launch[linked]].min())
     copies = context.trace.names.where(host_activity.is_synchronous_copy)[launches.name[waits.row]]
     early = (waits.start_ns < launched) & (waits.start_ns < first) & ~copies

@@ -39,7 +39,7 @@ def column(dtype: str, unit: str, meaning: str, key: str = "", pool: str = "", m
     return field(metadata={"dtype": np.dtype(dtype), **details})
 
 
-def entries(column: Array, rows: Any, missing: Any) -> Array:
+def take_or(column: Array, rows: Any, missing: Any) -> Array:
     """The entries of a column at some rows, and `missing` where there is no such row.
 
     Args:

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from traceanalyzer.trace.distinct import ascending, distinct, stable_order
-from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
 
 NO_PARENT = -1
 
@@ -109,7 +109,7 @@ class Tree:
         clock, begins = self._on_clock
         # the last that has started is it, or one around it is
         found[:] = np.searchsorted(begins, clock.at(rank, times), side="right") - 1
-        found[(rank == NO_PARENT) | (entries(begins, found, NO_PARENT) < clock.start_of(rank))] = NO_PARENT
+        found[(rank == NO_PARENT) | (take_or(begins, found, NO_PARENT) < clock.start_of(rank))] = NO_PARENT
         closed = np.flatnonzero(found != NO_PARENT)
         for _ in range(_STEPS_UP):
             closed = closed[self.end_ns[found[closed]] <= times[closed]]
@@ -153,7 +153,7 @@ class Tree:
         changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # slices around are constant between
         changes = changes[changes < len(self)]
         around = _innermost(marked, after, depth, changes)
-        found = entries(marked, around, NO_PARENT)
+        found = take_or(marked, around, NO_PARENT)
         return np.repeat(found, np.diff(np.append(changes, len(self))))
 
     def sums(self, values: I64) -> I64:

@@ -59,7 +59,7 @@ def assert_tiles(index: OwnerIndex) -> None:
 
 
 def assert_laws(context: Context) -> None:
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     assert bool(index.critical.kept) == (host.ANALYSES[0].missing(context) is None)
     found = host.analyze(context)
     assert_adds_up(found)
@@ -83,7 +83,7 @@ def test_exclusive_times_add_up_and_segments_tile_the_steps(
 def test_a_moment_of_the_timeline_has_the_owner_that_the_index_tells(
     plan: Plan, calls: list[tuple[str, int, int, int]], passes: list[tuple[int, int]]
 ) -> None:
-    index = context_of(plan, calls, passes).once(owner_index)
+    index = context_of(plan, calls, passes).cached(owner_index)
     segments = index.timeline
     middle = (segments.start_ns + segments.end_ns) // 2
     assert index.at(segments.thread, middle).tolist() == segments.owner.tolist()

@@ -254,7 +254,7 @@ def test_a_trace_without_host_events_has_no_owners() -> None:
     trace.kernel("k", 0, 10)
     context = Context(read_built(trace))
     assert host.ANALYSES[0].missing(context) is not None
-    assert not context.once(owner_index).owners
+    assert not context.cached(owner_index).owners
 
 
 def test_the_index_tells_the_owner_of_rows_and_the_timeline_tiles_the_step() -> None:
@@ -264,7 +264,7 @@ def test_the_index_tells_the_owner_of_rows_and_the_timeline_tiles_the_step() -> 
     trace.op("aten::mm", 25, 10)
     trace.launch_kernel("k", 60, 30, at=26)
     context = Context(read_built(trace))
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     names = [owner.name for owner in index.owners]
     operator = np.flatnonzero(context.trace.host.name == context.trace.names.code("aten::mm"))
     assert [names[number] for number in index.of_host_rows(context, operator).tolist()] == ["inner"]

@@ -158,7 +158,7 @@ def test_self_times_add_up(frames: list[tuple[str, int, int, int]], launches: li
         trace.launch_kernel("k", at + 300, 5, at=at, tid=tid)
     context = Context(read_built(trace))
     found = python_lines.analyze(context)
-    tree = context.once(host_activity.line_tree).tree  # frames that outlast their caller end with it
+    tree = context.cached(host_activity.line_tree).tree  # frames that outlast their caller end with it
     running = int((tree.end_ns - tree.start_ns)[tree.parent == NO_PARENT].sum())
     assert sum(row.host_self_ns for row in found.rows) == running
     assert sum(row.device_self_ns for row in found.rows) == found.device_ns - found.unattributed_device_ns

@@ -170,4 +170,4 @@ def test_a_closure_is_the_program_not_the_optimizer() -> None:
     found = {row.name: row.closures for row in optimizer.analyze(Context(read_built(trace))).rows}
     assert found == {"Optimizer.step#LBFGS.step": 1, "Optimizer.step#SGD.step": 0}
     context = Context(read_built(trace))
-    assert len(context.once(graph).start_ns) == 6, "the operators of the forward pass in the closure count too"
+    assert len(context.cached(graph).start_ns) == 6, "the operators of the forward pass in the closure count too"

@@ -52,7 +52,7 @@ def test_exclusive_device_times_and_what_is_unmarked_are_everything_that_was_lau
 @given(plans, passes)
 def test_exclusive_host_times_are_the_time_of_threads_in_marks(plan: Plan, evaluations: list[tuple[int, int]]) -> None:
     found, context = found_in(plan, evaluations)
-    tree = context.once(forest).tree
+    tree = context.cached(forest).tree
     roots = tree.parent == NO_PARENT
     covered = int((tree.end_ns - tree.start_ns)[roots].sum())
     assert sum(place.host_self_ns for place in found.tree) == covered
@@ -72,7 +72,7 @@ def test_idle_times_of_marks_are_part_of_all_idle_time(plan: Plan, evaluations: 
 @given(plans, passes)
 def test_the_forest_is_in_order_and_nests(plan: Plan, evaluations: list[tuple[int, int]]) -> None:
     _, context = found_in(plan, evaluations)
-    marks = context.once(forest)
+    marks = context.cached(forest)
     for position, (parent, depth, after) in enumerate(
         zip(marks.parent.tolist(), marks.depth.tolist(), marks.after.tolist(), strict=True)
     ):

@@ -137,7 +137,7 @@ class Communication(msgspec.Struct, frozen=True):
 def on_devices(context: Context) -> Communication:
     """All collectives of a trace that run on a device."""
     device = context.trace.device
-    collective = context.once(kernels_of_collectives)
+    collective = context.cached(kernels_of_collectives)
     numbers = distinct(device.device[collective]).tolist()
     rows = _rows(context)
     return Communication(
@@ -157,7 +157,7 @@ def _link(context: Context) -> GpuLink | None:
 
 def _rows(context: Context) -> tuple[CollectiveRow, ...]:
     trace, device = context.trace, context.trace.device
-    kernels = np.flatnonzero(context.once(kernels_of_collectives))
+    kernels = np.flatnonzero(context.cached(kernels_of_collectives))
     described, host_name = described_by(context, kernels)
     duration = device.dur_ns[kernels]
     first, groups = group(described, host_name, device.name[kernels])
@@ -215,7 +215,7 @@ def _overlap(communication: Intervals, computation: Intervals) -> Overlap:
 def _steps(context: Context) -> tuple[StepCommunication, ...]:
     steps, device = context.steps, context.trace.device
     communication, computation = times_of(context, np.ones(len(device), np.bool_))
-    start = ascending(device.start_ns[context.once(kernels_of_collectives)])
+    start = ascending(device.start_ns[context.cached(kernels_of_collectives)])
     calls = np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns)
     busy = communication.within(steps.start_ns, steps.end_ns)
     exposed = (communication - computation).within(steps.start_ns, steps.end_ns)
@@ -250,7 +250,7 @@ class HostCollectives(msgspec.Struct, frozen=True):
 def on_host(context: Context) -> HostCollectives:
     """Collectives of the steps, by operation."""
     trace, host = context.trace, context.trace.host
-    rows = np.flatnonzero(context.once(recorded_collectives.host_ranges))
+    rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges))
     rows = rows[context.steps.at(host.start_ns[rows]) >= 0]
     kinds = [operation(trace.names[name]) or "" for name in host.name[rows].tolist()]
     found = [_host_row(context, kind, rows[np.array([own == kind for own in kinds])]) for kind in sorted(set(kinds))]
@@ -274,7 +274,7 @@ def _host_row(context: Context, kind: str, rows: I64) -> HostCollectiveRow:
 def exposed(context: Context, rows: I64) -> Intervals:
     """When some collectives of the host run while the program runs no operator."""
     host = context.trace.host
-    return Intervals.union(host.start_ns[rows], host.end_ns[rows]) - context.once(recorded_collectives.computing)
+    return Intervals.union(host.start_ns[rows], host.end_ns[rows]) - context.cached(recorded_collectives.computing)
 
 
 _COLLECTIVES = Need(
@@ -283,13 +283,13 @@ _COLLECTIVES = Need(
         "the trace has no kernels that communicate, neither of a collective library (NCCL, RCCL, oneCCL, HCCL) nor of "
         "the program's own",
     ),
-    lambda context: context.once(kernels_of_collectives).any(),
+    lambda context: context.cached(kernels_of_collectives).any(),
 )
 _NEEDED = Need(
     Text("skip-no-host-collectives", "the trace has no collectives that run on the CPU"),
     lambda context: (
-        not context.once(recorded_collectives.of_libraries).any()
-        and context.once(recorded_collectives.host_ranges).any()
+        not context.cached(recorded_collectives.of_libraries).any()
+        and context.cached(recorded_collectives.host_ranges).any()
     ),
 )
 _HOST_COLLECTIVES_QUESTION = "What do collectives cost that run on the CPU, such as those of gloo?"

@@ -20,7 +20,7 @@ from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import least_by, most_by
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -137,9 +137,9 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
 
 
 def _distribution(context: Context) -> tuple[Distribution, ...]:
-    host, names, times = context.host, context.trace.names, context.once(node_times)
+    host, names, times = context.host, context.trace.names, context.cached(node_times)
     matches = names.where(_is_distribution)[host.name]
-    outer = entries(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
+    outer = take_or(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
     nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
     found = []
     for code in distinct(host.name[nodes]).tolist():

@@ -27,7 +27,7 @@ from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
@@ -234,7 +234,7 @@ def _ids(context: Context, tree: Tree, rows: I64) -> list[str | None]:
     known = np.full(len(rows), -1, np.int64)
     inside = around != NO_PARENT
     known[around[inside][::-1]] = host.name[marks[inside]][::-1]  # the first of several counts
-    outer = entries(known, tree.parent, -1)
+    outer = take_or(known, tree.parent, -1)
     code = np.where(known >= 0, known, outer)
     return [compiled_code.named_compilation(names[int(row)]) if row >= 0 else None for row in code.tolist()]
 
@@ -250,7 +250,7 @@ def input_copies(context: Context, steps: Steps) -> InputCopies | None:
         return None
     copies = np.flatnonzero(context.trace.names.where(lambda name: name in _COPIES)[host.name])
     start = host.tree.start_ns[copies]
-    wanted = (start < entries(last, region[copies], _BEFORE_ALL)) & (steps.at(start) >= 0)
+    wanted = (start < take_or(last, region[copies], _BEFORE_ALL)) & (steps.at(start) >= 0)
     copies = copies[wanted]
     time = host.tree.end_ns[copies] - host.tree.start_ns[copies]
     return InputCopies(len(copies), int(time.sum()), _device_ns(context, copies), _shapes(context, copies))
@@ -259,7 +259,7 @@ def input_copies(context: Context, steps: Steps) -> InputCopies | None:
 def _last_launch(context: Context, region: I64) -> I64:
     """For each node, the start of the last graph launch in it if it is a region, or -1."""
     calls = np.flatnonzero(graph_calls(context))
-    around = entries(region, context.links.innermost[calls], NO_PARENT)
+    around = take_or(region, context.links.innermost[calls], NO_PARENT)
     inside = around != NO_PARENT
     last = np.full(len(region), _BEFORE_ALL, np.int64)
     np.maximum.at(last, around[inside], context.trace.launches.start_ns[calls[inside]])
@@ -270,7 +270,7 @@ def _device_ns(context: Context, copies: I64) -> int:
     """Device time of the work that some operators launched."""
     marked = np.zeros(len(context.host.tree), np.bool_)
     marked[copies] = True
-    around = entries(context.host.tree.nearest(marked), context.links.device_node(), NO_PARENT)
+    around = take_or(context.host.tree.nearest(marked), context.links.device_node(), NO_PARENT)
     return int(context.trace.device.dur_ns[around != NO_PARENT].sum())
 
 

@@ -13,7 +13,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, SourceLine
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _RESUME = "torch_dynamo_resume_in_"
@@ -229,9 +229,9 @@ def _nodes(context: Context, rows: I64) -> I64:
 def _is_behind_break(context: Context, node: I64) -> Bool:
     """Which regions run directly within another one; an operator between them called compiled code of its own."""
     host = context.host
-    parent = host.without_modules(entries(host.tree.parent, node, NO_PARENT))
+    parent = host.without_modules(take_or(host.tree.parent, node, NO_PARENT))
     is_region = context.trace.names.where(compiled_code.is_region)[host.name]
-    return entries(is_region, parent, missing=False)
+    return take_or(is_region, parent, missing=False)
 
 
 def _last_end(context: Context, node: I64, tree: Tree) -> I64:
@@ -239,9 +239,9 @@ def _last_end(context: Context, node: I64, tree: Tree) -> I64:
     host = context.host
     guards = context.trace.names.where(compiled_code.is_guards)[host.name]
     before = _previous_sibling(host.tree, ~guards)
-    previous = entries(before, node, NO_PARENT)
-    start = entries(tree.start_ns, tree.parent, 0)
-    ended = entries(host.tree.end_ns, previous, 0)
+    previous = take_or(before, node, NO_PARENT)
+    start = take_or(tree.start_ns, tree.parent, 0)
+    ended = take_or(host.tree.end_ns, previous, 0)
     return np.maximum(ended, start)
 
 
@@ -251,8 +251,8 @@ def _previous_sibling(tree: Tree, wanted: Bool) -> I64:
     order = np.lexsort((own, parent))
     last = np.maximum.accumulate(np.where(wanted[order], np.arange(len(order)), -1))
     previous = np.concatenate(([-1], last[:-1])) if len(last) else last
-    sibling = entries(order, previous, NO_PARENT)
-    same = entries(parent, sibling, NO_PARENT - 1) == parent[order]
+    sibling = take_or(order, previous, NO_PARENT)
+    same = take_or(parent, sibling, NO_PARENT - 1) == parent[order]
     found = np.full(len(tree), NO_PARENT, np.int64)
     found[order] = np.where(same & (previous >= 0), sibling, NO_PARENT)
     return found

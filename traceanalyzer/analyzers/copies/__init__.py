@@ -114,7 +114,7 @@ def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
     key = device.name[rows].astype(np.int64) * 2 + (device.category[rows] == Category.MEMSET)
     keys, groups = ranked(key)
     launch = context.links.launch[rows]
-    blocking = context.once(host_activity.blocking_copies)[rows]
+    blocking = context.cached(host_activity.blocking_copies)[rows]
     wait = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
     call_ns = np.append(trace.launches.dur_ns, 0)
     size, dur = device.bytes[rows], device.dur_ns[rows]
@@ -167,9 +167,9 @@ def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]
 
 def _avoidable(context: Context, wait: I64) -> I64:
     """For each call that waits for a copy, the time in ns saved without the wait; 0 for no call (-1)."""
-    costs, found = context.once(host_waits.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
+    costs, found = context.cached(host_waits.costs), np.zeros(len(context.trace.launches) + 1, np.int64)
     if costs is not None:
-        found[context.once(host_activity.waits).row] = costs[:, host_waits.AVOIDABLE]
+        found[context.cached(host_activity.waits).row] = costs[:, host_waits.AVOIDABLE]
     return found[wait]
 
 

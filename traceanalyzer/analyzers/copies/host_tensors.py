@@ -20,7 +20,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import group
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -122,7 +122,7 @@ class _Search:
         self.node = node
         self.is_operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
         moves = trace.names.where(_MOVING.__contains__)[self.name]
-        self.outermost = self.tree.nearest(~entries(moves, self.tree.parent, False))
+        self.outermost = self.tree.nearest(~take_or(moves, self.tree.parent, False))
         self.before = _siblings_before(self.tree)
 
     def moved(self, copy: int) -> _Moved | None:

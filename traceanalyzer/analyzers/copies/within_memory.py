@@ -22,7 +22,7 @@ from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -101,7 +101,7 @@ def analyze(context: Context) -> Conversions:
     asking = _asking(context, nodes)
     keys = _keys(context, nodes, asking)
     first, groups = group(*keys)
-    count, times = len(first), context.once(node_times)
+    count, times = len(first), context.cached(node_times)
     device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
@@ -149,7 +149,7 @@ def _copies(context: Context) -> I64:
     )
     kept &= host.tree.nearest(foreign)[nodes] == NO_PARENT
     row = host.row[nodes]
-    call = host_activity.innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
+    call = host_activity.innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
     copies: I64 = nodes[kept & (call == NO_PARENT)]
     return copies
 
@@ -181,10 +181,10 @@ def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
     host, table = context.host, context.trace.host
     caller = host.tree.parent[asking].astype(np.int64)
     plain = np.append(~np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.MODULE)), True)
-    of_class = np.append(context.once(class_codes)[host.name], NO_PARENT)
-    found = context.once(owners)
-    backward = entries(found.evaluation, nodes, NO_PARENT) != NO_PARENT
-    launched = context.once(node_times).device_total_ns[nodes] > 0
+    of_class = np.append(context.cached(class_codes)[host.name], NO_PARENT)
+    found = context.cached(owners)
+    backward = take_or(found.evaluation, nodes, NO_PARENT) != NO_PARENT
+    launched = context.cached(node_times).device_total_ns[nodes] > 0
     row = host.row[nodes]
     return (
         host.name[asking].astype(np.int64),
@@ -210,14 +210,14 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
 def _made_ns(context: Context, asking: I64) -> I64:
     """For each call, its duration with the time that is only spent to make the call."""
     tree = context.host.tree
-    evaluation = context.once(owners).evaluation[asking]
+    evaluation = context.cached(owners).evaluation[asking]
     converts = context.trace.names.where(lambda name: name.endswith(_OF_COPIES))[context.host.name]
-    outer = np.where(entries(converts, evaluation, False), evaluation, asking)
-    siblings = np.flatnonzero(entries(tree.parent, tree.after, -2) == tree.parent)
+    outer = np.where(take_or(converts, evaluation, False), evaluation, asking)
+    siblings = np.flatnonzero(take_or(tree.parent, tree.after, -2) == tree.parent)
     before = np.full(len(tree), NO_PARENT, np.int64)
     before[tree.after[siblings]] = siblings
     start = tree.start_ns[outer]
-    ended = np.where(before[outer] == NO_PARENT, start, entries(tree.end_ns, before[outer], 0))
+    ended = np.where(before[outer] == NO_PARENT, start, take_or(tree.end_ns, before[outer], 0))
     waited = np.where(tree.thread[before[outer]] == tree.thread[outer], start - ended, 0)
     made: I64 = tree.end_ns[outer] - start + np.clip(waited, 0, _BEFORE_NS)
     return made

@@ -25,7 +25,7 @@ from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
 from traceanalyzer.structure.sums import Columns, count_by, group, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -164,8 +164,8 @@ class HostOwners(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> HostOwners:
     """The owners of the critical thread's time."""
-    index = context.once(owner_index)
-    found = context.once(owner_costs)
+    index = context.cached(owner_index)
+    found = context.cached(owner_costs)
     occurs = np.flatnonzero((found.host_self[:-1] > 0) | (found.host[:-1] > 0) | (found.calls[:-1] > 0))
     order = occurs[np.lexsort((occurs, -found.host[occurs], -found.host_self[occurs]))].tolist()
     shown = order[:ROWS]
@@ -211,7 +211,7 @@ def _roles(context: Context, index: OwnerIndex, shown: list[int]) -> tuple[RoleT
     """The roles with their costs, and the owner with the most time of each."""
     roles = sorted({own.role for own in index.owners if own.role})
     number = np.array([roles.index(own.role) if own.role else NO_PARENT for own in index.owners], np.int64)
-    found, single = role_costs(context, number, len(roles)), context.once(owner_costs)
+    found, single = role_costs(context, number, len(roles)), context.cached(owner_costs)
     in_loader = idle_in_loader(context, number, len(roles))
     rows = []
     for role, name in enumerate(roles):
@@ -266,7 +266,7 @@ class OwnCalls(Columns, frozen=True):
 
 def longest_calls(context: Context) -> dict[int, OwnerCall]:
     """The longest call of each owner, by its number; owners without direct calls have none."""
-    own = context.once(own_calls)
+    own = context.cached(own_calls)
     order = np.argsort(own.owner, kind="stable")
     first = np.flatnonzero(np.append(True, np.diff(own.owner[order]) != 0)[: len(order)])
     duration = (own.end_ns - own.start_ns)[order]
@@ -274,15 +274,15 @@ def longest_calls(context: Context) -> dict[int, OwnerCall]:
     most = np.repeat(longest, np.diff(np.append(first, len(order))))
     rows = order[np.flatnonzero(duration == most)]
     rows = rows[np.unique(own.owner[rows], return_index=True)[1]]
-    waits = context.once(host_activity.waits)
+    waits = context.cached(host_activity.waits)
     return {int(own.owner[row]): _call(context, waits, own, row) for row in rows.tolist()}
 
 
 def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
     """For each owner by its number, the direct operators and runtime calls that take most of its time."""
-    own, names = context.once(own_calls), context.trace.names
+    own, names = context.cached(own_calls), context.trace.names
     first, groups = group(own.owner, own.name)
-    kept = context.once(owner_index).critical.kept
+    kept = context.cached(owner_index).critical.kept
     time = sum_by(groups, kept.within(own.start_ns, own.end_ns), len(first))
     calls = count_by(groups, len(first))
     order = np.lexsort((own.name[first], -time, own.owner[first]))
@@ -300,14 +300,14 @@ def largest_parts(context: Context) -> dict[int, tuple[OwnerPart, ...]]:
 def own_calls(context: Context) -> OwnCalls:
     """The outermost operators and runtime calls within each owner, on the critical threads in the steps that count."""
     launches, tree = context.trace.launches, context.host.tree
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     found = index.critical
     threads = [found.main] if found.engine is None else [found.main, found.engine]
     is_operator = context.host.kind != NodeKind.MODULE
     is_operator[is_operator] = host_activity.operator_rows(context)[context.host.row[is_operator]]
     is_operator |= context.host.kind == NodeKind.COLLECTIVE
     is_operator[is_among(context.host.row, mark_rows(context)) & (context.host.kind == NodeKind.OPERATOR)] = False
-    around = entries(tree.nearest(is_operator), tree.parent, NO_PARENT)
+    around = take_or(tree.nearest(is_operator), tree.parent, NO_PARENT)
     nodes = np.flatnonzero(is_operator & is_among(tree.thread, threads) & found.kept.contains(tree.start_ns))
     owner = np.full(len(tree) + 1, NO_PARENT, np.int64)
     owner[nodes] = index.at(tree.thread[nodes], tree.start_ns[nodes])
@@ -359,7 +359,7 @@ def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, st
         if 2 * before <= end - start:
             return "copy", names[device.name[first]]
         end = int(device.start_ns[first])
-    ended, row = context.once(_ends)
+    ended, row = context.cached(_ends)
     last = int(np.searchsorted(ended, end, side="right")) - 1
     if last >= 0 and ended[last] > start:
         return "work", names[device.name[row[last]]]
@@ -368,7 +368,7 @@ def _awaited(context: Context, call: int, start: int, end: int) -> tuple[str, st
 
 def _launched_by(context: Context, call: int) -> I64:
     """Device events that a call started."""
-    order, launch = context.once(_by_launch)
+    order, launch = context.cached(_by_launch)
     low, high = np.searchsorted(launch, (call, call + 1))
     return order[low:high]
 
@@ -387,6 +387,6 @@ def _ends(context: Context) -> tuple[I64, I64]:
 
 _HOST = Need(
     Text("skip-no-host-time", "the trace has no events of host threads in its steps"),
-    lambda context: bool(context.once(owner_index).critical.kept),
+    lambda context: bool(context.cached(owner_index).critical.kept),
 )
 ANALYSES = (Analysis(40, "host_owners", HostOwners, analyze, needs=(_HOST,)),)

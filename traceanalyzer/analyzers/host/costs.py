@@ -18,7 +18,7 @@ from traceanalyzer.structure.owners.slices import ROLE_IDS
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 Measure = Callable[[I64, I64], I64]
@@ -79,7 +79,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
 def owner_costs(context: Context) -> OwnerCosts:
     """Costs of every owner."""
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     return _costs(context, index.owner, len(index.owners), np.arange(len(index.owners)))
 
 
@@ -91,7 +91,7 @@ def role_costs(context: Context, role: I64, count: int) -> OwnerCosts:
         role: For each owner the number of its role, -1 for none.
         count: Number of roles.
     """
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     return _costs(context, role[index.owner], count, role)
 
 
@@ -103,18 +103,18 @@ def idle_in_loader(context: Context, role: I64, count: int) -> I64 | None:
         role: For each owner the number of its role, -1 for none.
         count: Number of roles.
     """
-    index, parts = context.once(owner_index), context.once(measured_parts)
+    index, parts = context.cached(owner_index), context.cached(measured_parts)
     if parts.idle is None:
         return None
     nested, segments = index.nested, index.timeline
     loader = nested.tree.nearest(nested.role == ROLE_IDS.index(LOADER))
-    inside = entries(loader, index.slice_at(segments.thread, segments.start_ns), NO_PARENT) != NO_PARENT
+    inside = take_or(loader, index.slice_at(segments.thread, segments.start_ns), NO_PARENT) != NO_PARENT
     number = np.append(role, NO_PARENT)[segments.owner] % (count + 1)
     return sum_by(number[inside], parts.segment_idle[inside], count + 1)[:count]
 
 
 def _costs(context: Context, of_slice: I64, count: int, of_owner: I64) -> OwnerCosts:
-    parts = context.once(measured_parts)
+    parts = context.cached(measured_parts)
     segments = parts.index.timeline
     by_owner = np.append(of_owner, NO_PARENT)
     segment = by_owner[segments.owner] % (count + 1)
@@ -210,10 +210,10 @@ def _unions(group: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
 
 def measured_parts(context: Context) -> _Parts:
     """What costs are measured with; it takes much memory."""
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     found, segments, launches = index.critical, index.timeline, context.trace.launches
     idle = device_idle(context)
-    device = context.once(device_time)
+    device = context.cached(device_time)
     rows = np.flatnonzero((device > 0) & found.kept.contains(launches.start_ns))
     engine = NO_PARENT if found.engine is None else found.engine
     own = [rows[launches.thread[rows] == thread] for thread in (found.main, engine)]
@@ -236,12 +236,12 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
         Time in ns without owners inside, shape (owners,), and device time in ns of the work launched, shape
         (owners + 1,), of which the last entry is that of launches without an owner.
     """
-    index, launches = context.once(owner_index), context.trace.launches
+    index, launches = context.cached(owner_index), context.trace.launches
     tree, kept, count = index.nested.tree, index.critical.kept, len(index.owners)
     part = tree.threads.get(thread, slice(0, 0))
     time = kept.within(tree.start_ns, tree.end_ns)
     own = (time - tree.child_sums(time))[part]
-    device = context.once(device_time)
+    device = context.cached(device_time)
     rows = np.flatnonzero((launches.thread == thread) & (device > 0) & kept.contains(launches.start_ns))
     owner = index.of_launches(context, rows) % (count + 1)
     return sum_by(index.owner[part], own, count), sum_by(owner, device[rows], count + 1)
@@ -249,7 +249,7 @@ def thread_costs(context: Context, thread: int) -> tuple[I64, I64]:
 
 def _waiting(context: Context, index: OwnerIndex) -> I64:
     """Time of each segment of the timeline in which its thread waits for the device."""
-    segments, waits = index.timeline, context.once(host_activity.waits)
+    segments, waits = index.timeline, context.cached(host_activity.waits)
     waiting = np.zeros(len(segments.owner), np.int64)
     for thread in distinct(segments.thread).tolist():
         own, rows = waits.thread == thread, np.flatnonzero(segments.thread == thread)

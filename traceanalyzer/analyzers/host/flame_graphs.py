@@ -21,7 +21,7 @@ from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 UNKNOWN_OWNER = Owner("unknown", "[unknown]", None)
@@ -64,7 +64,7 @@ class _Chains(msgspec.Struct, frozen=True):
         around, last, count = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
         for low, high in pairwise(levels.tolist()):
             rows = order[low:high]
-            above = entries(of_slice, parent[rows], NO_PARENT)
+            above = take_or(of_slice, parent[rows], NO_PARENT)
             first, groups = group(above, label[rows])
             of_slice[rows] = count + groups
             around.append(above[first])
@@ -94,9 +94,9 @@ class _Called(msgspec.Struct, frozen=True):
         """For each moment, the chain of the calls of its owner, which is given as a slice; -1 for none."""
         found = self.tree.innermost(thread.astype(np.int32), times)
         if not with_calls:
-            found = entries(self.tree.nearest(~self.is_call), found, NO_PARENT)
-        own = (found != NO_PARENT) & (entries(self.owner, found, NO_PARENT) == owner)
-        return np.where(own, entries(self.chains.of_slice, found, NO_PARENT), NO_PARENT)
+            found = take_or(self.tree.nearest(~self.is_call), found, NO_PARENT)
+        own = (found != NO_PARENT) & (take_or(self.owner, found, NO_PARENT) == owner)
+        return np.where(own, take_or(self.chains.of_slice, found, NO_PARENT), NO_PARENT)
 
 
 class HostStacks:
@@ -141,7 +141,7 @@ class HostStacks:
         around = np.full(len(times), NO_PARENT, np.int64)
         rows = np.flatnonzero(on_engine)
         around[rows] = self._index.slice_at(np.full(len(rows), main), times[rows])
-        chains = [entries(self._owners.of_slice, slices, NO_PARENT) for slices in (around, own)]
+        chains = [take_or(self._owners.of_slice, slices, NO_PARENT) for slices in (around, own)]
         called = self._called.at(thread, times, own, with_calls=with_calls)
         _, numbers = group(*chains, called)
 
@@ -188,7 +188,7 @@ def _called(context: Context, index: OwnerIndex) -> _Called:
     tree, nested = Tree.build(thread[order], start[order], dur[order])
     order = order[nested]
     owner = index.slice_at(tree.thread, tree.start_ns)
-    same = owner == entries(owner, tree.parent, NO_PARENT - 1)
+    same = owner == take_or(owner, tree.parent, NO_PARENT - 1)
     parent = np.where(same, tree.parent, NO_PARENT)
     return _Called(tree, _Chains.of(tree, parent, name[order].astype(np.int64)), owner, is_call[order])
 
@@ -230,7 +230,7 @@ class FlameGraphs(msgspec.Struct, frozen=True):
 
 def of_steps(context: Context) -> FlameGraphs:
     """Flame graphs of the steps that count. Their sums are those of the result `host_owners`."""
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     return FlameGraphs(index.critical.steps, tuple(_graphs(context, index, device_idle(context))))
 
 

@@ -73,7 +73,7 @@ class HostPauses(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> HostPauses:
     """Add up the pauses."""
-    found, steps = context.once(_pauses), program_steps(context).typical
+    found, steps = context.cached(_pauses), program_steps(context).typical
     time = found.end - found.start
     longest = int(time.argmax())
     return HostPauses(
@@ -136,7 +136,7 @@ def _before(context: Context, time: int) -> str | None:
 
 def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:
     """Owners of the pauses, by the owners of host time."""
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     parts = index.timeline
     time = found.within(parts.start_ns, parts.end_ns)
     known = np.flatnonzero((time > 0) & (parts.owner != NO_PARENT))
@@ -159,6 +159,6 @@ _DEVICE = Need(
 )
 _PAUSE = Need(
     Text("skip-no-pauses", "something is recorded at any time of the typical steps, pauses of 0.3 ms excepted"),
-    lambda context: len(context.once(_pauses).start) > 0,
+    lambda context: len(context.cached(_pauses).start) > 0,
 )
 ANALYSES = (Analysis(480, "host_pauses", HostPauses, analyze, needs=(_DEVICE, _PAUSE)),)

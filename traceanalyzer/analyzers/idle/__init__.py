@@ -19,7 +19,7 @@ from traceanalyzer.structure.gap_causes import CAUSES, SHORT_GAP_NS
 from traceanalyzer.structure.idle_times import are_disjoint, divide
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 
@@ -150,7 +150,7 @@ def _stream(context: Context, device: int, stream: int, window: tuple[int, int])
     table = context.trace.device
     rows = np.flatnonzero((table.device == device) & (table.stream == stream))
     found = gaps.find(context, rows, window)
-    started = entries(context.trace.launches.start_ns, found.launch, 0)
+    started = take_or(context.trace.launches.start_ns, found.launch, 0)
     between = found.has_previous & (found.next != gaps.NOTHING)
     late = between & (found.launch != NO_PARENT) & (started > found.whole_start_ns)
     short = found.whole_end_ns - found.whole_start_ns < SHORT_GAP_NS

@@ -25,7 +25,7 @@ from traceanalyzer.structure.steps import Steps, step_names
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import is_among, moments
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import F64, I32, I64, Bool, entries
+from traceanalyzer.trace.table import F64, I32, I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -117,7 +117,7 @@ def _owners(context: Context, gaps: Gaps, main: I64) -> list[str | None]:
     """The owner with most of each gap that the host is to blame for."""
     if not gap_causes.fed_late(context, gaps).any():
         return [None] * len(gaps)
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     segments = index.timeline
     found: list[str | None] = []
     for start, end, cause in zip(gaps.start_ns.tolist(), gaps.end_ns.tolist(), main.tolist(), strict=True):
@@ -242,7 +242,7 @@ def by_owner(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
         gaps: Gaps of one device, in the order of time.
         time: What the host took of each gap in ns; gaps of 0 are left out.
     """
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     segments = index.timeline
     rows = np.flatnonzero(time > 0)
     start, end = gaps.start_ns[rows], gaps.end_ns[rows]
@@ -285,16 +285,16 @@ def after_waits_by_cause(part: DividedGaps, share: F64, parts: Bool) -> I64:
 
 def count_waits(context: Context, steps: Steps, chosen: Bool) -> int:
     """How many waits of threads that launch begin in the chosen steps."""
-    waits = context.once(_of_launching_threads)
-    return int(entries(chosen, steps.at(waits.start_ns), False).sum())
+    waits = context.cached(_of_launching_threads)
+    return int(take_or(chosen, steps.at(waits.start_ns), False).sum())
 
 
 def _lost(context: Context, device: int) -> Intervals:
     """When threads that launch work wait while the device works."""
-    waits = context.once(_of_launching_threads)
+    waits = context.cached(_of_launching_threads)
     return Intervals.union(waits.start_ns, waits.end_ns) & busy(context, device)
 
 
 def _of_launching_threads(context: Context) -> HostWaits:
-    waits = context.once(host_activity.waits)
+    waits = context.cached(host_activity.waits)
     return waits.take(np.flatnonzero(is_among(waits.thread, host_activity.launching_threads(context))))

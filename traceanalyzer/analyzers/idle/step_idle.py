@@ -25,7 +25,7 @@ from traceanalyzer.structure.idle_times import DividedGaps, divide, release
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import F64, I64, Bool, entries
+from traceanalyzer.trace.table import F64, I64, Bool, take_or
 
 _WARM_UP = 0.05
 """A step in which the device waits for code to be loaded or compiled for at least this share does not count.
@@ -242,7 +242,7 @@ def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:
     """Ten times the median pause between calls that put something on a device, but at least 50 us."""
     start = context.trace.launches.start_ns[context.links.calls]  # ascending, as the rows of the table are
     step = steps.at(start)
-    inside = entries(steady, step, False)
+    inside = take_or(steady, step, False)
     together = inside[1:] & inside[:-1] & (step[1:] == step[:-1])
     pauses = np.diff(start)[together]
     return max(_SHORT_NS, int(_FEW_LAUNCHES * np.median(pauses))) if len(pauses) else _SHORT_NS

@@ -21,7 +21,7 @@ from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import KernelSource
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -166,7 +166,7 @@ def _sources(context: Context, kernels: I64, groups: I64, count: int) -> list[Ke
     """The source of each group of kernels: of the first that has one, from the operator that launched it."""
     host = context.host
     row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
-    own = entries(entries(context.trace.host.source, row, 0), context.links.device_node()[kernels], 0)
+    own = take_or(take_or(context.trace.host.source, row, 0), context.links.device_node()[kernels], 0)
     told = np.flatnonzero(own > 0)[::-1]
     found = np.zeros(count, np.int64)
     found[groups[told]] = own[told]
@@ -184,7 +184,7 @@ def by_operator(context: Context) -> KernelsByOperator:
     """One row per kernel, operator and launch configuration."""
     trace, rows = context.trace, counted(context)
     kernels, node = trace.device.take(rows), context.links.device_node()[rows]
-    operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
+    operator = np.where(node == NO_PARENT, -1, take_or(context.host.name, node, -1))
     keys = (kernels.name, operator, kernels.grid, kernels.block, kernels.registers, kernels.shared_memory)
     first, groups = group(*keys)
     figures = _figures(kernels, groups, len(first))
@@ -342,7 +342,7 @@ def sm_fill(context: Context) -> SmFill:
     known &= context.in_scope(device.start_ns)
     rows = np.flatnonzero(known & (device.blocks_per_sm < 1) & ~communicates)
     node = context.links.device_node()[rows]
-    operator = np.where(node == NO_PARENT, -1, entries(context.host.name, node, -1))
+    operator = np.where(node == NO_PARENT, -1, take_or(context.host.name, node, -1))
     keys = (device.name[rows], operator, device.grid[rows])
     first, groups = group(*keys)
     time = sum_by(groups, device.dur_ns[rows], len(first))

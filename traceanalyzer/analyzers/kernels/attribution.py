@@ -17,7 +17,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import Bool, entries
+from traceanalyzer.trace.table import Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -68,7 +68,7 @@ def analyze(context: Context) -> Attribution:
         module_share=share(modules),
         class_ns=classes,
         class_share=share(classes),
-        graph_ns=time(context.once(of_graphs)),
+        graph_ns=time(context.cached(of_graphs)),
     )
 
 
@@ -76,25 +76,25 @@ def of_graphs(context: Context) -> Bool:
     """Which device events the launch of a graph started."""
     trace, launch = context.trace, context.links.launch
     launches = trace.names.where(is_graph_launch)[trace.launches.name]
-    return entries(launches, launch, False)
+    return take_or(launches, launch, False)
 
 
 def of_operators(context: Context) -> Bool:
     """Which device events an operator launched one by one, not as nodes of a graph."""
     operator = context.host.tree.nearest(context.host.is_row)
-    by_operator = entries(operator, context.links.device_node(), NO_PARENT) != NO_PARENT
-    found: Bool = by_operator & ~context.once(of_graphs)
+    by_operator = take_or(operator, context.links.device_node(), NO_PARENT) != NO_PARENT
+    found: Bool = by_operator & ~context.cached(of_graphs)
     return found
 
 
 def _of_modules(context: Context) -> Bool:
-    owned = context.once(owners)
+    owned = context.cached(owners)
     evaluations, forward = forward_nodes(context)
     made_by = np.arange(len(context.host.tree))
     made_by[evaluations] = forward
-    owner = entries(owned.owner, entries(owned.launch_node, context.links.launch, NO_PARENT), NO_PARENT)
-    module = entries(owned.module, entries(made_by, owner, NO_PARENT), NO_PARENT)
-    found: Bool = (module != NO_PARENT) & ~context.once(of_graphs)
+    owner = take_or(owned.owner, take_or(owned.launch_node, context.links.launch, NO_PARENT), NO_PARENT)
+    module = take_or(owned.module, take_or(made_by, owner, NO_PARENT), NO_PARENT)
+    found: Bool = (module != NO_PARENT) & ~context.cached(of_graphs)
     return found
 
 

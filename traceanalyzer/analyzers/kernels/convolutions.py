@@ -29,7 +29,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 50
@@ -83,7 +83,7 @@ class ConvolutionAlgorithms(msgspec.Struct, frozen=True):
 def algorithms(context: Context) -> ConvolutionAlgorithms:
     """Group the calls of convolutions by their inputs and by their kernels."""
     trace, host, device = context.trace, context.host, context.trace.device
-    nodes, kernels = context.once(_kernels)
+    nodes, kernels = context.cached(_kernels)
     calls, call = ranked(nodes)
     time = sum_by(call, device.dur_ns[kernels], len(calls))
     row = host.row[calls]
@@ -185,14 +185,14 @@ def _is_convolution(name: str) -> bool:
 def norms(context: Context) -> ConvolutionNorms:
     """Match convolutions with the batch norms that follow them."""
     host, names = context.host, context.trace.names
-    times = context.once(node_times)
+    times = context.cached(node_times)
     norm = _outermost(context, _NORM)
     convolution = _outermost(context, _CONVOLUTION) & context.in_scope(host.tree.start_ns)
     convolution &= times.device_total_ns > 0
     calls = np.flatnonzero(convolution)
     follower = _follower(context, calls)
-    pairs = calls[entries(norm, follower, False)]
-    norms = follower[entries(norm, follower, False)]
+    pairs = calls[take_or(norm, follower, False)]
+    norms = follower[take_or(norm, follower, False)]
     added = np.where(_named(context, _ADDITION), times.device_self_ns, 0)
     bias = host.tree.sums(added)[pairs]
     biased = _has_bias(context, pairs) | (bias > 0)
@@ -244,8 +244,8 @@ def _follower(context: Context, nodes: I64) -> I64:
     for number, part in tree.threads.items():
         thread[part] = number
     found = following[tree.after[nodes]]
-    counter = entries(_named(context, _ADDITION) & _is_scalar(context), found, False)
-    found = np.where(counter, following[entries(tree.after, found, len(tree))], found)
+    counter = take_or(_named(context, _ADDITION) & _is_scalar(context), found, False)
+    found = np.where(counter, following[take_or(tree.after, found, len(tree))], found)
     return np.where(thread[found] == thread[nodes], found, NO_PARENT)
 
 
@@ -293,7 +293,7 @@ def _rows(context: Context, pairs: I64, bias: I64, norm: I64) -> tuple[NormedCon
 
 _HAS_KERNELS = Need(
     NO_CONVOLUTIONS,
-    lambda context: len(context.once(_kernels)[0]) > 0,
+    lambda context: len(context.cached(_kernels)[0]) > 0,
 )
 _VALUES = Need(
     Text(
@@ -302,12 +302,12 @@ _VALUES = Need(
         "or newer",
         note="record_shapes=True is code",
     ),
-    lambda context: (context.trace.host.concrete[context.host.row[context.once(_kernels)[0]]] > 0).any(),
+    lambda context: (context.trace.host.concrete[context.host.row[context.cached(_kernels)[0]]] > 0).any(),
 )
 _HAS_CONVOLUTIONS = Need(
     NO_CONVOLUTIONS,
     lambda context: (
-        context.once(node_times).device_total_ns[context.trace.names.where(_is_convolution)[context.host.name]] > 0
+        context.cached(node_times).device_total_ns[context.trace.names.where(_is_convolution)[context.host.name]] > 0
     ).any(),
 )
 _CONVOLUTION_NORMS_QUESTION = "Which convolutions does a batch norm follow, do they have a bias, and what do both cost?"

@@ -24,7 +24,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -127,7 +127,7 @@ def analyze(context: Context) -> Chains:
     least = np.minimum.reduceat(np.where(full, dur, np.iinfo(np.int64).max), first)
     greatest = np.maximum.reduceat(np.where(full, dur, 0), first)
     total = np.add.reduceat(dur, first)
-    callers = entries(context.once(class_codes)[context.host.name], found.parent[first], NO_PARENT)
+    callers = take_or(context.cached(class_codes)[context.host.name], found.parent[first], NO_PARENT)
     example, kind = group(_signatures(context, found), callers)
     sums = [sum_by(kind, values, len(example)) for values in (np.ones(count, np.int64), total, least, greatest)]
     order = np.lexsort((np.arange(len(example)), -sums[1]))
@@ -144,7 +144,7 @@ def _find(context: Context) -> _Found:
     events = np.flatnonzero(context.in_scope(device.start_ns))
     events = events[np.lexsort((device.start_ns[events], device.stream[events], device.device[events]))]
     node = context.links.device_node()[events]
-    elements, parent = _elements(context, events, node), entries(context.once(owners).owner, node, NO_PARENT)
+    elements, parent = _elements(context, events, node), take_or(context.cached(owners).owner, node, NO_PARENT)
     big, small = np.maximum(elements[1:], elements[:-1]), np.minimum(elements[1:], elements[:-1])
     joined = (small > 0) & (big % np.maximum(small, 1) == 0) & (parent[1:] == parent[:-1])
     joined &= (device.stream[events[1:]] == device.stream[events[:-1]]) & (
@@ -165,9 +165,9 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     is_link = np.array([_is_link(trace.names[code]) for code in codes.tolist()], np.bool_)
     usable = (trace.device.category[events] == Category.KERNEL) & is_link[own]
     product = trace.names.where(lambda name: _PRODUCT.search(name) is not None)
-    usable &= entries((host.kind == NodeKind.OPERATOR) & ~product[host.name], node, False)
-    row = entries(host.row, node, 0)
-    call = innermost(trace.host, context.once(ranges), trace.host.thread[row], trace.host.start_ns[row])
+    usable &= take_or((host.kind == NodeKind.OPERATOR) & ~product[host.name], node, False)
+    row = take_or(host.row, node, 0)
+    call = innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
     usable &= call == NO_PARENT
     codes, inverse = ranked(np.where(usable, trace.host.shapes[row], 0))
     sizes = np.array([_largest(trace.shapes[code]) for code in codes.tolist()], np.int64)
@@ -211,11 +211,11 @@ def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Cha
     """A chain and its repetitions."""
     trace, host, first = context.trace, context.host, found.first
     begin = int(first[repeated[0]])
-    end = int(entries(first, repeated[0] + 1, len(found.chain)))
+    end = int(take_or(first, repeated[0] + 1, len(found.chain)))
     parent, nodes = int(found.parent[begin]), found.node[begin:end][:_LINKS_SHOWN].tolist()
     times = [int(trace.device.dur_ns[found.event[first[repeated] + place]].sum()) for place in range(len(nodes))]
     repetitions, total, least, greatest = sums
-    in_backward = parent != NO_PARENT and bool(context.once(owners).is_evaluation[parent])
+    in_backward = parent != NO_PARENT and bool(context.cached(owners).is_evaluation[parent])
     return Chain(
         caller=class_name(trace.names[host.name[parent]]) if parent != NO_PARENT else None,
         links=tuple(
@@ -228,7 +228,7 @@ def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Cha
         device_ns=total,
         least_pass_ns=least,
         greatest_pass_ns=greatest,
-        is_saved=not in_backward and bool(context.once(owners).is_evaluation.any()),
+        is_saved=not in_backward and bool(context.cached(owners).is_evaluation.any()),
         start_ns=int(trace.device.start_ns[found.event[begin]]),
     )
 

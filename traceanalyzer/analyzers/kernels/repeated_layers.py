@@ -131,7 +131,7 @@ def _order(context: Context) -> _Order:
     device = context.trace.device
     events = counted(context)
     start = device.start_ns[events]
-    graph = np.where(context.once(of_graphs)[events], context.links.launch[events], NO_PARENT)
+    graph = np.where(context.cached(of_graphs)[events], context.links.launch[events], NO_PARENT)
     step = np.searchsorted(context.steps.start_ns, start, side="right")
     step = np.where(graph == NO_PARENT, step, 0)
     keys = (graph, step, device.device[events], device.stream[events])
@@ -268,7 +268,7 @@ def _row(context: Context, order: _Order, runs: _Runs, total: int) -> RepeatedLa
         total_ns=time,
         mean_ns=time / repetitions,
         share=time / total if total else None,
-        in_graph=bool(context.once(of_graphs)[order.event[runs.start]].all()),
+        in_graph=bool(context.cached(of_graphs)[order.event[runs.start]].all()),
         start_ns=int(trace.device.start_ns[order.event[runs.start]].min()),
     )
 

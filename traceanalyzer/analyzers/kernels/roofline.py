@@ -118,10 +118,10 @@ class _Group(msgspec.Struct, frozen=True):
 def _rows(context: Context, gpu: gpus.Gpu | None) -> list[RooflineRow]:
     """Calls with equal inputs share a model; a row joins those that differ in strides and values only."""
     trace, host = context.trace, context.host
-    nodes = np.flatnonzero(context.once(leaves))
+    nodes = np.flatnonzero(context.cached(leaves))
     works, first, groups = works_of(context, nodes)
     row, count = host.row[nodes[first]], len(first)
-    times = sum_by(groups, context.once(node_times).device_self_ns[nodes], count)
+    times = sum_by(groups, context.cached(node_times).device_self_ns[nodes], count)
     matrix, untold = (sum_by(groups, _unit_times(context, answer)[nodes], count) for answer in (True, None))
     keys = (host.name[nodes[first]], trace.host.shapes[row], trace.host.types[row])
     figures = np.column_stack((*keys, sum_by(groups, context.calls_of(nodes), count), times, matrix, untold))

@@ -121,7 +121,7 @@ def analyze(context: Context) -> LaunchFigures:
         delay=_overall_delay(context, single),
         by_kernel=_delays_by_kernel(context, single),
         short_kernels=_short(context, single),
-        queues=tuple(queue for queue, _, _ in context.once(launch_calls.of_streams)),
+        queues=tuple(queue for queue, _, _ in context.cached(launch_calls.of_streams)),
         blocked=_blocked(context),
         graphs=_graphs(context, kernels, linked[in_graph]),
         earlier_work_ns=unrecorded_work.longest_ns(context),
@@ -138,7 +138,7 @@ def _short(context: Context, single: I64) -> ShortKernels:
 
 
 def _blocked(context: Context) -> Blocked:
-    held, full, median = context.once(held_up)
+    held, full, median = context.cached(held_up)
     dur = context.trace.launches.dur_ns[held]
     return Blocked(len(held), int((dur - median).sum()), full if len(held) else None)
 

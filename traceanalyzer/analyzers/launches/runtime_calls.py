@@ -23,7 +23,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I32, I64, Array, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _CHEAP = re.compile(r"Async(_ptsz)?$|^cuMem(Create|Map|Unmap|Release|SetAccess|AddressReserve|AddressFree)")
@@ -204,7 +204,7 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     first, groups = group(events.name, line)
     every = program_steps(context).every
     number_of_step = every.at(events.start)
-    is_usual = entries(_usual(context), number_of_step, False)
+    is_usual = take_or(_usual(context), number_of_step, False)
     found = []
     for number, row in enumerate(first.tolist()):
         own = groups == number

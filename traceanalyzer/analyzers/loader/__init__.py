@@ -154,7 +154,7 @@ def _asleep(context: Context, waits: I64) -> int | None:
 
 def _maker(context: Context, wait: int) -> str | None:
     """The innermost library that creates loaders, around a wait."""
-    lines, waits = context.once(own_line_tree), context.host.tree
+    lines, waits = context.cached(own_line_tree), context.host.tree
     if not len(lines.tree):
         return None
     around = int(lines.tree.innermost(waits.thread[[wait]], waits.start_ns[[wait]])[0])
@@ -199,7 +199,7 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
 
 def epochs(context: Context) -> LoaderEpochs:
     """The changes of epochs, and what waits take otherwise."""
-    (last, first), (start, end) = context.once(_turns), context.once(_waits)
+    (last, first), (start, end) = context.cached(_turns), context.cached(_waits)
     others = np.delete(end - start, np.concatenate((last, first)))
     waits = (end - start)[last] + (end - start)[first]
     length = end[first] - start[last]
@@ -229,7 +229,7 @@ def _waits(context: Context) -> tuple[I64, I64]:
 
 def _turns(context: Context) -> tuple[I64, I64]:
     """Positions of the last wait of each epoch and of the first one of the next, among the waits."""
-    start, end = context.once(_waits)
+    start, end = context.cached(_waits)
     host = context.trace.host
     since, until = end[:-1], start[1:]
     gap = until - since
@@ -269,7 +269,7 @@ _LOADER = Need(
 )
 _NEEDED = Need(
     Text("skip-no-epochs", "no epoch of a loader with worker processes ends and begins in the steps"),
-    lambda context: len(context.once(_turns)[0]),
+    lambda context: len(context.cached(_turns)[0]),
 )
 _LOADER_EPOCHS_QUESTION = "What does the change from one epoch to the next cost, where the loader has worker processes?"
 ANALYSES = (

@@ -76,9 +76,9 @@ class MemoryUse(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> MemoryUse:
     """Peaks, curves, operators, steps, and what is in memory at the peak."""
     result = MemoryUse(
-        devices=tuple(_device(context, ledger) for ledger in context.once(levels.ledgers)),
+        devices=tuple(_device(context, ledger) for ledger in context.cached(levels.ledgers)),
         operators=holders.by_operator(context),
-        steps_from=context.once(levels.host_steps).found_by,
+        steps_from=context.cached(levels.host_steps).found_by,
         records_without_device=levels.without_device(context),
     )
     context.release(levels.ledgers, holders.nodes_of_records)
@@ -89,8 +89,8 @@ def _device(context: Context, ledger: Ledger) -> DeviceMemory:
     rows = np.flatnonzero(context.in_scope(ledger.time_ns))
     taken = rows[ledger.change_bytes[rows] > 0]
     given = rows[ledger.change_bytes[rows] < 0]
-    outside = taken[~context.once(holders.is_operator)[holders.operator_of(context, ledger)[taken]]]
-    steps = levels.by_step(ledger, context.once(levels.host_steps))
+    outside = taken[~context.cached(holders.is_operator)[holders.operator_of(context, ledger)[taken]]]
+    steps = levels.by_step(ledger, context.cached(levels.host_steps))
     level = ledger.level_bytes[rows]
     peak = int(level.argmax()) if len(rows) else None
     held = rows[ledger.reserved_bytes[rows] != UNKNOWN]

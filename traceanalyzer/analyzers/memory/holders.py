@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.memory.levels import Ledger, ledgers
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import line_tree, own_line_tree
 from traceanalyzer.structure.sums import count_by, group, sum_by
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 LARGEST = 32
@@ -47,21 +47,21 @@ class OperatorMemory(msgspec.Struct, frozen=True):
 
 def by_operator(context: Context) -> tuple[OperatorMemory, ...]:
     """One row per device and operator that took or gave back memory, by device and bytes taken by itself."""
-    rows = [row for ledger in context.once(ledgers) for row in _operator_rows(context, ledger)]
-    position = {ledger.device: number for number, ledger in enumerate(context.once(ledgers))}
+    rows = [row for ledger in context.cached(ledgers) for row in _operator_rows(context, ledger)]
+    position = {ledger.device: number for number, ledger in enumerate(context.cached(ledgers))}
     return tuple(sorted(rows, key=lambda r: (position[r.device], -r.self_allocated_bytes, -r.allocated_bytes, r.name)))
 
 
 def operator_of(context: Context, ledger: Ledger) -> I64:
     """Position in the host tree of the innermost node around each record, -1 for none."""
-    return context.once(nodes_of_records)[ledger.rows]
+    return context.cached(nodes_of_records)[ledger.rows]
 
 
 def nodes_of_records(context: Context) -> I64:
     """Position of the innermost node around every row of the table of memory events, -1 for none."""
     memory, host = context.trace.memory, context.host
     position = host.tree.innermost(memory.thread, memory.start_ns)
-    return entries(host.top, position, NO_PARENT)
+    return take_or(host.top, position, NO_PARENT)
 
 
 def is_operator(context: Context) -> Bool:
@@ -72,13 +72,13 @@ def is_operator(context: Context) -> Bool:
 def _calls(context: Context) -> I64:
     """Calls of each operator name within the chosen steps."""
     host = context.host
-    nodes = context.once(is_operator)[:-1] & context.in_scope(host.tree.start_ns)
+    nodes = context.cached(is_operator)[:-1] & context.in_scope(host.tree.start_ns)
     return count_by(host.name[nodes], len(context.trace.names))
 
 
 def _operator_rows(context: Context, ledger: Ledger) -> Iterator[OperatorMemory]:
     own, nested = _sums(context, ledger)
-    calls = context.once(_calls)
+    calls = context.cached(_calls)
     used = np.flatnonzero((own != 0).any(axis=0) | (nested != 0).any(axis=0))
     for name in used.tolist():
         figures = np.column_stack((nested[:, name], own[:, name])).ravel().tolist()
@@ -87,7 +87,7 @@ def _operator_rows(context: Context, ledger: Ledger) -> Iterator[OperatorMemory]
 
 def _sums(context: Context, ledger: Ledger) -> tuple[I64, I64]:
     """The three figures of each name: for the operator alone, and with the operators that it calls."""
-    host, is_row = context.host, context.once(is_operator)
+    host, is_row = context.host, context.cached(is_operator)
     counted = context.in_scope(ledger.time_ns)
     node = operator_of(context, ledger)[counted]
     change = ledger.change_bytes[counted]
@@ -202,10 +202,10 @@ def _origins(context: Context, ledger: Ledger, begin: I64) -> tuple[I32, I32]:
     """Codes of the names of the operator and the line that made each allocation, -1 for none."""
     memory, rows = context.trace.memory, ledger.rows[begin]
     where = (memory.thread[rows], memory.start_ns[rows])
-    own, any_ = (context.once(tree).names_at(*where) for tree in (own_line_tree, line_tree))
+    own, any_ = (context.cached(tree).names_at(*where) for tree in (own_line_tree, line_tree))
     lines = np.where(own >= 0, own, any_)
-    node = _asking(context, entries(operator_of(context, ledger), begin, NO_PARENT))
-    operator = entries(context.host.name, node, np.int32(-1))
+    node = _asking(context, take_or(operator_of(context, ledger), begin, NO_PARENT))
+    operator = take_or(context.host.name, node, np.int32(-1))
     return operator, np.where(begin == UNKNOWN, np.int32(-1), lines)
 
 
@@ -214,7 +214,7 @@ def _asking(context: Context, node: I64) -> I64:
     empty = context.trace.names.where(lambda name: name.startswith("aten::empty"))
     is_row = context.host.is_row
     innermost, asking = (
-        entries(context.host.tree.nearest(wanted), node, NO_PARENT)
+        take_or(context.host.tree.nearest(wanted), node, NO_PARENT)
         for wanted in (is_row, is_row & ~empty[context.host.name])
     )
     return np.where(asking == NO_PARENT, innermost, asking)
@@ -241,7 +241,7 @@ def _largest(
 ) -> tuple[MemoryBlock, ...]:
     names = context.trace.names
     taken = np.where(begin == UNKNOWN, UNKNOWN, ledger.time_ns[begin])
-    given = entries(ledger.time_ns, end, UNKNOWN)
+    given = take_or(ledger.time_ns, end, UNKNOWN)
     order = np.lexsort((end, begin, -size))[:LARGEST]
     return tuple(
         MemoryBlock(

@@ -18,7 +18,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import ModuleOwners, device_time, forward_nodes, owners
 from traceanalyzer.structure.sums import group, least_by, sum_by
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _PREFIX = "nn.Module: "
@@ -121,12 +121,12 @@ class Modules(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Modules:
     """The modules by name, by class and as a tree."""
-    found, device = context.once(owners), device_time(context)
+    found, device = context.cached(owners), device_time(context)
     places = find_paths(context, found)
     evaluations, forward = forward_nodes(context)
     counted = context.in_scope(context.host.tree.start_ns[evaluations])
     evaluations, forward = evaluations[counted], forward[counted]
-    module = entries(found.module, forward, NO_PARENT)
+    module = take_or(found.module, forward, NO_PARENT)
     times = _of_evaluations(context, found, device, evaluations)
 
     def unattributed(rows: Bool) -> Unattributed:
@@ -233,7 +233,7 @@ def find_paths(context: Context, owners: ModuleOwners) -> Paths:
     host, frames = context.host, context.trace.frames
     calls = np.flatnonzero(owners.is_module)
     name, module_id = host.name[calls].astype(np.int64), frames.module_id[host.row[calls]]
-    around = entries(owners.module, host.tree.parent[calls], NO_PARENT)
+    around = take_or(owners.module, host.tree.parent[calls], NO_PARENT)
     parent_call = np.where(around == NO_PARENT, NO_PARENT, np.searchsorted(calls, around))
     places: dict[tuple[int, int, int], int] = {}
     path: list[int] = []
@@ -283,7 +283,7 @@ def _forward(context: Context, found: ModuleOwners, places: Paths, device: I64) 
     runtime = sum_by(node, launches.dur_ns[inside], len(tree))
     host_self = duration - tree.child_sums(duration) - runtime
     owner = found.owner[node]
-    of_module = entries(found.is_module, owner, False)
+    of_module = take_or(found.is_module, owner, False)
     own = sum_by(owner[of_module], device[inside][of_module], len(tree))
     below = tree.sums(own)
     return (
@@ -319,15 +319,15 @@ def _outside(context: Context, found: ModuleOwners, device: I64) -> tuple[int, i
     events, launch = context.trace.device, context.links.launch
     linked = launch != NO_PARENT
     start = context.trace.launches.start_ns
-    counted = context.in_scope(np.where(linked, entries(start, launch, 0), events.start_ns))
+    counted = context.in_scope(np.where(linked, take_or(start, launch, 0), events.start_ns))
     whole = int(events.dur_ns[counted].sum())
-    owner = entries(found.owner, found.launch_node, NO_PARENT)
+    owner = take_or(found.owner, found.launch_node, NO_PARENT)
     ownerless = (owner == NO_PARENT) & context.in_scope(start)
     return whole, int(device[ownerless].sum()) + int(events.dur_ns[counted & ~linked].sum())
 
 
 _MODULES = Need(
     Text("skip-no-modules", "the trace has no calls of nn.Module: record them with with_stack=True"),
-    lambda context: context.once(owners).is_module.any(),
+    lambda context: context.cached(owners).is_module.any(),
 )
 ANALYSES = (Analysis(330, "modules", Modules, analyze, needs=(_MODULES,)),)

@@ -22,7 +22,7 @@ from traceanalyzer.structure.host_activity import LineTree, line_tree, own_line_
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked, stable_order
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 
@@ -68,8 +68,8 @@ class PythonLines(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> PythonLines:
     """One row per function, and what belongs to none."""
-    rows, launched, attributed = _rows(context, context.once(line_tree))
-    outside, _, _ = _rows(context, context.once(own_line_tree))
+    rows, launched, attributed = _rows(context, context.cached(line_tree))
+    outside, _, _ = _rows(context, context.cached(own_line_tree))
     backward = sum(row.backward_device_self_ns or 0 for row in rows)
     context.release(line_tree, own_line_tree)
     return PythonLines(rows, outside, launched, launched - attributed, backward)
@@ -147,7 +147,7 @@ def _device_time(context: Context, lines: LineTree) -> tuple[int, tuple[I64, I64
     """
     device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
     linked = launch != NO_PARENT
-    counted = context.in_scope(np.where(linked, entries(launches.start_ns, launch, 0), device.start_ns))
+    counted = context.in_scope(np.where(linked, take_or(launches.start_ns, launch, 0), device.start_ns))
     total = int(device.dur_ns[counted].sum())
     events = np.flatnonzero(counted & linked)
     position = lines.tree.innermost(launches.thread[launch[events]], launches.start_ns[launch[events]])
@@ -180,7 +180,7 @@ def _frames_of_launches(context: Context, frames: Tree) -> I64:
     Returns:
         Positions in the tree of frames, -1 if there is none; shape (launches,).
     """
-    found, tree = context.once(_evaluations), context.host.tree
+    found, tree = context.cached(_evaluations), context.host.tree
     known = np.flatnonzero(found.forward != NO_PARENT)
     forward = found.forward[known]
     frame = np.full(len(found.forward), NO_PARENT, np.int64)
@@ -189,22 +189,22 @@ def _frames_of_launches(context: Context, frames: Tree) -> I64:
         unknown = np.flatnonzero((frame == NO_PARENT) & (found.around_forward != NO_PARENT))
         further = frame[found.around_forward[unknown]]
         if not (further != NO_PARENT).any():
-            return entries(frame, found.of_launch, NO_PARENT)
+            return take_or(frame, found.of_launch, NO_PARENT)
         frame[unknown] = further
 
 
 def _evaluations(context: Context) -> _Evaluations:
-    modules, tree = context.once(owners), context.host.tree
+    modules, tree = context.cached(owners), context.host.tree
     evaluations, forward = forward_nodes(context)
     number = np.full(len(tree) + 1, NO_PARENT, np.int64)
     number[evaluations] = np.arange(len(evaluations))
-    around = entries(modules.evaluation, np.arange(-1, len(tree)), NO_PARENT)
+    around = take_or(modules.evaluation, np.arange(-1, len(tree)), NO_PARENT)
     inside = number[around]  # for each node, from -1 on
     return _Evaluations(forward, inside[forward + 1], inside[modules.launch_node + 1])
 
 
 _FRAMES = Need(
     Text("skip-no-stacks", "the trace has no Python frames: record them with with_stack=True"),
-    lambda context: len(context.once(line_tree).tree),
+    lambda context: len(context.cached(line_tree).tree),
 )
 ANALYSES = (Analysis(340, "python_lines", PythonLines, analyze, needs=(_FRAMES,)),)

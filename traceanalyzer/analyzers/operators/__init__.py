@@ -114,12 +114,12 @@ def _cost(context: Context) -> str:
 
 def _sums(context: Context, nodes: I64, *keys: Array) -> Iterator[tuple[list[int], dict[str, int]]]:
     """The keys of each group of calls that agree in them, and the figures of the group by the names of their fields."""
-    times = context.once(node_times)
+    times = context.cached(node_times)
     first, groups = group(*keys)
     columns = {
         "calls": context.calls_of(nodes),
         **{field: getattr(times, field)[nodes] for field in NodeTimes.__struct_fields__},
-        "beside_ns": np.where(context.once(_beside)[nodes], times.host_self_ns[nodes], 0),
+        "beside_ns": np.where(context.cached(_beside)[nodes], times.host_self_ns[nodes], 0),
     }
     figures = np.column_stack([sum_by(groups, values, len(first)) for values in columns.values()]).tolist()
     for codes, values in zip(np.column_stack([key[first] for key in keys]).tolist(), figures, strict=True):
@@ -137,7 +137,7 @@ def _beside(context: Context) -> Bool:
     if not len(makes) and len(tree):
         outermost = tree.parent == NO_PARENT
         makes = np.array([np.bincount(thread[outermost], (tree.end_ns - tree.start_ns)[outermost]).argmax()])
-    return ~np.isin(thread, np.append(makes, thread[context.once(owners).is_evaluation]))
+    return ~np.isin(thread, np.append(makes, thread[context.cached(owners).is_evaluation]))
 
 
 class ShapeCost(msgspec.Struct, frozen=True):
@@ -174,7 +174,7 @@ class ShapeCosts(msgspec.Struct, frozen=True):
 
 def shape_costs(context: Context) -> ShapeCosts:
     """One row per operator, input shapes and input types that put something on the device."""
-    ran = [row for row in context.once(by_shape).rows if row.device_self_ns and row.input_shapes]
+    ran = [row for row in context.cached(by_shape).rows if row.device_self_ns and row.input_shapes]
     sizes = [_size(row) for row in ran]
     priced = [
         Priced((row.name, *size) if size else None, row.input_shapes, row.calls, row.device_self_ns)
@@ -214,6 +214,6 @@ def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | Non
 _SHAPE_COSTS_QUESTION = "What does an operator cost per shape, and does a call of the same size cost less?"
 ANALYSES = (
     Analysis(100, "operators", Operators, by_name, needs=(OPERATORS,)),
-    Analysis(110, "operators_by_shape", OperatorsByShape, lambda context: context.once(by_shape), needs=(OPERATORS,)),
+    Analysis(110, "operators_by_shape", OperatorsByShape, lambda context: context.cached(by_shape), needs=(OPERATORS,)),
     Analysis(380, "shape_costs", ShapeCosts, shape_costs, needs=(KERNELS, SHAPES), question=_SHAPE_COSTS_QUESTION),
 )

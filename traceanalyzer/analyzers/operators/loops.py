@@ -21,7 +21,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST = 10
@@ -121,7 +121,7 @@ def _siblings(context: Context) -> _Siblings:
     operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
     allowed = np.isin(host.kind, (NodeKind.STEP, NodeKind.MODULE)) | (operator & own[host.name])
     parent = np.append(tree.parent, NO_PARENT)
-    rows = np.flatnonzero(operator & entries(allowed, parent[: len(tree)], True))
+    rows = np.flatnonzero(operator & take_or(allowed, parent[: len(tree)], True))
     rows = rows[context.in_scope(tree.start_ns[rows])]
     family = np.where(tree.parent == NO_PARENT, -2 - tree.thread, tree.parent)
     rows = rows[np.argsort(family[rows], kind="stable")]

@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -94,7 +94,7 @@ class Optimizers(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Optimizers:
     """One row per range's name, of calls that start in the chosen steps."""
     trace, host = context.trace, context.trace.host
-    calls = context.once(ranges)
+    calls = context.cached(ranges)
     calls = calls[context.in_scope(host.start_ns[calls])]
     names, group = ranked(host.name[calls])
     of_row = np.full(len(host) + 1, -1, np.int64)
@@ -137,7 +137,7 @@ def _launched(context: Context, calls: I64, of_row: I64) -> tuple[I64, Bool, Boo
     trace, device = context.trace, context.trace.device
     launches = trace.launches
     call = host_activity.innermost(trace.host, calls, launches.thread, launches.start_ns)
-    launched = entries(of_row[call], context.links.launch, -1)
+    launched = take_or(of_row[call], context.links.launch, -1)
     codes, own = ranked(device.name)
     elementwise = np.array([_is_unfused(trace.names[code]) for code in codes], np.bool_)
     filling = trace.names.where(lambda name: "FillFunctor" in name or "fillBuffer" in name)
@@ -153,7 +153,7 @@ def _is_unfused(kernel: str) -> bool:
 
 def _starved(context: Context, calls: I64, of_row: I64, count: int) -> I64:
     """Per group: idle time of the device that ends with a launch of a call, as far as it lies in the call."""
-    host, launches, gaps = context.trace.host, context.trace.launches, context.once(starvation)
+    host, launches, gaps = context.trace.host, context.trace.launches, context.cached(starvation)
     thread, start = launches.thread[gaps.launch], launches.start_ns[gaps.launch]
     call = host_activity.innermost(host, calls, thread, start)
     inside = call != NO_PARENT
@@ -191,6 +191,6 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]
 
 _OPTIMIZERS = Need(
     Text("skip-no-optimizers", "the trace has no range of an optimizer"),
-    lambda context: len(context.once(ranges)) > 0,
+    lambda context: len(context.cached(ranges)) > 0,
 )
 ANALYSES = (Analysis(420, "optimizers", Optimizers, analyze, needs=(_OPTIMIZERS,)),)

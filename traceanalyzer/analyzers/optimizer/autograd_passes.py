@@ -27,7 +27,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
-from traceanalyzer.trace.table import I32, I64, Bool, entries
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _USES_GRADIENTS = re.compile(
@@ -72,11 +72,11 @@ class Passes(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Passes:
     """Count the passes, and find those whose results are not used."""
-    updates, zeroed = context.once(optimizer_starts)
-    tree, created = context.host.tree, np.flatnonzero(context.in_scope(context.once(graph).start_ns))
-    nodes = context.once(graph).node[created]
+    updates, zeroed = context.cached(optimizer_starts)
+    tree, created = context.host.tree, np.flatnonzero(context.in_scope(context.cached(graph).start_ns))
+    nodes = context.cached(graph).node[created]
     return Passes(
-        backward_passes=int(context.in_scope(context.once(backward).start_ns).sum()),
+        backward_passes=int(context.in_scope(context.cached(backward).start_ns).sum()),
         updates=int(context.in_scope(updates).sum()),
         zero_grads=int(context.in_scope(zeroed).sum()),
         graph_functions=len(nodes),
@@ -95,7 +95,7 @@ def analyze(context: Context) -> Passes:
 def _added_ns(context: Context) -> int:
     """Host time of additions in place within evaluations that accumulate gradients."""
     host, tree, names = context.host, context.host.tree, context.trace.names
-    accumulates = context.once(owners).is_evaluation & names.where(is_accumulation)[host.name]
+    accumulates = context.cached(owners).is_evaluation & names.where(is_accumulation)[host.name]
     adds = names.where(lambda name: name == "aten::add_")[host.name] & ~host.merged & context.in_scope(tree.start_ns)
     nodes = np.flatnonzero(adds & (tree.nearest(accumulates) != NO_PARENT))
     return int((tree.end_ns - tree.start_ns)[nodes].sum())
@@ -103,7 +103,7 @@ def _added_ns(context: Context) -> int:
 
 def _graph_passes(context: Context, created: I64) -> int:
     """Most calls of one outermost module, or else steps, that created some of these functions of the graph."""
-    modules, start = context.once(roots), context.once(graph).start_ns[created]
+    modules, start = context.cached(roots), context.cached(graph).start_ns[created]
     if len(modules.start_ns):
         calls = distinct(modules.of_graph[created][modules.of_graph[created] >= 0])
         kind = group(modules.name[calls], modules.instance[calls])[1]
@@ -143,11 +143,11 @@ class Discarded(msgspec.Struct, frozen=True):
 
 def find_discarded(context: Context) -> Discarded | None:
     """Find passes that end in `zero_grad` instead of an update; None if there are none or it is unknown."""
-    passes, (steps, zeroed) = context.once(backward), context.once(optimizer_starts)
+    passes, (steps, zeroed) = context.cached(backward), context.cached(optimizer_starts)
     if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
         return None
     end = np.iinfo(np.int64).max
-    step, zero = (entries(times, np.searchsorted(times, passes.end_ns), end) for times in (steps, zeroed))
+    step, zero = (take_or(times, np.searchsorted(times, passes.end_ns), end) for times in (steps, zeroed))
     lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns)
     lost &= ~np.isin(zero, _used(context, passes, lost, zero))
     if not lost.any():
@@ -165,7 +165,7 @@ def find_discarded(context: Context) -> Discarded | None:
 
 def _take_turns(context: Context) -> bool:
     """Whether several optimizers take turns: some steps follow each other without a backward pass between."""
-    passes, (steps, _) = context.once(backward), context.once(optimizer_starts)
+    passes, (steps, _) = context.cached(backward), context.cached(optimizer_starts)
     passed = np.searchsorted(passes.start_ns, steps)
     return any(a == b for a, b in pairwise(passed.tolist()))
 
@@ -184,14 +184,14 @@ def _used(context: Context, passes: Backward, lost: Bool, zero: I64) -> I64:
 
 def _waste(context: Context, passes: Backward, number: int) -> Waste:
     """One pass with the forward part before it."""
-    created, steps = context.once(graph).start_ns, np.sort(np.concatenate(context.once(optimizer_starts)))
+    created, steps = context.cached(graph).start_ns, np.sort(np.concatenate(context.cached(optimizer_starts)))
     start, end = int(passes.start_ns[number]), int(passes.end_ns[number])
     before = int(passes.end_ns[number - 1]) if number else 0
-    boundary = max(before, int(entries(steps, np.searchsorted(steps, start) - 1, 0)) if len(steps) else 0)
+    boundary = max(before, int(take_or(steps, np.searchsorted(steps, start) - 1, 0)) if len(steps) else 0)
     first = int(np.searchsorted(created, boundary))
     begin = int(created[first]) if first < len(created) and created[first] < start else start
     launched = slice(*np.searchsorted(context.trace.launches.start_ns, (begin, end)).tolist())
-    device = int(context.once(device_time)[launched].sum())
+    device = int(context.cached(device_time)[launched].sum())
     return Waste(begin, int(passes.functions[number]), device, end - begin)
 
 
@@ -234,11 +234,11 @@ def roots(context: Context) -> Roots:
 
 
 def _modules(context: Context) -> Roots:
-    host, tree, found = context.host, context.host.tree, context.once(owners)
+    host, tree, found = context.host, context.host.tree, context.cached(owners)
     above = np.append(tree.nearest(found.is_module | found.is_evaluation), NO_PARENT)
     is_root: Bool = found.is_module & (above[tree.parent] == NO_PARENT)
     nodes = np.flatnonzero(is_root)
-    root = tree.nearest(is_root)[context.once(graph).node]
+    root = tree.nearest(is_root)[context.cached(graph).node]
     frames, row = context.trace.frames, host.row[nodes]
     number = np.where(root == NO_PARENT, NO_PARENT, np.searchsorted(nodes, root))
     name, thread = host.name[nodes], frames.thread[row]
@@ -248,7 +248,7 @@ def _modules(context: Context) -> Roots:
 def _wrappers(context: Context) -> Roots:
     table = context.trace.host
     rows = np.flatnonzero(context.trace.names.where(marks.DATA_PARALLEL.__contains__)[table.name])
-    created = context.host.row[context.once(graph).node]
+    created = context.host.row[context.cached(graph).node]
     row = host_activity.innermost(table, rows, table.thread[created], table.start_ns[created])
     number = np.where(row == NO_PARENT, NO_PARENT, np.searchsorted(rows, row))
     start = table.start_ns[rows]
@@ -258,8 +258,8 @@ def _wrappers(context: Context) -> Roots:
 
 def find_unused(context: Context) -> tuple[UnusedForward, ...]:
     """Modules with unused calls, those with most device time first."""
-    calls, created, passes = context.once(roots), context.once(graph), context.once(backward)
-    steps = context.once(optimizer_starts)[0]
+    calls, created, passes = context.cached(roots), context.cached(graph), context.cached(backward)
+    steps = context.cached(optimizer_starts)[0]
     known = calls.of_graph >= 0
     if not known.any() or not len(passes) or not len(steps):
         return ()
@@ -288,7 +288,7 @@ def find_unused(context: Context) -> tuple[UnusedForward, ...]:
 def _evaluated(context: Context, low: I64, high: I64) -> Bool:
     """Whether autograd evaluated a function with a number of each range."""
     host, table = context.host, context.trace.host
-    nodes = np.flatnonzero(context.once(owners).is_evaluation)
+    nodes = np.flatnonzero(context.cached(owners).is_evaluation)
     numbers = np.sort(table.sequence[host.row[nodes]])
     return np.searchsorted(numbers, high, side="right") > np.searchsorted(numbers, low, side="left")
 
@@ -301,7 +301,7 @@ def _unused(
     device = 0
     for call in unused.tolist():
         inside = slice(*np.searchsorted(launches.start_ns, (calls.start_ns[call], calls.end_ns[call])).tolist())
-        device += int(context.once(device_time)[inside][launches.thread[inside] == calls.thread[call]].sum())
+        device += int(context.cached(device_time)[inside][launches.thread[inside] == calls.thread[call]].sum())
     return UnusedForward(
         name=context.trace.names[calls.name[unused[0]]],
         input_shapes=shapes,
@@ -320,6 +320,6 @@ _AUTOGRAD = Need(
         "the trace has no backward pass, and its operators have no sequence numbers of autograd (no gradients, or an "
         "old torch)",
     ),
-    lambda context: bool(len(context.once(backward)) or len(context.once(graph).node)),
+    lambda context: bool(len(context.cached(backward)) or len(context.cached(graph).node)),
 )
 ANALYSES = (Analysis(430, "passes", Passes, analyze, needs=(_AUTOGRAD,)),)

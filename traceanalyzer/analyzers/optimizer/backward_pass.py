@@ -31,7 +31,7 @@ from traceanalyzer.structure.module_calls import device_time, is_accumulation, o
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group, most_by
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ALIKE = 0.75
@@ -65,7 +65,7 @@ class Recomputation(msgspec.Struct, frozen=True):
 def recomputation(context: Context) -> Recomputation:
     """Add up the segments."""
     host, tree = context.host, context.host.tree
-    found = context.once(_segments)
+    found = context.cached(_segments)
     start, end = tree.start_ns[found.evaluation], found.end_ns
     duration = tree.end_ns[found.operator] - tree.start_ns[found.operator]
     first, groups = group(host.name[found.operator])
@@ -130,7 +130,7 @@ def _called(context: Context) -> tuple[I64, I64]:
     adds[nodes] = True
     around = np.append(tree.nearest(adds), NO_PARENT)[tree.parent[nodes]]
     nodes = nodes[around == NO_PARENT]
-    return nodes, context.once(owners).evaluation[nodes]
+    return nodes, context.cached(owners).evaluation[nodes]
 
 
 def _is_frame_of_autograd(name: str) -> bool:
@@ -148,11 +148,11 @@ def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
 
 def _device_ns(context: Context, found: _Segments) -> int | None:
     launches, tree = context.trace.launches, context.host.tree
-    device = context.once(device_time)
+    device = context.cached(device_time)
     if not device.any():
         return None
-    node = context.once(owners).launch_node
-    evaluation = context.once(owners).evaluation
+    node = context.cached(owners).launch_node
+    evaluation = context.cached(owners).evaluation
     around = np.where(node == NO_PARENT, NO_PARENT, evaluation[node])
     end = np.full(len(tree), -1, np.int64)
     end[found.evaluation] = found.end_ns
@@ -183,8 +183,8 @@ class NanChecks(msgspec.Struct, frozen=True):
 def nan_checks(context: Context) -> NanChecks:
     """Add up what checks and stacks take."""
     tree, steps = context.host.tree, program_steps(context).typical
-    found = context.once(_checks)
-    nodes = context.once(graph).node
+    found = context.cached(_checks)
+    nodes = context.cached(graph).node
     nodes = nodes[steps.at(tree.start_ns[nodes]) >= 0]
     return NanChecks(
         steps=len(steps),
@@ -208,7 +208,7 @@ class _Checks(msgspec.Struct, frozen=True):
 def _checks(context: Context) -> _Checks:
     host, steps = context.host, program_steps(context).typical
     tree, names = host.tree, context.trace.names
-    evaluation = context.once(owners).is_evaluation & ~names.where(is_accumulation)[host.name]
+    evaluation = context.cached(owners).is_evaluation & ~names.where(is_accumulation)[host.name]
     counted = np.flatnonzero(evaluation)
     counted = counted[steps.at(tree.start_ns[counted]) >= 0] if len(steps) else counted[:0]
     is_counted = np.zeros(len(tree), np.bool_)
@@ -225,9 +225,9 @@ def _stacks_ns(context: Context, nodes: I64) -> int:
     if not len(nodes):
         return 0
     before, calls = _time_before_work(context)
-    is_evaluation, tree = context.once(owners).is_evaluation, context.host.tree
-    inside = entries(is_evaluation, context.once(owners).evaluation, missing=False)
-    operator = np.flatnonzero(inside & calls & ~is_evaluation & ~entries(is_evaluation, tree.parent, missing=False))
+    is_evaluation, tree = context.cached(owners).is_evaluation, context.host.tree
+    inside = take_or(is_evaluation, context.cached(owners).evaluation, missing=False)
+    operator = np.flatnonzero(inside & calls & ~is_evaluation & ~take_or(is_evaluation, tree.parent, missing=False))
     usual = int(np.median(before[operator])) if len(operator) else 0
     outer = calls[nodes]
     own = np.maximum(0, before[nodes[outer]] - usual)
@@ -248,11 +248,11 @@ def _time_before_work(context: Context) -> tuple[I64, Bool]:
 
 _NOTHING = Need(
     Text("skip-no-recomputation", "no backward pass of the typical steps computes anything of the forward pass again"),
-    lambda context: len(context.once(_segments).evaluation),
+    lambda context: len(context.cached(_segments).evaluation),
 )
 _CHECKS = Need(
     Text("skip-no-nan-checks", "the trace has no backward pass in its steps, or autograd looks for no NaN in it"),
-    lambda context: len(context.once(_checks).evaluation),
+    lambda context: len(context.cached(_checks).evaluation),
 )
 _NAN_CHECKS_QUESTION = "Does autograd check for anomalies, and how much time does this take?"
 ANALYSES = (

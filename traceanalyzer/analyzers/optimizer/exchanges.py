@@ -27,7 +27,7 @@ from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -79,7 +79,7 @@ class Accumulation(msgspec.Struct, frozen=True):
 
 def accumulation(context: Context) -> Accumulation | None:
     """Updates with several passes before them; None if there are none."""
-    passes, steps = context.once(backward), context.once(optimizer_starts)[0]
+    passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
     update = np.searchsorted(steps, passes.start_ns)
     inside = (update < len(steps)) & context.in_scope(passes.start_ns)
     numbers, counts = np.unique(update[inside], return_counts=True)
@@ -116,9 +116,9 @@ def accumulation(context: Context) -> Accumulation | None:
 
 def _until(context: Context) -> I64:
     """For each pass, when the next pass or the next call of an optimizer begins: what it launched lies before."""
-    passes = context.once(backward)
-    marks = np.sort(np.concatenate((passes.start_ns, *context.once(optimizer_starts))))
-    return entries(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
+    passes = context.cached(backward)
+    marks = np.sort(np.concatenate((passes.start_ns, *context.cached(optimizer_starts))))
+    return take_or(marks, np.searchsorted(marks, passes.end_ns), np.iinfo(np.int64).max)
 
 
 class _Reduces(msgspec.Struct, frozen=True):
@@ -153,11 +153,11 @@ def _reduces(context: Context) -> _Reduces:
         others = Intervals.union(device.start_ns[computes], device.end_ns[computes])
         return _Reduces(called, device.start_ns[kernels], device.dur_ns[kernels], others, on_device=True, is_timed=True)
     host = trace.host
-    own = context.once(recorded_collectives.host_ranges) & reduces[host.name]
+    own = context.cached(recorded_collectives.host_ranges) & reduces[host.name]
     is_timed = bool(own.any())
     rows = np.flatnonzero(own if is_timed else (host.category == Category.ANNOTATION) & reduces[host.name])
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
-    start, others = host.start_ns[rows], context.once(recorded_collectives.computing)
+    start, others = host.start_ns[rows], context.cached(recorded_collectives.computing)
     return _Reduces(start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)
 
 
@@ -229,11 +229,11 @@ def pipeline(context: Context) -> Pipeline | None:
     place = _places(runs, updates)
     waits, is_on_host = _waits(context)
     run = np.searchsorted(runs.start_ns, waits.called, side="right") - 1
-    counted = (run >= 0) & (np.isin(entries(runs.update, run, -1), updates))
-    where = np.where(counted, entries(place, run, 0), 0)
+    counted = (run >= 0) & (np.isin(take_or(runs.update, run, -1), updates))
+    where = np.where(counted, take_or(place, run, 0), 0)
     end = waits.start + waits.dur
     if is_on_host:
-        computing = context.once(recorded_collectives.computing)
+        computing = context.cached(recorded_collectives.computing)
     else:
         computing = recorded_collectives.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
     found = Intervals.union(waits.start[where > 0], end[where > 0]) - computing
@@ -257,7 +257,7 @@ def _segments(context: Context) -> _Segments | None:
     if not len(received) or not len(updates):
         return None
     table, tree, created = context.trace.host, context.host.tree, _created(context)
-    found = context.once(owners)
+    found = context.cached(owners)
     above = np.append(found.evaluation, NO_PARENT)[tree.parent]
     evaluated = np.flatnonzero(found.is_evaluation & (above == NO_PARENT))  # without those of recomputation
     start = (created.start_ns, tree.start_ns[evaluated], table.start_ns[sent], table.start_ns[received], updates)
@@ -282,7 +282,7 @@ def _segments(context: Context) -> _Segments | None:
 
 def _created(context: Context) -> AutogradGraph:
     """Functions that forward passes created. Receiving takes a number of its own, but is no part of a pass."""
-    found, names = context.once(graph), context.trace.names
+    found, names = context.cached(graph), context.trace.names
     messages = names.where(lambda name: name.startswith(recorded_collectives.HOST_NAMES))
     kept = ~messages[context.host.name[found.node]]
     return AutogradGraph(found.node[kept], found.start_ns[kept], found.sequence[kept])
@@ -329,7 +329,7 @@ class _Waits(msgspec.Struct, frozen=True):
 
 def _waits(context: Context) -> tuple[_Waits, bool]:
     """Kernels that send and receive, else ranges of the CPU that receive; whether it is the latter."""
-    if context.once(recorded_collectives.of_libraries).any():
+    if context.cached(recorded_collectives.of_libraries).any():
         found = recorded_collectives.on_device(context)
         described = [context.trace.collectives[row].name for row in found.described.tolist()]
         names = zip(described, found.names, strict=True)
@@ -338,7 +338,7 @@ def _waits(context: Context) -> tuple[_Waits, bool]:
         return _Waits(found.called[kept], found.start[kept], found.dur[kept]), False
     host = context.trace.host
     receives = context.trace.names.where(lambda name: operation(name) == "recv")[host.name]
-    rows = np.flatnonzero(context.once(recorded_collectives.host_ranges) & receives)
+    rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges) & receives)
     return _Waits(host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows]), True
 
 

@@ -19,7 +19,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, owners
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 LEAST = 5
@@ -71,7 +71,7 @@ class _Calls(msgspec.Struct, frozen=True):
 
 def find(context: Context) -> RepeatedForward | None:
     """Find such passes; None if there are none, or where inputs were not recorded."""
-    passes, steps = context.once(backward), context.once(optimizer_starts)[0]
+    passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
     if len(passes) < 2 or len(steps) < 2:
         return None
     calls = _calls(context)
@@ -82,7 +82,7 @@ def find(context: Context) -> RepeatedForward | None:
     before = np.append(0, passes.end_ns[:-1])
     bounds = (np.searchsorted(calls.start_ns, times) for times in (before, passes.start_ns, after))
     for begins, trains, ends in zip(*(bound.tolist() for bound in bounds), strict=True):
-        pattern = _pattern(calls, context.once(graph).start_ns, begins, trains)
+        pattern = _pattern(calls, context.cached(graph).start_ns, begins, trains)
         for first in _occurrences(calls.text, pattern, begins, ends):
             found.setdefault(first, _last(calls, first, pattern))
     own = _of_trained_networks(context, calls)
@@ -93,13 +93,13 @@ def find(context: Context) -> RepeatedForward | None:
 def _calls(context: Context) -> _Calls:
     """Operators outside of evaluations, optimizers, loaders and other operators."""
     host, tree, table = context.host, context.host.tree, context.trace.host
-    evaluation = context.once(owners).is_evaluation
+    evaluation = context.cached(owners).is_evaluation
     operator = host.is_row
     inside = operator | evaluation | (host.kind == NodeKind.DATALOADER)
-    nodes = np.flatnonzero(operator & ~evaluation & ~entries(tree.nearest(inside) != NO_PARENT, tree.parent, False))
+    nodes = np.flatnonzero(operator & ~evaluation & ~take_or(tree.nearest(inside) != NO_PARENT, tree.parent, False))
     nodes = nodes[context.in_scope(tree.start_ns[nodes])]
     row = host.row[nodes]
-    outside = host_activity.innermost(table, context.once(autograd.ranges), table.thread[row], table.start_ns[row])
+    outside = host_activity.innermost(table, context.cached(autograd.ranges), table.thread[row], table.start_ns[row])
     nodes = nodes[outside == NO_PARENT]
     thread = table.thread[host.row[nodes]]
     records = table.sequence[host.row[nodes]] != UNKNOWN
@@ -130,7 +130,7 @@ def _averages(context: Context, calls: _Calls) -> bool:
     tensors = np.array([not text.startswith("[[]") for text in trace.shapes], np.bool_)
     single = int((updates & tensors[trace.host.shapes[host.row[nodes]]]).sum())
     on_lists = trace.names.where(_UPDATING_LISTS.__contains__)[host.name[nodes]].any()
-    return bool(on_lists) or single >= LEAST * max(1, len(context.once(backward)))
+    return bool(on_lists) or single >= LEAST * max(1, len(context.cached(backward)))
 
 
 def _pattern(calls: _Calls, creates_ns: I64, begins: int, ends: int) -> str:
@@ -144,7 +144,7 @@ def _pattern(calls: _Calls, creates_ns: I64, begins: int, ends: int) -> str:
     """
     if begins >= ends:
         return ""
-    created = entries(creates_ns, np.searchsorted(creates_ns, calls.start_ns[begins]), np.iinfo(np.int64).max)
+    created = take_or(creates_ns, np.searchsorted(creates_ns, calls.start_ns[begins]), np.iinfo(np.int64).max)
     first = max(begins, int(np.searchsorted(calls.start_ns, created, side="right")) - 1)
     own = calls.letter[first:ends][calls.records[first:ends]]
     return "".join(map(chr, (own + _FIRST).tolist()))
@@ -177,10 +177,10 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
         return np.ones(len(calls.node), np.bool_)
     host, tree = context.host, context.host.tree
     modules: Bool = host.kind == NodeKind.MODULE
-    outermost = modules & ~entries(tree.nearest(modules) != NO_PARENT, tree.parent, False)
+    outermost = modules & ~take_or(tree.nearest(modules) != NO_PARENT, tree.parent, False)
     root = tree.nearest(outermost)[calls.node]
-    frame = np.where(root == NO_PARENT, NO_PARENT, entries(host.row, root, 0))
-    network = entries(context.trace.frames.module_id, frame, UNKNOWN)
+    frame = np.where(root == NO_PARENT, NO_PARENT, take_or(host.row, root, 0))
+    network = take_or(context.trace.frames.module_id, frame, UNKNOWN)
     own: Bool = (root == NO_PARENT) | np.isin(network, network[calls.records & (root != NO_PARENT)])
     return own
 
@@ -188,7 +188,7 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
 def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]], steps: I64) -> RepeatedForward:
     firsts, lasts = (np.array(ends) for ends in zip(*pairs, strict=True))
     start, end = calls.start_ns[firsts], calls.end_ns[lasts]
-    launches, device = context.trace.launches, context.once(device_time)
+    launches, device = context.trace.launches, context.cached(device_time)
     spans = zip(*(np.searchsorted(launches.start_ns, times).tolist() for times in (start, end)), strict=True)
     node = int(calls.node[firsts[0]])
     return RepeatedForward(

@@ -105,8 +105,8 @@ class Phases(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Phases:
     """The marks by name and as a tree."""
-    marks, steps, cost = context.once(forest), context.once(windows), context.once(costs)
-    label, on_device = context.once(names_of), cost.device_ns > 0
+    marks, steps, cost = context.cached(forest), context.cached(windows), context.cached(costs)
+    label, on_device = context.cached(names_of), cost.device_ns > 0
     names = [*label.names]
     rows = figures(context, sums(context, label.of_mark, len(names)))
     places = paths(marks, label.of_mark)
@@ -151,7 +151,7 @@ def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> H
 
 def _inferred(context: Context) -> Iterator[Phase]:
     """The passes of a training that no mark shows."""
-    steps, on_device = context.once(windows).count, context.once(costs).device_ns > 0
+    steps, on_device = context.cached(windows).count, context.cached(costs).device_ns > 0
     for phase in inferred.missing_phases(context):
         spans = inferred.spans(context, phase)
         if spans.calls:

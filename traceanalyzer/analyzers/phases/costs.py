@@ -23,7 +23,7 @@ from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.structure.sums import group as grouped
 from traceanalyzer.trace.distinct import moments, stable_order
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_STEPS = (None, "whole-trace", "device-events", "host-annotations")
@@ -67,7 +67,7 @@ def windows(context: Context) -> Windows:
     if len(marked):
         host = context.trace.host
         return Windows(host.start_ns[marked], host.end_ns[marked], len(marked), "ProfilerStep")
-    program = context.once(program_steps)
+    program = context.cached(program_steps)
     if program.found_by in _NO_STEPS:
         whole = context.steps
         return Windows(whole.start_ns, whole.end_ns, 0, None)
@@ -94,10 +94,10 @@ class MarkCosts(msgspec.Struct, frozen=True):
 
 def costs(context: Context) -> MarkCosts:
     """The costs of every mark of the forest."""
-    marks = context.once(forest)
-    device, mark = context.once(device_time), context.once(launch_marks)
+    marks = context.cached(forest)
+    device, mark = context.cached(device_time), context.cached(launch_marks)
     inside = mark != NO_PARENT
-    in_steps = np.where(context.once(windows).contain(context.trace.launches.start_ns), device, 0)
+    in_steps = np.where(context.cached(windows).contain(context.trace.launches.start_ns), device, 0)
     own = [sum_by(mark[inside], values[inside], len(marks)) for values in (device, in_steps)]
     idle, has_idle = _idle(context, marks)
     total = int(device[context.in_scope(context.trace.launches.start_ns)].sum())
@@ -118,14 +118,14 @@ def launch_marks(context: Context) -> I64:
 
     Launches of autograd's threads outside of their own marks belong to the mark that waits for these threads.
     """
-    marks, launches = context.once(forest), context.trace.launches
+    marks, launches = context.cached(forest), context.trace.launches
     mark = np.full(len(launches), NO_PARENT, np.int64)
     if not len(marks):
         return mark
-    rows = np.flatnonzero((context.once(device_time) > 0) & context.in_scope(launches.start_ns))
+    rows = np.flatnonzero((context.cached(device_time) > 0) & context.in_scope(launches.start_ns))
     thread, start = launches.thread[rows], launches.start_ns[rows]
     mark[rows] = marks.innermost(thread, start)
-    for own, waiting in context.once(engines).items():
+    for own, waiting in context.cached(engines).items():
         homeless = rows[(thread == own) & (mark[rows] == NO_PARENT)]
         other = np.full(len(homeless), waiting, thread.dtype)
         mark[homeless] = marks.innermost(other, launches.start_ns[homeless])
@@ -135,7 +135,7 @@ def launch_marks(context: Context) -> I64:
 def _host_self(marks: Forest) -> I64:
     """Duration of each mark without the marks inside it on its thread."""
     duration = marks.end_ns - marks.start_ns
-    nested = (marks.parent != NO_PARENT) & (entries(marks.is_adopted, marks.parent, False) == marks.is_adopted)
+    nested = (marks.parent != NO_PARENT) & (take_or(marks.is_adopted, marks.parent, False) == marks.is_adopted)
     inside = np.zeros(len(marks), np.int64)
     np.add.at(inside, marks.parent[nested], duration[nested])
     return duration - inside
@@ -143,7 +143,7 @@ def _host_self(marks: Forest) -> I64:
 
 def device_idle(context: Context) -> Intervals:
     """When, within a step, no device works."""
-    return context.once(windows).times - gaps.any_busy(context)
+    return context.cached(windows).times - gaps.any_busy(context)
 
 
 def _idle(context: Context, marks: Forest) -> tuple[I64, Bool]:
@@ -152,11 +152,11 @@ def _idle(context: Context, marks: Forest) -> tuple[I64, Bool]:
     Of two threads that work at the same time only one is blamed: autograd's until the mark that waits for it ends, or
     another begins.
     """
-    threads = context.once(critical_threads)
+    threads = context.cached(critical_threads)
     blamed: Bool = np.isin(marks.thread, threads)
     if not blamed.any():
         return np.zeros(len(marks), np.int64), blamed
-    idle = context.once(device_idle)
+    idle = context.cached(device_idle)
     end = marks.end_ns.copy()
     on_engine = np.flatnonzero(np.isin(marks.thread, threads[1:]))
     if len(on_engine):
@@ -168,11 +168,11 @@ def _idle(context: Context, marks: Forest) -> tuple[I64, Bool]:
 def _limits(marks: Forest, on_engine: I64, waiting: int) -> I64:
     """Until when each of autograd's marks can be blamed."""
     parent = marks.parent[on_engine]
-    is_root = entries(marks.thread, parent, -1) != marks.thread[on_engine]
+    is_root = take_or(marks.thread, parent, -1) != marks.thread[on_engine]
     roots = on_engine[is_root]
     others = np.append(np.sort(marks.start_ns[marks.thread == waiting]), np.iinfo(np.int64).max)
     following = others[np.searchsorted(others, marks.start_ns[roots], side="right")]
-    limit = np.minimum(following, entries(marks.end_ns, marks.parent[roots], np.iinfo(np.int64).max))
+    limit = np.minimum(following, take_or(marks.end_ns, marks.parent[roots], np.iinfo(np.int64).max))
     found_limits: I64 = limit[np.cumsum(is_root) - 1]
     return found_limits
 
@@ -199,7 +199,7 @@ class Sums(msgspec.Struct, frozen=True):
 
 def names_of(context: Context) -> Labels:
     """The names of the rows."""
-    return labels(context.once(forest), context.trace.names)
+    return labels(context.cached(forest), context.trace.names)
 
 
 def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> Sums:
@@ -211,7 +211,7 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
         count: Number of groups.
         level: Depth of each group; the least of its marks if None.
     """
-    marks, cost = context.once(forest), context.once(costs)
+    marks, cost = context.cached(forest), context.cached(costs)
     end = marks.start_ns + marks.dur_ns
     repeated = _inside(grouped(group, marks.thread)[1], marks.start_ns, end)
     outer = np.flatnonzero(~repeated)
@@ -269,7 +269,7 @@ class MarkPaths(msgspec.Struct, frozen=True):
 def paths(marks: Forest, label: I64) -> MarkPaths:
     """Find the places: marks with the same names around them are one, and so is a mark directly inside its like."""
     place = np.full(len(marks) + 1, NO_PARENT, np.int64)
-    around_label = entries(label, marks.parent, NO_PARENT)
+    around_label = take_or(label, marks.parent, NO_PARENT)
     places: list[Array] = [np.empty((0, 3), np.int64)]
     count = 0
     for rows in _levels(marks.depth):
@@ -357,7 +357,7 @@ class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
 def figures(context: Context, sums: Sums) -> list[TimesByName]:
     """The times of each group of marks."""
     columns = [column.tolist() for column in msgspec.structs.astuple(sums)]
-    steps, on_device = context.once(windows).count, context.once(costs).device_ns > 0
+    steps, on_device = context.cached(windows).count, context.cached(costs).device_ns > 0
     return [
         times(dict(zip(sums.__struct_fields__, row, strict=True)), steps, on_device=on_device)
         for row in zip(*columns, strict=True)

@@ -21,7 +21,7 @@ from traceanalyzer.structure.module_calls import device_time, owners
 from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, entries
+from traceanalyzer.trace.table import I64, Array, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 FORWARD, BACKWARD = marks.PASSES
@@ -38,7 +38,7 @@ class Spans(msgspec.Struct, frozen=True):
 
 def is_training(context: Context) -> bool:
     """Whether autograd computed gradients."""
-    return bool(context.in_scope(context.once(backward).start_ns).any())
+    return bool(context.in_scope(context.cached(backward).start_ns).any())
 
 
 def missing_phases(context: Context) -> list[str]:
@@ -61,8 +61,8 @@ def spans(context: Context, phase: str) -> Spans:
 
 def _backward(context: Context) -> Spans:
     """The evaluations of each pass on each thread, from the first to the last."""
-    tree, passes = context.host.tree, context.once(backward)
-    nodes = np.flatnonzero(context.once(owners).is_evaluation)
+    tree, passes = context.host.tree, context.cached(backward)
+    nodes = np.flatnonzero(context.cached(owners).is_evaluation)
     segment = np.searchsorted(passes.start_ns, tree.start_ns[nodes], side="right") - 1
     return _spanned(tree.thread[nodes], segment, tree.start_ns[nodes], tree.end_ns[nodes])
 
@@ -71,8 +71,8 @@ def _forward(context: Context) -> Spans:
     """The operators that extended the graph, with those around them, between two events that end a forward pass."""
     host, tree = context.host, context.host.tree
     is_operator = (host.kind == NodeKind.OPERATOR) | (host.kind == NodeKind.PYTHON)
-    around = tree.nearest(is_operator & (entries(tree.nearest(is_operator), tree.parent, NO_PARENT) == NO_PARENT))
-    nodes = context.once(graph).node
+    around = tree.nearest(is_operator & (take_or(tree.nearest(is_operator), tree.parent, NO_PARENT) == NO_PARENT))
+    nodes = context.cached(graph).node
     nodes = nodes if len(nodes) else _before_backward(context)
     outer = np.where(around[nodes] == NO_PARENT, nodes, around[nodes])
     ends = _ends_of_forward(context)
@@ -84,12 +84,12 @@ def _forward(context: Context) -> Spans:
 
 def _before_backward(context: Context) -> I64:
     """For operators without sequence numbers: the longest run of operators before each backward pass."""
-    host, tree, passes = context.host, context.host.tree, context.once(backward)
+    host, tree, passes = context.host, context.host.tree, context.cached(backward)
     calls = context.trace.names.where(marks.is_optimizer)[host.name] | (host.kind == NodeKind.DATALOADER)
-    evaluations = context.once(owners).is_evaluation
-    threads = [*context.once(engines).values()] or distinct(tree.thread[evaluations])
+    evaluations = context.cached(owners).is_evaluation
+    threads = [*context.cached(engines).values()] or distinct(tree.thread[evaluations])
     plain = host.is_row & np.isin(tree.thread, threads)
-    outermost = plain & (entries(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
+    outermost = plain & (take_or(tree.nearest(plain), tree.parent, NO_PARENT) == NO_PARENT)
     nodes = np.flatnonzero(outermost & (tree.nearest(calls | evaluations) == NO_PARENT))
     run = np.searchsorted(_ends_of_forward(context), tree.start_ns[nodes], side="right")
     first, of_node = group(run)
@@ -102,9 +102,9 @@ def _before_backward(context: Context) -> I64:
 
 def _ends_of_forward(context: Context) -> I64:
     """Times at which a forward pass is over, ascending."""
-    host, passes, steps = context.trace.host, context.once(backward), context.once(windows)
+    host, passes, steps = context.trace.host, context.cached(backward), context.cached(windows)
     waits = host.start_ns[context.kind == NodeKind.DATALOADER]
-    borders = (passes.start_ns, passes.end_ns, *context.once(optimizer_starts), waits, steps.start_ns, steps.end_ns)
+    borders = (passes.start_ns, passes.end_ns, *context.cached(optimizer_starts), waits, steps.start_ns, steps.end_ns)
     return moments(*borders)
 
 
@@ -119,9 +119,9 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
 
 def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
-    found_marks, launches, critical = context.once(forest), context.trace.launches, context.once(critical_threads)
-    device, of_launch = context.once(device_time), context.once(launch_marks)
-    in_steps = context.once(windows).contain(launches.start_ns)
+    found_marks, launches, critical = context.cached(forest), context.trace.launches, context.cached(critical_threads)
+    device, of_launch = context.cached(device_time), context.cached(launch_marks)
+    in_steps = context.cached(windows).contain(launches.start_ns)
     total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
     launching = np.flatnonzero(device)
     for thread, rows in members(spans.thread):
@@ -130,8 +130,8 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
         span = _span(start, end, launches.start_ns[own])
         own, span = own[span >= 0], span[span >= 0]
         mark = of_launch[own]
-        nested = (entries(found_marks.thread, mark, NO_PARENT) == thread) & (
-            entries(found_marks.start_ns, mark, 0) >= start[span]
+        nested = (take_or(found_marks.thread, mark, NO_PARENT) == thread) & (
+            take_or(found_marks.start_ns, mark, 0) >= start[span]
         )
         for name, counted in (("device", np.ones(len(own), np.bool_)), ("device_self", ~nested)):
             total[name] += int(device[own][counted].sum())
@@ -140,7 +140,7 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
         marked = Intervals.union(found_marks.start_ns[inside], found_marks.end_ns[inside])
         total["marked"] += int(marked.within(start, end).sum())
         if thread in critical:
-            total["idle"] += int(context.once(device_idle).within(start, end).sum())
+            total["idle"] += int(context.cached(device_idle).within(start, end).sum())
     host = int((spans.end_ns - spans.start_ns).sum())
     return total | {
         "calls": spans.calls,
@@ -157,4 +157,4 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
 def _span(start: I64, end: I64, times: I64) -> I64:
     """The span that contains each point in time, -1 for none."""
     row = np.searchsorted(start, times, side="right") - 1
-    return np.where((row >= 0) & (times < entries(end, row, 0)), row, -1)
+    return np.where((row >= 0) & (times < take_or(end, row, 0)), row, -1)

@@ -70,7 +70,7 @@ class _Said(msgspec.Struct, frozen=True):
 
 def kinds(context: Context) -> tuple[StepKind, ...]:
     """The kinds of steps, the one with the most host time first; empty if the program is not a server."""
-    marks, cost = context.once(forest), context.once(costs)
+    marks, cost = context.cached(forest), context.cached(costs)
     codes, of_mark = ranked(marks.name)
     known = [_read(context.trace.names[code]) for code in codes.tolist()]
     is_step = np.array([mark is not None for mark in known], np.bool_)[of_mark] if known else np.zeros(0, np.bool_)

@@ -24,7 +24,7 @@ from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankEvents, RankFacts
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, entries
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, take_or
 
 _MESSAGES = frozenset({"send", "recv", "send_recv"})
 _MESSAGE = "message"
@@ -241,14 +241,14 @@ def _events_of(facts: RankFacts, member: int, meetings: Meetings, offset: int) -
     start, dur = np.array(own.start_ns, np.int64), np.array(own.duration_ns, np.int64)
     events = rank_facts.rank_events(facts.steps, step, start, dur)
     row = np.where(events.is_end_of_step, UNKNOWN, events.row + offset)
-    meeting = np.where(row == UNKNOWN, UNKNOWN, entries(meetings.meeting, row, UNKNOWN))
+    meeting = np.where(row == UNKNOWN, UNKNOWN, take_or(meetings.meeting, row, UNKNOWN))
     work = _work(facts, events, meeting)
     is_last = np.arange(len(row)) == len(row) - 1
     kept = np.flatnonzero((meeting != UNKNOWN) | is_last)
     passed = np.cumsum(work, axis=0)[kept]
-    transfer = np.where(events.is_start | (meeting == UNKNOWN), 0, entries(meetings.transfer_ns, row, 0))[kept]
+    transfer = np.where(events.is_start | (meeting == UNKNOWN), 0, take_or(meetings.transfer_ns, row, 0))[kept]
     is_start = events.is_start[kept]
-    target = np.where(is_start, entries(meetings.position, row[kept], UNKNOWN), UNKNOWN)
+    target = np.where(is_start, take_or(meetings.position, row[kept], UNKNOWN), UNKNOWN)
     leads = np.searchsorted(np.flatnonzero(is_start | is_last[kept]), np.arange(len(kept)))
     position = target[np.flatnonzero(is_start | is_last[kept])][leads]
     pieces = np.diff(passed, axis=0, prepend=0.0)

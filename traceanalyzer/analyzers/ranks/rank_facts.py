@@ -30,7 +30,7 @@ from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 
 MOST = 8192
@@ -144,7 +144,7 @@ class RankFacts(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
-    on_device = bool(context.once(recorded_collectives.of_libraries).any())
+    on_device = bool(context.cached(recorded_collectives.of_libraries).any())
     collectives = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
     collectives = collectives.take(np.argsort(collectives.called, kind="stable"))
     step = _step_of(context, collectives.called)
@@ -206,7 +206,7 @@ def _step_of(context: Context, called: I64) -> I64:
     steps = steps_of(context)
     start, end = steps.mark_ns or (steps.start_ns, steps.end_ns)
     step = np.searchsorted(start, called, side="right") - 1
-    inside = (step >= 0) & (called < entries(end, step, 0)) & (step < MOST)
+    inside = (step >= 0) & (called < take_or(end, step, 0)) & (step < MOST)
     return np.where(inside, step, UNKNOWN)
 
 
@@ -352,8 +352,8 @@ _ALONE = Need(
     Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare"),
     lambda context: (
         context.trace.info.rank is not None
-        or bool(context.once(recorded_collectives.of_libraries).any())
-        or bool(context.once(recorded_collectives.host_ranges).any())
+        or bool(context.cached(recorded_collectives.of_libraries).any())
+        or bool(context.cached(recorded_collectives.host_ranges).any())
     ),
 )
 ANALYSES = (Analysis(310, "rank_facts", RankFacts, analyze, needs=(_ALONE,)),)

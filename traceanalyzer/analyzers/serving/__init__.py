@@ -31,7 +31,7 @@ class ThroughputFigures(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> ThroughputFigures:
     """Samples, tokens and products of typical steps."""
-    steps = context.once(typical)
+    steps = context.cached(typical)
     return ThroughputFigures(
         steps=len(steps),
         typical_step_ns=steps.length_ns / len(steps) if len(steps) else None,

@@ -71,7 +71,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 def samples(context: Context) -> Samples:
     """Samples per second, where the batch size is certain."""
-    steps = context.once(typical)
+    steps = context.cached(typical)
     if not steps.length_ns:
         return _unknown("no-steps")
     by_setting, by_shape = _from_capture(context), _from_shapes(context)
@@ -89,7 +89,7 @@ def _unknown(reason: str) -> Samples:
 
 
 def _known(context: Context, size: int, batches: float, source: str) -> Samples:
-    steps = context.once(typical)
+    steps = context.cached(typical)
     return Samples(size, batches, size * batches * len(steps) * 1e9 / steps.length_ns, source, None)
 
 
@@ -115,7 +115,7 @@ def _from_shapes(context: Context) -> tuple[int, float] | str:
     for batch in batches:
         if batch.unknown is not None:
             return batch.unknown
-    number = np.bincount([batch.step for batch in batches], minlength=len(context.once(typical)))
+    number = np.bincount([batch.step for batch in batches], minlength=len(context.cached(typical)))
     sizes = {batch.size for batch in batches}
     size = sizes.pop()
     if sizes or size is None or len(distinct(number)) > 1:
@@ -138,7 +138,7 @@ def _batches(context: Context, waits: I64) -> list[_Batch]:
         if len(passes):
             low, high = np.searchsorted(copies, (tree.after[wait], passes[0]))
             batches.append((int(passes[0]), copies[low:high], passes))
-    steps = context.once(typical).at(first_work(context, np.array([layer for layer, _, _ in batches], np.int64)))
+    steps = context.cached(typical).at(first_work(context, np.array([layer for layer, _, _ in batches], np.int64)))
     return [_batch(context, *parts, int(step)) for parts, step in zip(batches, steps, strict=True)]
 
 
@@ -146,7 +146,7 @@ def _layers(context: Context) -> I64:
     """Operators that a network may begin with, outside of the backward pass, none within another."""
     host, names = context.host, context.trace.names
     is_layer = names.where(lambda name: name in _INPUT)[host.name] & (host.kind == NodeKind.OPERATOR)
-    inside = host.tree.nearest(context.once(evaluations) | (host.kind == NodeKind.DATALOADER)) != NO_PARENT
+    inside = host.tree.nearest(context.cached(evaluations) | (host.kind == NodeKind.DATALOADER)) != NO_PARENT
     nodes = np.flatnonzero(is_layer & ~inside)
     parent = host.tree.parent[nodes]
     around = np.append(host.tree.nearest(is_layer), NO_PARENT)[parent]

@@ -27,7 +27,7 @@ from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members, sum_by
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -87,7 +87,7 @@ class _Steps(msgspec.Struct, frozen=True):
     def at(self, times: I64) -> I64:
         """The step whose mark contains each time; -1 for none."""
         step = np.searchsorted(self.mark_start_ns, times, side="right") - 1
-        return np.where(times < entries(self.mark_end_ns, step, 0), step, -1)
+        return np.where(times < take_or(self.mark_end_ns, step, 0), step, -1)
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class _Work(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> DecodeGraphs:
     """The decode steps by batch and by how their work reaches the device."""
-    steps, device = context.once(_decode_steps), context.trace.device
+    steps, device = context.cached(_decode_steps), context.trace.device
     work = _work(context, steps)
     in_graph = (work.in_graphs > 0) & (work.in_graphs >= _MOST * work.kernels)
     usual = float(np.median(work.kernels[in_graph])) if in_graph.any() else 0.0
@@ -213,8 +213,8 @@ def _sizes(context: Context, steps: _Steps, last: I64) -> I64:
     step = steps.at(host.start_ns)
     rows = np.flatnonzero((step >= 0) & (host.category == Category.OPERATOR) & (host.shapes > 0))
     call = last[step[rows]]
-    after = host.start_ns[rows] >= entries(launches.end_ns, call, 0)
-    rows = rows[(call >= 0) & after & (host.thread[rows] == entries(launches.thread, call, -1))]
+    after = host.start_ns[rows] >= take_or(launches.end_ns, call, 0)
+    rows = rows[(call >= 0) & after & (host.thread[rows] == take_or(launches.thread, call, -1))]
     first, kind = group(host.shapes[rows], host.types[rows])
     texts = [(context.trace.shapes[host.shapes[row]], context.trace.types[host.types[row]]) for row in rows[first]]
     size = np.array([_matrix_rows(*text) for text in texts], np.int64)[kind]
@@ -239,6 +239,6 @@ def _first(text: str) -> Any:
 
 _DECODE = Need(
     Text("skip-no-decode-steps", "no marks of a server show steps in which requests decode, one token per request"),
-    lambda context: bool(context.once(_decode_steps).names),
+    lambda context: bool(context.cached(_decode_steps).names),
 )
 ANALYSES = (Analysis(160, "decode_graphs", DecodeGraphs, analyze, needs=(_DECODE,)),)

@@ -66,9 +66,9 @@ class Tokens(msgspec.Struct, frozen=True):
 
 def tokens(context: Context) -> Tokens:
     """Tokens per second, where they are certain."""
-    if not context.once(typical).length_ns:
+    if not context.cached(typical).length_ns:
         return Tokens((), "no-steps")
-    if by_marks := _from_marks(context.once(served)):
+    if by_marks := _from_marks(context.cached(served)):
         return Tokens(by_marks, None)
     if not (context.trace.host.shapes > 0).any():
         return Tokens((), "no-shapes")
@@ -116,7 +116,7 @@ class ServedStep(msgspec.Struct, frozen=True):
 def served(context: Context) -> tuple[ServedStep, ...]:
     """Typical steps whose marks show a phase, in the order of time; other steps are left out."""
     rows, marks = _marks(context)
-    steps = context.once(typical)
+    steps = context.cached(typical)
     members: dict[int, list[StepMark]] = {}
     for step, mark in zip(steps.at(_worked_on(context, rows)).tolist(), marks, strict=True):
         members.setdefault(step, []).append(mark)
@@ -172,7 +172,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 def _from_shapes(context: Context) -> TokenRate | str:
     """Tokens by the shapes of ids, or why they are unknown."""
-    steps = context.once(typical)
+    steps = context.cached(typical)
     nodes = _lookups(context)
     step = steps.at(first_work(context, nodes))
     nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
@@ -206,7 +206,7 @@ def _lookups(context: Context) -> I64:
     """Lookups of whole numbers in a table of embeddings, outside of the backward pass."""
     host, trace = context.host, context.trace
     is_lookup = (host.kind == NodeKind.OPERATOR) & trace.names.where(lambda name: name == "aten::embedding")[host.name]
-    is_lookup &= host.tree.nearest(context.once(evaluations)) == NO_PARENT
+    is_lookup &= host.tree.nearest(context.cached(evaluations)) == NO_PARENT
     return np.flatnonzero(is_lookup)
 
 

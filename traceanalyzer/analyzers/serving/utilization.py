@@ -28,7 +28,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -95,11 +95,11 @@ class Utilization(msgspec.Struct, frozen=True):
 
 def utilization(context: Context) -> Utilization:
     """Count the products of typical steps, and compare them with the peak."""
-    steps = context.once(typical)
+    steps = context.cached(typical)
     obstacle = _obstacle(context)
     if obstacle is not None:
         return Utilization(None, None, None, None, None, None, 0, (), obstacle)
-    found, gpu = context.once(products), context.gpu
+    found, gpu = context.cached(products), context.gpu
     counted = sum(call.device_ns for call in found.calls)
     coverage = counted / found.possible_ns if found.possible_ns else None
     unknown = _unknown(found, gpu, coverage)
@@ -127,7 +127,7 @@ def utilization(context: Context) -> Utilization:
 
 def _obstacle(context: Context) -> str | None:
     """What a trace lacks for counting products."""
-    if not context.once(typical).length_ns:
+    if not context.cached(typical).length_ns:
         return "no-steps"
     if not KERNELS.is_met(context):
         return "no-kernels"
@@ -202,12 +202,12 @@ class Products(msgspec.Struct, frozen=True):
 
 def products(context: Context) -> Products:
     """Find the products of the typical steps."""
-    device, steps = context.trace.device, context.once(typical)
+    device, steps = context.trace.device, context.cached(typical)
     counted = steps.at(device.start_ns) >= 0
     kernels = np.flatnonzero(counted & (device.category == Category.KERNEL))
     owner = _leaf(context)[kernels]
     in_family = context.trace.names.where(lambda name: op_models.family(name) in operator_times.PRODUCTS)
-    is_product = entries(in_family[context.host.name], owner, False)
+    is_product = take_or(in_family[context.host.name], owner, False)
     possible = is_product | ((owner == NO_PARENT) & _may_hold(context)[device.name[kernels]])
     return Products(
         calls=_calls(context, kernels[is_product], owner[is_product]),
@@ -220,8 +220,8 @@ def products(context: Context) -> Products:
 def _leaf(context: Context) -> I64:
     """For each device event, the modelled operator that launched it itself, or -1."""
     host, node = context.host, context.links.device_node()
-    own = entries(host.top, node, NO_PARENT)
-    return np.where(entries(context.once(operator_times.leaves), own, False), own, NO_PARENT)
+    own = take_or(host.top, node, NO_PARENT)
+    return np.where(take_or(context.cached(operator_times.leaves), own, False), own, NO_PARENT)
 
 
 def _may_hold(context: Context) -> Bool:
@@ -241,9 +241,9 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
     nodes = distinct(owner)
     time = sum_by(owner, device.dur_ns[kernels], size)[nodes]
     units = _units(context, kernels, owner)[nodes]
-    begins = context.once(typical).at(first_work(context, nodes)) >= 0
+    begins = context.cached(typical).at(first_work(context, nodes)) >= 0
     works, _, equal = operator_times.works_of(context, nodes)
-    first, groups = group(equal, units, context.once(repeated)[nodes])
+    first, groups = group(equal, units, context.cached(repeated)[nodes])
     calls = sum_by(groups, begins.astype(np.int64), len(first)).tolist()
     times = sum_by(groups, time, len(first)).tolist()
     calls_by_work = []
@@ -251,7 +251,7 @@ def _calls(context: Context, kernels: I64, owner: I64) -> tuple[ProductCalls, ..
         work = works[equal[node]]
         if work is not None:
             unit = {1: True, 0: False}.get(int(units[node]))
-            again = bool(context.once(repeated)[nodes[node]])
+            again = bool(context.cached(repeated)[nodes[node]])
             calls_by_work.append(ProductCalls(work, unit, again, number, spent))
     return tuple(calls_by_work)
 
@@ -283,10 +283,10 @@ def repeated(context: Context) -> Bool:
     row = host.row[plain]
     forward = np.zeros(len(host.tree), np.bool_)
     forward[plain] = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
-    is_evaluation = context.once(evaluations)
+    is_evaluation = context.cached(evaluations)
     within = host.tree.nearest(is_evaluation)
     call = host.tree.nearest(forward | is_evaluation)
-    call = np.where(entries(forward & ~is_evaluation, call, False), call, NO_PARENT)
+    call = np.where(take_or(forward & ~is_evaluation, call, False), call, NO_PARENT)
     nodes = np.flatnonzero((within != NO_PARENT) & (call != NO_PARENT))
     in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
     made = np.flatnonzero(forward & (within == NO_PARENT))

@@ -121,7 +121,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
 def _mark_lanes(context: Context, frame: _Frame) -> list[Lane]:
     """The marks of each thread, nested."""
-    marks = context.once(forest)
+    marks = context.cached(forest)
     tree = marks.tree
     bars = _Bars(tree.thread, tree.start_ns, tree.end_ns, marks.name[marks.place], tree.depth)
     return _lanes("marks", bars.take(tree.depth < MAX_DEPTH), _thread_labels(context), frame)

@@ -90,9 +90,9 @@ class Synchronizations(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Synchronizations:
     """Waits that start in the chosen steps, or all."""
-    waits = context.once(host_activity.waits)
+    waits = context.cached(host_activity.waits)
     scope = np.flatnonzero(context.in_scope(waits.start_ns))
-    every = context.once(costs)
+    every = context.cached(costs)
     figures = None if every is None else every[scope]
     waits = waits.take(scope)
     every_step = program_steps(context).every
@@ -130,7 +130,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     names, name = context.trace.names, context.trace.launches.name[waits.row]
     node = context.links.node[waits.row]
     line = host_activity.python_lines(context, waits.thread, waits.start_ns)
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     places = list(dict.fromkeys(index.places))
     number = np.array([places.index(place) for place in index.places])
     owner = number[index.of_launches(context, waits.row)]

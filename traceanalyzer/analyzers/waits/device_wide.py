@@ -17,7 +17,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import group
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 
 is_device_wide = finds(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
 """Whether a call returns only when all work on a device is done."""
@@ -57,15 +57,15 @@ class DeviceSyncs(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> DeviceSyncs:
     """Waits for whole devices that lie between the launches of a step."""
-    waits, names = context.once(host_activity.waits), context.trace.names
+    waits, names = context.cached(host_activity.waits), context.trace.names
     call = context.trace.launches.name[waits.row]
     rows = np.flatnonzero(names.where(is_device_wide)[call])
     rows = rows[_in_the_middle(context, waits.start_ns[rows], waits.end_ns[rows])]
     if not len(rows):
         return DeviceSyncs(())
-    costs = context.once(host_waits.costs)
+    costs = context.cached(host_waits.costs)
     line = host_activity.python_lines(context, waits.thread[rows], waits.start_ns[rows])
-    index = context.once(owner_index)
+    index = context.cached(owner_index)
     owner = index.of_launches(context, waits.row[rows])
     first, groups = group(call[rows], line, owner)
     found = []
@@ -97,7 +97,7 @@ def _in_the_middle(context: Context, start: I64, end: I64) -> Bool:
     launched = context.trace.launches.start_ns[context.links.calls]  # ascending, like the rows of the table
     step_start, step_end = _host_steps(context)
     step = np.searchsorted(step_start, start, side="right") - 1
-    begins, ends = entries(step_start, step, 0), entries(step_end, step, 0)
+    begins, ends = take_or(step_start, step, 0), take_or(step_end, step, 0)
     before = np.searchsorted(launched, start) > np.searchsorted(launched, begins)
     after = np.searchsorted(launched, ends) > np.searchsorted(launched, end)
     found: Bool = (step >= 0) & (end <= ends) & before & after

@@ -87,7 +87,7 @@ class CheckFrames(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> DistributionChecks:
     """Add up the checks, and find the environment."""
     frames, names = context.trace.frames, context.trace.names
-    rows, stepping = _in_steps(context, context.once(check_frames).rows), _environments(context)
+    rows, stepping = _in_steps(context, context.cached(check_frames).rows), _environments(context)
     environment, calls = None, 0
     if len(stepping):
         first, kind = group(frames.name[stepping])
@@ -138,7 +138,7 @@ def checks_without_frames(context: Context) -> I64:
 
 
 def _pairs_in_steps(context: Context) -> I64:
-    pairs = context.once(checks_without_frames)
+    pairs = context.cached(checks_without_frames)
     found: I64 = pairs[program_steps(context).typical.at(context.trace.host.start_ns[pairs[:, 0]]) >= 0]
     return found
 
@@ -166,7 +166,7 @@ def _in_steps(context: Context, rows: I64) -> I64:
 
 def _has_any(context: Context) -> bool:
     """Whether a typical step checks a distribution or steps an environment."""
-    has_any = len(_in_steps(context, context.once(check_frames).rows)) or len(_environments(context))
+    has_any = len(_in_steps(context, context.cached(check_frames).rows)) or len(_environments(context))
     return bool(has_any or len(_pairs_in_steps(context)))
 
 

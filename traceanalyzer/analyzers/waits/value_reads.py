@@ -25,7 +25,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _PRINTING = frozenset({"aten::isfinite", "aten::masked_select"})
@@ -87,7 +87,7 @@ class ValueReads(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> ValueReads:
     """Add up the runs."""
-    found = context.once(value_runs)
+    found = context.cached(value_runs)
     time, prints = found.end_ns - found.start_ns, found.prints
     return ValueReads(
         steps=len(program_steps(context).typical),
@@ -131,8 +131,8 @@ def value_runs(context: Context) -> ValueRuns:
     )
     printing = names.where(_PRINTING.__contains__)[host.name[nodes]]
     thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
-    reads &= ~context.once(check_frames).contain(context, thread, start)
-    reads &= ~np.isin(host.row[nodes], context.once(checks_without_frames)[:, 1])
+    reads &= ~context.cached(check_frames).contain(context, thread, start)
+    reads &= ~np.isin(host.row[nodes], context.cached(checks_without_frames)[:, 1])
     at = np.flatnonzero(reads)
     if len(at) < _FEWEST:
         none = np.empty(0, np.int64)
@@ -190,8 +190,8 @@ def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:
     for each in distinct(thread).tolist():
         own, runs = tree.thread == each, thread == each
         ends, starts = np.sort(tree.end_ns[own]), np.sort(tree.start_ns[own])
-        last = entries(ends, np.searchsorted(ends, start[runs], side="right") - 1, np.iinfo(np.int64).min)
-        following = entries(starts, np.searchsorted(starts, end[runs]), np.iinfo(np.int64).max)
+        last = take_or(ends, np.searchsorted(ends, start[runs], side="right") - 1, np.iinfo(np.int64).min)
+        following = take_or(starts, np.searchsorted(starts, end[runs]), np.iinfo(np.int64).max)
         before[runs] = np.maximum(before[runs], last)
         after[runs] = np.minimum(after[runs], following)
     around = np.minimum(start - before, _PAUSE_NS) + np.minimum(after - end, _PAUSE_NS)
@@ -233,6 +233,6 @@ def _is_mark(context: Context) -> Bool:
 
 _READINGS = Need(
     Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps"),
-    lambda context: len(context.once(value_runs).start_ns),
+    lambda context: len(context.cached(value_runs).start_ns),
 )
 ANALYSES = (Analysis(460, "value_reads", ValueReads, analyze, needs=(_READINGS,)),)

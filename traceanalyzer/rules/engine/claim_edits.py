@@ -178,7 +178,7 @@ class Resolver:
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
         """
         columns = [CAUSES.index(key[5:]) for key in claims if key.startswith("idle:") and key[5:] in CAUSES]
-        found = self._context.once(starvation)
+        found = self._context.cached(starvation)
         if not columns or not len(found.start_ns):
             return None
         time = found.by_cause[:, columns].sum(axis=1)
@@ -236,7 +236,7 @@ class Resolver:
     @cached_property
     def _working_ns(self) -> float:
         """Time in ns per step in which the critical thread waits neither for a device nor for the loader."""
-        host, found = self._model.graph.host, self._context.once(owner_index).critical
+        host, found = self._model.graph.host, self._context.cached(owner_index).critical
         counted = (
             host.is_judged
             & ~host.in_loader
@@ -253,7 +253,7 @@ class Resolver:
 
     def _host_ns(self, thread: I64, start: I64, end: I64) -> float:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""
-        found = self._context.once(owner_index).critical
+        found = self._context.cached(owner_index).critical
         by_thread = {
             each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
             for each in distinct(thread).tolist()

@@ -2,7 +2,7 @@
 
 For other analyses and exports:
 
-    index = context.once(owner_index)         # without owners where no host thread did anything
+    index = context.cached(owner_index)         # without owners where no host thread did anything
     index.owners[number]                      # what the owner is: kind, name, role, file, line
     index.at(thread, times)                   # number of the owner of each moment of a thread, -1 for none
     index.of_host_rows(context, rows)         # ... of rows of the host table, at their start
@@ -28,7 +28,7 @@ from traceanalyzer.structure.owners.critical import Critical, critical
 from traceanalyzer.structure.owners.slices import ROLE_IDS, OwnerKind
 from traceanalyzer.structure.owners.tree import OwnerTree, owner_tree
 from traceanalyzer.structure.sums import group
-from traceanalyzer.trace.table import I64, Array, entries
+from traceanalyzer.trace.table import I64, Array, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _INSTANCE = re.compile(r"^nn\.Module: (.*?)(?:_\d+)?$", re.DOTALL)
@@ -75,7 +75,7 @@ def place(own: Owner) -> str | None:
 
 def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]:
     """The owners, and the number of the owner of each slice."""
-    role = entries(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of the owner around
+    role = take_or(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of the owner around
     name, kind = _callers(nested)
     first, of_slice = group(kind, name, role)
     keys = np.column_stack((kind, name, role))[first].tolist()
@@ -146,7 +146,7 @@ class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
 
     def at(self, thread: Array, times: I64) -> I64:
         """For each moment of a thread, the number of its owner; -1 if none is known."""
-        return entries(self.owner, self.slice_at(thread, times), NO_PARENT)
+        return take_or(self.owner, self.slice_at(thread, times), NO_PARENT)
 
     def slice_at(self, thread: Array, times: I64) -> I64:
         """For each moment of a thread, the innermost slice that owns it, as a position in the tree; -1 for none.
@@ -187,7 +187,7 @@ class OwnerIndex(msgspec.Struct, frozen=True, dict=True):
 
 
 def owner_index(context: Context) -> OwnerIndex:
-    """The owners of a trace. Use it with `once`."""
+    """The owners of a trace. Use it with `cached`."""
     return index_of(context, critical(context))
 
 

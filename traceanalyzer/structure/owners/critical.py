@@ -115,7 +115,7 @@ def _busiest_pair(context: Context) -> tuple[int, ...]:
     for column in (marked, operators, host.thread, context.trace.launches.thread, frames.thread):
         if len(column):
             main = _most_frequent(context, column)
-            waiting = [own for own, other in context.once(engines).items() if other == main]
+            waiting = [own for own, other in context.cached(engines).items() if other == main]
             rows = host.thread[np.isin(host.thread, waiting)]
             return (main, _most_frequent(context, rows)) if len(rows) else (main,)
     return ()

@@ -21,7 +21,7 @@ from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.owners.critical import Critical
 from traceanalyzer.structure.sums import Columns, group
 from traceanalyzer.trace.distinct import distinct, is_among
-from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, entries
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 FORWARD = "DistributedDataParallel.forward"
@@ -154,9 +154,9 @@ def _is_built_in_with_role(name: str) -> bool:
 
 def _backward(context: Context) -> Slices:
     """Evaluations of autograd whose module is known, under the name of the module."""
-    modules = context.once(owners)
+    modules = context.cached(owners)
     evaluations, forward = forward_nodes(context)
-    module = entries(modules.module, forward, NO_PARENT)
+    module = take_or(modules.module, forward, NO_PARENT)
     known = np.flatnonzero(module != NO_PARENT)
     nodes, host = evaluations[known], context.host
     kind = np.full(len(nodes), OwnerKind.BACKWARD, np.uint8)
@@ -167,7 +167,7 @@ def _backward(context: Context) -> Slices:
 def _broadcasts(context: Context) -> Slices:
     """Broadcasts of buffers that no Python function shows."""
     host, frames = context.trace.host, context.trace.frames
-    found = context.once(broadcasts)
+    found = context.cached(broadcasts)
     told = frames.thread[context.trace.names.where(_broadcasts_buffers)[frames.name]]
     rows = np.flatnonzero(~np.isin(host.thread[found.mark], told))
     mark = found.mark[rows]

@@ -18,7 +18,7 @@ from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates,
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array, Bool, entries
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 FAIR_SHARE = 0.05
@@ -65,7 +65,7 @@ def _forward_passes(context: Context, tree: Tree, slices: Slices) -> Bool:
     """Functions that are the forward pass of the module that calls them; their time belongs to the module."""
     function = np.isin(slices.kind, (OwnerKind.FUNCTION, OwnerKind.LIBRARY))
     forward = function & context.trace.names.where(_is_forward)[slices.name]
-    of_module = entries(slices.kind, tree.parent, OwnerKind.MARK) == OwnerKind.MODULE
+    of_module = take_or(slices.kind, tree.parent, OwnerKind.MARK) == OwnerKind.MODULE
     found: Bool = forward & of_module
     return found
 
@@ -89,9 +89,9 @@ def _owns(found: Critical, tree: Tree, slices: Slices, role: I64) -> Bool:
     passed = _is_passed_on(tree, label, time, total)
     telling = heavy | ~library
     around = tree.nearest(telling | ~passed)
-    nearest = entries(around, tree.parent, NO_PARENT)
-    is_repetition = passed & entries(telling, nearest, False)
-    around_role = entries(role, entries(tree.nearest(role > 0), tree.parent, NO_PARENT), 0)
+    nearest = take_or(around, tree.parent, NO_PARENT)
+    is_repetition = passed & take_or(telling, nearest, False)
+    around_role = take_or(role, take_or(tree.nearest(role > 0), tree.parent, NO_PARENT), 0)
     begins_role = library & (role > 0) & (role != around_role)
     owns: Bool = begins_role | (telling & ~(library & is_repetition))
     return owns

@@ -25,7 +25,7 @@ from traceanalyzer.structure.steps import Steps, extend, launched_in
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
-from traceanalyzer.trace.table import I64, Bool, entries
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -205,7 +205,7 @@ def _holds_the_work(context: Context, marks: I64) -> bool:
     if int(trace.device.dur_ns[launched].sum()):
         begins, times = trace.launches.start_ns[launch[launched]], trace.device.dur_ns[launched]
         own = np.searchsorted(start, begins, side="right") - 1
-        is_inside = begins < entries(end, own, 0)
+        is_inside = begins < take_or(end, own, 0)
         is_between = ~is_inside & (own >= 0) & (own < len(start) - 1)
         inside, between = int(times[is_inside & (own >= 0)].sum()), int(times[is_between].sum())
     else:

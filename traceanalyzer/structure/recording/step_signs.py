@@ -20,7 +20,7 @@ from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -60,7 +60,7 @@ def marks_within(context: Context, steps: Steps) -> tuple[StepMark | None, ...]:
     start, end = steps.mark_ns or (steps.start_ns, steps.end_ns)
     times = context.trace.host.start_ns[rows := outermost(context, rows)]
     step = np.searchsorted(start, times, side="right") - 1
-    inside = times < entries(end, step, 0)
+    inside = times < take_or(end, step, 0)
     rows, step = rows[inside], step[inside]
     if not len(rows):
         return ()
@@ -95,7 +95,7 @@ def _between(context: Context, calls: I64) -> I64:
         Shape (calls - 1, functions + 1).
     """
     host, tree = context.trace.host, context.host.tree
-    nodes = np.flatnonzero(context.once(evaluations))
+    nodes = np.flatnonzero(context.cached(evaluations))
     codes, function = ranked(host.name[context.host.row[nodes]])
     call = np.searchsorted(host.start_ns[calls], tree.start_ns[nodes], side="right") - 1
     within = (call >= 0) & (call < len(calls) - 1)

@@ -24,7 +24,7 @@ from traceanalyzer.knowledge.frameworks import step_mark
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I64, entries
+from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _NO_MARK = -1
@@ -54,7 +54,7 @@ class StepMarks(Marks):
 
     def codes(self, launches: I64) -> list[int]:
         """For each launch the code of the name of the innermost mark around it, or -1."""
-        codes: list[int] = entries(self.name, self.around(launches), np.int32(_NO_MARK)).tolist()
+        codes: list[int] = take_or(self.name, self.around(launches), np.int32(_NO_MARK)).tolist()
         return codes
 
     def batch(self, launch: int) -> Batch | None:

@@ -17,7 +17,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I64, UNKNOWN, Array, Bool, entries
+from traceanalyzer.trace.table import I64, UNKNOWN, Array, Bool, take_or
 
 NO_NODE = -1
 _MOST_EDITS = 400
@@ -316,11 +316,11 @@ def _by_habit(nodes: Nodes, replay: GraphReplay, *, from_front: bool) -> I64:
     usual[np.bincount(key[key != UNKNOWN], minlength=size) < 2] = (
         NO_NODE  # a key that occurs once has no most frequent kernel
     )
-    guess = entries(usual, key, NO_NODE)
+    guess = take_or(usual, key, NO_NODE)
     guessed = in_order(guess, np.where(kernel == UNKNOWN, NO_NODE - 1, kernel))
     found = between(guessed, guess == NO_NODE, (guessed == NO_NODE) & ~np.isin(kernel, usual))
     partner = np.full(len(replay), NO_NODE, np.int64)
-    partner[there] = entries(here, found, NO_NODE)
+    partner[there] = take_or(here, found, NO_NODE)
     return partner
 
 

@@ -21,7 +21,7 @@ from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
-from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, entries
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -245,13 +245,13 @@ def nodes_of(context: Context, vocabulary: Vocabulary) -> list[Nodes]:
     trace, host = context.trace, context.host
     rows, kind = np.concatenate([g.launch for g in graphs]), np.concatenate([g.kind for g in graphs])
     node = context.links.node[rows]
-    owner = np.where(node == NO_PARENT, NO_PARENT, entries(host.top, node, NO_PARENT))
-    line = context.once(host_activity.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
-    caller = np.where(owner == NO_PARENT, line, entries(host.name, owner, np.int32(-1))).astype(np.int64)
-    at = np.where(entries(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, entries(host.row, owner, -1))
-    shapes = entries(trace.host.shapes, at, np.int32(-1)).astype(np.int64)
+    owner = np.where(node == NO_PARENT, NO_PARENT, take_or(host.top, node, NO_PARENT))
+    line = context.cached(host_activity.line_tree).names_at(trace.launches.thread[rows], trace.launches.start_ns[rows])
+    caller = np.where(owner == NO_PARENT, line, take_or(host.name, owner, np.int32(-1))).astype(np.int64)
+    at = np.where(take_or(host.kind, owner, NodeKind.NONE) == NodeKind.MODULE, -1, take_or(host.row, owner, -1))
+    shapes = take_or(trace.host.shapes, at, np.int32(-1)).astype(np.int64)
     place = np.where(owner == NO_PARENT, 0, _place(owner))
-    key = np.where(caller < 0, UNKNOWN, group(caller, shapes, entries(trace.host.types, at, -1), place, kind)[1])
+    key = np.where(caller < 0, UNKNOWN, group(caller, shapes, take_or(trace.host.types, at, -1), place, kind)[1])
     kernel = vocabulary.codes(trace.names, np.where(kind == Category.KERNEL, trace.launches.kernel[rows], UNKNOWN))
     ends = np.cumsum([len(g.launch) for g in graphs])[:-1]
     columns = (np.split(column, ends) for column in (kernel, caller, shapes, key))

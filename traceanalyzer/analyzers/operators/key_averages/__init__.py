@@ -96,8 +96,8 @@ def analyze(context: Context, by_shape: bool = False) -> KeyAverages:
         by_shape: Divide the rows by input shapes, as `group_by_input_shape` does.
     """
     trace = context.trace
-    events = context.once(collect)
-    figures = context.once(_figures)
+    events = context.cached(collect)
+    figures = context.cached(_figures)
     counted = np.flatnonzero(figures.counted & context.in_scope(events.start_ns))
     shapes = printed(trace.shapes, events.shapes) if by_shape else None
     with_flops = trace.info.options.with_flops is True
@@ -107,7 +107,7 @@ def analyze(context: Context, by_shape: bool = False) -> KeyAverages:
 
 
 def _figures(context: Context) -> Figures:
-    return measure(context.trace, context.once(collect))
+    return measure(context.trace, context.cached(collect))
 
 
 def _averages(

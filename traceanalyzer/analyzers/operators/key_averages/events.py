@@ -13,7 +13,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Answers, StringPool
-from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, entries
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, take_or
 from traceanalyzer.trace.tables import (
     Category,
     DeviceEvents,
@@ -220,7 +220,7 @@ class EventOwners:
     def last(self, ids: I64) -> I64:
         """For each id the last event that has it, or -1."""
         first, end = self._range(ids)
-        found = entries(self._events, end - 1, NO_PARENT)
+        found = take_or(self._events, end - 1, NO_PARENT)
         return np.where(end > first, found, NO_PARENT)
 
     def all(self, ids: I64) -> tuple[I64, I64]:
@@ -268,8 +268,8 @@ def _by_containment(context: Context) -> I64:
     """Take the id of the innermost operator around the launch."""
     host = context.host
     row = np.where(host.kind == NodeKind.MODULE, UNKNOWN, host.row)  # rows of modules are of another table
-    ids = entries(np.maximum(context.trace.host.external_id, 0), row, 0)
-    return entries(ids, context.links.node, 0)
+    ids = take_or(np.maximum(context.trace.host.external_id, 0), row, 0)
+    return take_or(ids, context.links.node, 0)
 
 
 def _as_written(trace: Trace) -> I64:

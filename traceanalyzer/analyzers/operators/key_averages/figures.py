@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import stable_order
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import F64, I32, I64, Array, Bool, entries
+from traceanalyzer.trace.table import F64, I32, I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import MemoryEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -126,7 +126,7 @@ def nest(thread: I32, start: I64, end: I64, name: I32) -> Nesting:
     duplicate[nested] = only & (name[nested] == name[parent[nested]])
     kept = _settled(np.where(duplicate, parent, np.arange(len(start))))
     return Nesting(
-        parent=np.where(parent == NO_PARENT, NO_PARENT, entries(kept, parent, NO_PARENT)),
+        parent=np.where(parent == NO_PARENT, NO_PARENT, take_or(kept, parent, NO_PARENT)),
         duplicate=duplicate,
         innermost=_innermost(parent, duplicate, kept),
     )
