@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeGuard
 
 import traceanalyzer
@@ -79,6 +80,9 @@ def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
         yield from (pattern for item in value.items() for pattern in _patterns(item))
     elif isinstance(value, list | tuple | set | frozenset):
         yield from (pattern for item in value for pattern in _patterns(item))
+    elif isinstance(value, FunctionType):  # made by `first_match.finds`, it holds the method of its pattern
+        held = (getattr(cell.cell_contents, "__self__", None) for cell in value.__closure__ or ())
+        yield from (pattern for each in held if isinstance(each, re.Pattern) for pattern in _patterns(each))
 
 
 def _of_functions(name: str) -> Iterator[Found]:

@@ -38,6 +38,7 @@ LATE = {
     "traceanalyzer.readers.key_averages.lines._counting",  # a prefix, escaped
     "traceanalyzer.knowledge.first_match._compiled",  # lines of tables, kept; they see only READ characters of a name
     "traceanalyzer.knowledge.first_match.patterns",  # likewise
+    "traceanalyzer.knowledge.first_match.finds",  # when a module is imported; `found` sees them
     "traceanalyzer.knowledge.frameworks.matching",  # the table of frameworks, when the module is imported
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests import corpus_files
@@ -239,6 +239,7 @@ def test_rows_add_up_in_every_scenario(plan: Plan, wanted: list[TimeSaved], plai
         adds_up(combined)
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(plans, changes)
 def test_one_fix_together_is_worth_what_it_is_alone(plan: Plan, change: TimeSaved) -> None:
     found = Prices(modelled(plan))
