@@ -20,6 +20,7 @@ def whatif(
     loader: float | None = None,
     speedup: Mapping[str, float] | None = None,
     free: Sequence[str] = (),
+    gone: Sequence[str] = (),
     no_sync: Sequence[str] = (),
     bandwidth: float | None = None,
     overlap: bool = False,
@@ -34,7 +35,8 @@ def whatif(
             or URLs as for `traceanalyzer.ranks`, or what `multirank.collect` returned.
         loader: What a wait for the loader takes at most, in ms, because workers load ahead; 0 for no waits.
         speedup: How many times as fast, by selector; 0 for no time at all. `simulation.selectors` lists the selectors.
-        free: Selectors of what should take no time.
+        free: Selectors of what should take no time where it runs; launches stay.
+        gone: Selectors of what should be gone: its work, its launches and, of operators, their time on the host.
         no_sync: Calls that no longer wait for the device: `*`, functions of the runtime, or operators around them.
         bandwidth: How many times as fast collectives are.
         overlap: Whether collectives overlap with computation.
@@ -49,7 +51,7 @@ def whatif(
     """
     asked = [] if loader is None else [ChangeAsked("loader", factor=loader * 1e6)]
     asked += [ChangeAsked("speedup", name, factor) for name, factor in (speedup or {}).items()]
-    asked += [ChangeAsked("free", name, 0.0) for name in free]
+    asked += [ChangeAsked(kind, name, 0.0) for kind, names in (("free", free), ("gone", gone)) for name in names]
     asked += [ChangeAsked("no-sync", name) for name in no_sync]
     asked += [] if bandwidth is None else [ChangeAsked("bandwidth", factor=bandwidth)]
     asked += [ChangeAsked(kind) for kind, wanted in (("overlap", overlap), ("graphs", graphs)) if wanted]

@@ -78,7 +78,24 @@ def test_without_a_change_it_says_what_helps_the_most_first() -> None:
     assert free["operator:aten::add"] == pytest.approx(80_000, rel=0.02)
     points = [row.free_ns[1] or 0.0 for row in helps]
     assert points == sorted(points, reverse=True)
-    assert all((row.half_ns is None) == (row.kind == "change") for row in helps)
+    assert all((row.half_ns is None) == (row.gone_ns is None) == (row.kind == "change") for row in helps)
+
+
+def test_what_is_free_keeps_its_launches_and_what_is_gone_does_not() -> None:
+    """The host launches 30 kernels of 10 in 40 each, so the device waits for it."""
+    trace = TraceBuilder()
+    for number in range(3):
+        start = 1300 * number
+        trace.step(number, start, 1300)
+        for call in range(30):
+            begin = start + 10 + 40 * call
+            trace.op("aten::add", begin, 35)
+            trace.launch_kernel("kernel", begin + 30, 10, at=begin + 10, call_dur=20)
+    rows = {row.selector: row for row in ask(Context(read_built(trace))).helps}
+    add, gpu = rows["operator:aten::add"], rows["gpu"]
+    assert add.free_ns[1] == gpu.free_ns[1] == pytest.approx(0, abs=20_000)
+    assert add.gone_ns is not None
+    assert add.gone_ns[1] == pytest.approx(30 * 35_000, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,15 @@ class _Speedup(ParamType[tuple[str, float]]):
     metavar="SELECTOR=FACTOR",
     help="FACTOR times as fast; 0 takes no time. Repeatable.",
 )
-@click.option("--free", multiple=True, metavar="SELECTOR", help="Assume that SELECTOR takes no time. Repeatable.")
+@click.option(
+    "--free",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Assume that SELECTOR takes no time where it runs; launches stay. Repeatable.",
+)
+@click.option(
+    "--gone", multiple=True, metavar="SELECTOR", help="Assume that SELECTOR is gone, launches included. Repeatable."
+)
 @click.option(
     "--no-sync",
     multiple=True,
@@ -107,6 +115,7 @@ def command(
     loader: float | None,
     speedup: tuple[tuple[str, float], ...],
     free: tuple[str, ...],
+    gone: tuple[str, ...],
     no_sync: tuple[str, ...],
     bandwidth: float | None,
     overlap: bool,
@@ -141,7 +150,7 @@ def command(
       traceanalyzer whatif trace.json.gz
       traceanalyzer whatif trace.json.gz --loader 0
       traceanalyzer whatif trace.json.gz --speedup "aten::convolution*=2"
-      traceanalyzer whatif trace.json.gz --free class:elementwise -o whatif.html
+      traceanalyzer whatif trace.json.gz --gone class:elementwise -o whatif.html
       traceanalyzer whatif traces/ --rank 2
 
     \b
@@ -165,6 +174,7 @@ def command(
         loader=loader,
         speedup=speedups,
         free=free,
+        gone=gone,
         no_sync=no_sync,
         bandwidth=bandwidth,
         overlap=overlap,

@@ -70,6 +70,7 @@ _KINDS = {
     ),
     "speedup": Text("whatif-kind-speedup", "{selector} {factor} times as fast", "a change that somebody thinks of"),
     "free": Text("whatif-kind-free", "{selector} takes no time", "a change that somebody thinks of"),
+    "gone": Text("whatif-kind-gone", "{selector} is gone", "a change that somebody thinks of"),
     "no-sync": Text(
         "whatif-kind-no-sync", "{selector} no longer waits", "selector names calls that wait for the device"
     ),
@@ -106,7 +107,13 @@ _HELPS_COLUMNS = (
     Column(Text("whatif-saves-free", "Saves if free"), "ns", lambda row: row.free_ns[1]),
     Column(_INTERVAL_FREE, "", lambda row: _range(row.free_ns), is_extra=True),
     Column(Text("whatif-saves-half", "If twice as fast"), "ns", lambda row: row.half_ns and row.half_ns[1]),
+    Column(
+        Text("whatif-saves-gone", "If gone", "time by which a step gets shorter without some work and its launches"),
+        "ns",
+        lambda row: row.gone_ns and row.gone_ns[1],
+    ),
     Column(Text("whatif-half-range", "Interval, twice as fast"), "", lambda row: _range(row.half_ns), is_extra=True),
+    Column(Text("whatif-gone-range", "Interval, gone"), "", lambda row: _range(row.gone_ns), is_extra=True),
 )
 _OPTIONS = (
     Column(Text("whatif-option", "Option", "of the command line"), "", "selector", is_name=True),

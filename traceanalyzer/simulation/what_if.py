@@ -34,7 +34,7 @@ from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.tables import Category
 
 SCHEMA_VERSION = 1
-KINDS = ("loader", "speedup", "free", "no-sync", "bandwidth", "overlap", "graphs")
+KINDS = ("loader", "speedup", "free", "gone", "no-sync", "bandwidth", "overlap", "graphs")
 GRAPH_LAUNCH_NS = 10_000
 """Host time of the launch of a graph (own choice; NVIDIA measured 2 to 6 us on graphs of up to 100 nodes, and large
 ones take longer)."""
@@ -61,8 +61,8 @@ class AppliedChange(msgspec.Struct, frozen=True):
     """One change and the parts of the trace that it affects."""
 
     kind: str
-    """`loader`, `speedup`, `free`, `no-sync`, `bandwidth`, `overlap`, `graphs` or, of a run of several ranks, `rank`: a
-    rank whose work takes no longer than the median of all ranks."""
+    """`loader`, `speedup`, `free`, `gone`, `no-sync`, `bandwidth`, `overlap`, `graphs` or, of a run of several ranks,
+    `rank`: a rank whose work takes no longer than the median of all ranks."""
     selector: str
     """What was asked for, of `rank` the number of the rank; empty for changes of everything of their kind."""
     factor: float | None
@@ -79,16 +79,20 @@ class AppliedChange(msgspec.Struct, frozen=True):
 
 
 class WhatHelps(msgspec.Struct, frozen=True):
-    """Time that a step would save if one part took no time, or half as long."""
+    """Time that a step would save if one part took no time, took half as long, or were not there at all."""
 
     kind: str
     """`resource`, `operator`, `class`, `owner`, `change` or `rank`."""
     selector: str
     """The selector or, of a change and a rank, the option to ask about it by itself."""
     free_ns: PredictedNs
-    """Time in ns by which the step gets shorter if it takes no time, or with the change: low, point and high."""
+    """Time in ns by which the step gets shorter if it takes no time where it runs, but is launched as before, or with
+    the change: low, point and high."""
     half_ns: PredictedNs | None
     """The same if it takes half as long; null for changes and ranks, which are made or not."""
+    gone_ns: PredictedNs | None = None
+    """The same if its launches and, of operators, their time on the host disappear as well; null for changes and
+    ranks."""
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -209,7 +213,7 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
     if change.kind == "graphs":
         return _graphs(context)
     selected = selectors.select(context, change.selector)
-    return selected, _faster(selected, _share(factor))
+    return selected, _gone(selected) if change.kind == "gone" else _faster(selected, _share(factor))
 
 
 def _share(factor: float) -> float:
@@ -227,23 +231,28 @@ def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
 
 
 def _faster(selected: Selected, share: float) -> list[Edit]:
-    """Edits that reduce the selected work to a share of its time.
+    """Edits that reduce the selected work to a share of its time, on the resource that it belongs to.
 
-    For a share of 0, launches and host time are removed too. Otherwise an operator is faster on the device, or on the
-    host if it runs nothing on a device.
+    An operator is faster on the device, or on the host if it runs nothing on a device. Launches stay as they are.
     """
-    on_host = edits.HostEdit(selected.thread, selected.start_ns, selected.end_ns, share)
     if selected.kind == "loader":
         return [edits.LoaderEdit(factor=share)]
-    if selected.kind in ("owner", "host"):
-        return [on_host]
-    if selected.kind == "operator" and not share:
-        return [edits.DropEdit(selected.device), edits.UnblockEdit(selected.calls), on_host]
-    if selected.kind == "operator" and not len(selected.device):
-        return [on_host]
-    if selected.kind in ("kernel", "class") and not share:
-        return [edits.DropEdit(selected.device)]
+    if _is_on_host(selected):
+        return [edits.HostEdit(selected.thread, selected.start_ns, selected.end_ns, share)]
     return [edits.ScaleEdit(selected.device, share)]
+
+
+def _gone(selected: Selected) -> list[Edit]:
+    """Edits that remove the selected work with everything that launches it or waits for it."""
+    if selected.kind == "loader" or _is_on_host(selected):
+        return _faster(selected, 0.0)
+    on_host = edits.HostEdit(selected.thread, selected.start_ns, selected.end_ns, 0.0)
+    around = [edits.UnblockEdit(selected.calls), on_host] if selected.kind == "operator" else []
+    return [edits.DropEdit(selected.device), *around]
+
+
+def _is_on_host(selected: Selected) -> bool:
+    return selected.kind in ("owner", "host") or (selected.kind == "operator" and not len(selected.device))
 
 
 def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
@@ -255,7 +264,8 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
         except UsageError:
             continue
         free, half = (_saving(causal, _faster(selected, share)) for share in (0.0, 0.5))
-        rows.append(WhatHelps(kind, selector, free, half))
+        gone = _saving(causal, _gone(selected)) if len(selected.device) else free
+        rows.append(WhatHelps(kind, selector, free, half, gone))
     for option, change in _CHANGES.items():
         try:
             _, edits = _resolved(context, change)
