@@ -12,6 +12,7 @@ from tests.builders import MI300X
 from traceanalyzer.comparison import diff
 from traceanalyzer.report.difference import Change, Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.structure.recording import Recording
 
 SYNTHETIC = Path(__file__).parents[2] / "fixtures" / "synthetic"
 SLOW_LOADER = [us + 40_000 for us in QUIET]
@@ -151,8 +152,19 @@ def test_ranks_that_have_nothing_in_common_are_compared_all_the_same() -> None:
 
 
 def test_outliers_and_single_recordings_are_noted() -> None:
-    notes = {note.id for note in diff(report(training()), report(training([*QUIET[:5], 400_000]))).notes}
+    notes = {note.id for note in diff(report(training()), report(training([*QUIET[:2], 400_000]))).notes}
     assert {"diff-outliers", "diff-one-capture"} <= notes
+
+
+def test_the_sides_are_the_typical_steps_of_their_reports() -> None:
+    head = report(training([*QUIET[:5], 400_000]))
+    found = diff(report(training()), head)
+    assert found.head.steps == 5
+    recording = head.result("recording", Recording)
+    assert recording is not None
+    assert found.step_time is not None
+    assert found.step_time.head.mean_ns == recording.typical_step_ns
+    assert "diff-outliers" not in {note.id for note in found.notes}
 
 
 def test_findings_without_a_saving_promise_nothing() -> None:

@@ -54,11 +54,17 @@ def test_several_recordings_and_those_of_a_gpu_have_no_such_doubt() -> None:
     assert diff(report(training()), report(training(slower))).verdict.reason.id == "diff-slower"
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_fewer_than_five_steps_are_inconclusive(count: int) -> None:
-    found = judged(STEPS[:count], times(2)[:count])
-    assert (found.outcome, found.reason.id) == ("inconclusive", "diff-few")
+@pytest.mark.parametrize(
+    ("count", "factor", "reason"), [(1, 2, "diff-one-step"), (2, 2, "diff-few"), (4, 1.005, "diff-few")]
+)
+def test_few_steps_are_inconclusive(count: int, factor: float, reason: str) -> None:
+    found = judged(STEPS[:count], times(factor)[:count])
+    assert (found.outcome, found.reason.id) == ("inconclusive", reason)
     assert found.change_share is not None, "what was measured is told all the same"
+
+
+def test_four_steps_that_are_all_twice_as_long_are_slower() -> None:
+    assert judged(STEPS[:4], times(2)[:4]).outcome == "slower"
 
 
 def test_the_same_measurement_is_no_change_even_of_one_step() -> None:

@@ -24,6 +24,7 @@ from traceanalyzer.comparison.measurement import (
 )
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 _MARKED = "ProfilerStep"
@@ -45,14 +46,14 @@ def measure(
     """
     chosen = [r for r in reports if ranks is None or rank_of(r) in ranks]
     steps = [_steps(report) for report in chosen]
-    # A trace is one step at the least, so that its figures are figures per step.
-    counts = [max(1, len(rows)) for _, rows in steps]
+    # Tables sum the whole recording. A trace is one step at the least, so that its figures are figures per step.
+    recorded = sum(max(1, len(_recorded_steps(report)[1])) for report in chosen)
     return Measurement(
-        side=_side(name, chosen, steps, sum(counts), _left_out(reports, chosen), ignored),
+        side=_side(name, chosen, steps, _left_out(reports, chosen), ignored),
         runs=_runs(chosen, [rows for _, rows in steps]),
         total_ns=None,
         parts={},
-        rankings={key: _ranked(rows, chosen, sum(counts)) for key, rows in _RANKINGS.items()},
+        rankings={key: _ranked(rows, chosen, recorded) for key, rows in _RANKINGS.items()},
         memory=_memory(chosen),
         gpus=_gpus(chosen),
         resources=_resources(chosen),
@@ -80,7 +81,6 @@ def _side(
     name: str,
     reports: Sequence[Report],
     steps: Sequence[tuple[str | None, tuple[Step, ...]]],
-    count: int,
     left_out: tuple[int, ...],
     ignored: tuple[str, ...],
 ) -> Side:
@@ -94,7 +94,7 @@ def _side(
         traces=len(reports),
         ranks=ranks_of(reports),
         ranks_left_out=left_out,
-        steps=count,
+        steps=sum(max(1, len(rows)) for _, rows in steps),
         steps_from=found_by.pop() if len(found_by) == 1 else None,
         devices=tuple(sorted(devices)),
         ignored=ignored,
@@ -102,6 +102,14 @@ def _side(
 
 
 def _steps(report: Report) -> tuple[str | None, tuple[Step, ...]]:
+    """The typical steps; in reports of old versions all recorded ones."""
+    recording = report.result("recording", Recording)
+    if recording is not None and recording.typical is not None and recording.typical.rows:
+        return recording.steps_from, recording.typical.rows
+    return _recorded_steps(report)
+
+
+def _recorded_steps(report: Report) -> tuple[str | None, tuple[Step, ...]]:
     """The steps that the profiler marked; else those that annotations suggest, else the whole trace."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     found_by = report.trace.steps_from if report.trace is not None else None

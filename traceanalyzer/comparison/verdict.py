@@ -71,6 +71,11 @@ _FEW = Text(
     "{base:count} and {head:count} steps are too few to tell a change from noise; record at least {least:count} on "
     "each side, better 10 or more.",
 )
+_ONE = Text(
+    "diff-one-step",
+    "A step went from {base:ns} to {head:ns} ({share:share}), in one step of each side, so the noise is unknown; "
+    "record at least {least:count} on each side, better 10 or more.",
+)
 _INCOMPARABLE = Text(
     "diff-incomparable", "The two sides cannot be compared. {reason}", "reason is one of the comparability checks"
 )
@@ -160,13 +165,30 @@ def judge(
         return _inconclusive(times, _INCOMPARABLE(reason=comparability.obstacle.message))
     if _is_identical(base, head):
         return Verdict("no-change", "median", 0.0, 0.0, _IDENTICAL())
-    if min(times.base.count, times.head.count) < LEAST_STEPS:
-        return _inconclusive(times, _FEW(base=times.base.count, head=times.head.count, least=LEAST_STEPS))
+    if min(times.base.count, times.head.count) < LEAST_STEPS and not _is_clear(times):
+        return _inconclusive(times, _too_few(times))
     verdict = _tested(times, TOLERANCE if limit is None else limit)
     if verdict.outcome in ("faster", "slower") and _may_be_machine(base, head, verdict.change_share or 0.0):
         usual, most = _RECORDINGS_DIFFER
         return replace(verdict, reason=_MAY_BE_MACHINE(reason=verdict.reason, usual=usual, most=most))
     return verdict
+
+
+def _is_clear(times: StepTime) -> bool:
+    """Whether even a few steps differ by more than their noise: a change in one direction, by both tests."""
+    tested = ((times.median, _TYPICAL_LEVEL), (times.mean, _MEAN_LEVEL))
+    return all(_is_change(shift, level) and _excludes_zero(shift) for shift, level in tested)
+
+
+def _excludes_zero(shift: Shift) -> bool:
+    return shift.interval_ns is not None and shift.interval_ns[0] * shift.interval_ns[1] > 0
+
+
+def _too_few(times: StepTime) -> Message:
+    base, head = times.base, times.head
+    if base.count == head.count == 1:
+        return _ONE(base=base.mean_ns, head=head.mean_ns, share=times.mean.change_share, least=LEAST_STEPS)
+    return _FEW(base=base.count, head=head.count, least=LEAST_STEPS)
 
 
 def _may_be_machine(base: Measurement, head: Measurement, share: float) -> bool:

@@ -308,6 +308,21 @@ class Resources(msgspec.Struct, frozen=True):
     table."""
 
 
+class Shares(msgspec.Struct, frozen=True):
+    """What the busiest device does in a typical step, as shares of the step (0 to 1) that add up to 1."""
+
+    computes: float
+    """A kernel runs that is not of a collective."""
+    copies: float
+    """A copy or fill runs, and nothing computes."""
+    communicates: float
+    """Only collectives run; with waiting for other ranks, unless that is known by itself."""
+    waits_for_ranks: float | None
+    """Only collectives run, and they wait for other ranks; null where the other ranks are not known."""
+    idle: float
+    """Nothing runs."""
+
+
 class Headline(msgspec.Struct, frozen=True):
     """What bounds a run, in one sentence."""
 
@@ -325,6 +340,8 @@ class Headline(msgspec.Struct, frozen=True):
     """Time per step of each resource."""
     combined: Combined | None
     """Saving of all fixes together; null if no finding saves anything."""
+    shares: Shares | None = None
+    """What the device does in a typical step; null without a device, and for printed tables."""
 
 
 class Report(msgspec.Struct, frozen=True, dict=True):

@@ -247,7 +247,7 @@ def _gone(selected: Selected) -> list[Edit]:
     if selected.kind == "loader" or _is_on_host(selected):
         return _faster(selected, 0.0)
     on_host = edits.HostEdit(selected.thread, selected.start_ns, selected.end_ns, 0.0)
-    around = [edits.UnblockEdit(selected.calls), on_host] if selected.kind == "operator" else []
+    around: list[Edit] = [edits.UnblockEdit(selected.calls), on_host] if selected.kind == "operator" else []
     return [edits.DropEdit(selected.device), *around]
 
 

@@ -56,6 +56,9 @@ class StepResources(msgspec.Struct, frozen=True):
     unread_device: str | None = None
     """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
     null if there is none."""
+    only_copies_ns: float | None = None
+    """Part of the time of the device in ns in which copies or fills run and no kernel computes; null without device
+    events."""
 
 
 def analyze(context: Context) -> StepResources:
@@ -99,6 +102,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
         outside_device_ns=_outside(context, own, inside),
         unread_device=unrecorded_work.unread_device(context),
+        only_copies_ns=None if device is None else mean(_only_copies(context, device) & within),
     )
 
 
@@ -109,6 +113,15 @@ def _communication(context: Context, device: int | None) -> tuple[Intervals, Int
         return context.cached(recorded_collectives.running_on_host), exposed
     kernels, collectives = context.cached(_kernels_of_devices)[device]
     return collectives, collectives - kernels
+
+
+def _only_copies(context: Context, device: int) -> Intervals:
+    """When copies or fills run on a device, and no kernel but those of collectives."""
+    events = context.trace.device
+    own = events.device == device
+    copies = own & np.isin(events.category, (Category.MEMCPY, Category.MEMSET))
+    kernels = own & ~copies & ~communication_kernels(context.trace)
+    return gaps.times_of(events, copies) - gaps.times_of(events, kernels)
 
 
 def recorded(context: Context) -> Bool:

@@ -7,6 +7,8 @@ order runs ("exclusive" time).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -123,22 +125,27 @@ def analyze(context: Context) -> StepBreakdown:
     roles = context.cached(_roles)
     steps = context.steps
     rows = _divide(steps, roles)
-    average = _average(rows) if rows else None
+    mean = average(rows) if rows else None
     window = steps.window
     return StepBreakdown(
         window=Window(*window) if window else None,
         steps=rows,
-        average=average,
+        average=mean,
         median_duration_ns=_median(rows) if rows else None,
-        dataloader_share=_share(average, "dataloader_ns"),
-        dataloader_full_share=_share(average, "dataloader_full_ns"),
+        dataloader_share=_share(mean, "dataloader_ns"),
+        dataloader_full_share=_share(mean, "dataloader_full_ns"),
         inferred=_inferred(context.inferred_steps, roles),
     )
 
 
-def divide(context: Context, steps: Steps) -> Average:
-    """Divide some steps, at least one, into parts; the mean over them."""
-    return _average(_divide(steps, context.cached(_roles)))
+def divide(context: Context, steps: Steps) -> tuple[Step, ...]:
+    """Divide some steps into parts."""
+    return _divide(steps, context.cached(_roles))
+
+
+def average(rows: Sequence[Step]) -> Average:
+    """The means over some steps, at least one."""
+    return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
 
 
 def library_collectives(trace: Trace) -> Bool:
@@ -190,20 +197,16 @@ def _divide(steps: Steps, roles: _Roles) -> tuple[Step, ...]:
     )
 
 
-def _average(rows: tuple[Step, ...]) -> Average:
-    return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
-
-
 def _median(rows: tuple[Step, ...]) -> float:
     return float(np.median([row.duration_ns for row in rows]))
 
 
-def _share(average: Average | None, part: str) -> float | None:
-    return getattr(average, part) / average.duration_ns if average and average.duration_ns else None
+def _share(mean: Average | None, part: str) -> float | None:
+    return getattr(mean, part) / mean.duration_ns if mean and mean.duration_ns else None
 
 
 def _inferred(steps: Steps | None, roles: _Roles) -> Inferred | None:
     if steps is None or steps.found_by is None or not len(steps):
         return None
     rows = _divide(steps, roles)
-    return Inferred(steps.found_by, _median(rows), rows, _average(rows))
+    return Inferred(steps.found_by, _median(rows), rows, average(rows))

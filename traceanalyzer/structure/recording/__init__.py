@@ -17,7 +17,7 @@ from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, fram
 from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, program_steps
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.resources import StepResources
-from traceanalyzer.structure.step_breakdown import Average, divide
+from traceanalyzer.structure.step_breakdown import Average, Step, average, divide
 from traceanalyzer.structure.unrecorded_work import holes
 
 
@@ -80,6 +80,8 @@ class TypicalStep(msgspec.Struct, frozen=True):
     idle: tuple[CauseInStep, ...]
     """Idle time of the busiest device by cause; all causes are listed and sum to its idle time. Empty without device
     events."""
+    rows: tuple[Step, ...] = ()
+    """The steps that count, each divided into parts; empty for several ranks."""
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -179,8 +181,8 @@ def _typical(context: Context, steps: ProgramSteps) -> TypicalStep | None:
     if not len(typical) or not int((typical.end_ns - typical.start_ns).sum()):
         return None
     own = resources.over(context, typical, among=steps.every)
-    parts = divide(context, typical)
-    return TypicalStep(len(typical), parts, own, _idle(context, steps, own.device))
+    rows = divide(context, typical)
+    return TypicalStep(len(typical), average(rows), own, _idle(context, steps, own.device), rows)
 
 
 def _idle(context: Context, steps: ProgramSteps, device: int | None) -> tuple[CauseInStep, ...]:

@@ -9,7 +9,7 @@ import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Headline
+from traceanalyzer.report.model import Combined, Headline, Shares
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import cpu, sleep, special, tables, typical
 from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
@@ -134,7 +134,24 @@ class _Parts(msgspec.Struct, frozen=True):
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
     found = special.unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
-    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined)
+    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
+
+
+def shares(facts: Facts) -> Shares | None:
+    """What the device does in a typical step; None without a device, and for printed tables."""
+    own = facts.step_resources if facts.table is None else None
+    if own is None or own.gpu_ns is None or own.only_copies_ns is None or not own.step_ns:
+        return None
+    communicates = own.exposed_communication_ns or 0.0
+    ranks = facts.find("ranks", Ranks)
+    waits = None if ranks is None or ranks.exposed_wait_ns is None else min(ranks.exposed_wait_ns, communicates)
+    return Shares(
+        computes=(own.gpu_ns - own.only_copies_ns - communicates) / own.step_ns,
+        copies=own.only_copies_ns / own.step_ns,
+        communicates=(communicates - (waits or 0.0)) / own.step_ns,
+        waits_for_ranks=None if waits is None else waits / own.step_ns,
+        idle=1 - own.gpu_ns / own.step_ns,
+    )
 
 
 def _of_typical_step(facts: Facts) -> StepBound | None:
