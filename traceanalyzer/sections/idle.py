@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from traceanalyzer.analyzers.idle import Cause, DeviceIdle, Idle
-from traceanalyzer.analyzers.idle.gpu import GpuMetrics
+from traceanalyzer.analyzers.idle.gpu import DeviceUse, GpuMetrics
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import word
@@ -87,35 +87,48 @@ _TERMS = (
         ),
     ),
 )
-_UTILIZATION = Text("gpu-utilization", "Utilization", "share of the step window in which a kernel runs")
+_UTILIZATION = Text("gpu-utilization", "Utilization", "share of the typical steps in which a kernel runs")
+_BUSY = Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs")
+_EFFICIENCY = Text("gpu-sm-efficiency", "Est. SM efficiency")
+
+
+def _in_steps(field: str) -> Callable[[DeviceUse], float | None]:
+    """A figure of a device in the typical steps; in reports of old versions, in all steps."""
+    return lambda device: getattr(device.typical or device, field)
+
+
 _GPU_COLUMNS = optional(
     known,
     columns.GPU,
-    Column(_UTILIZATION, "share", "utilization", has_bar=True),
-    Column(Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs"), "share", "busy_share"),
-    Column(columns.IDLE.title, "share", "idle_share", is_extra=True),
-    Column(Text("gpu-sm-efficiency", "Est. SM efficiency"), "share", "est_sm_efficiency"),
-    Column(columns.OCCUPANCY, "share", "est_achieved_occupancy"),
+    Column(_UTILIZATION, "share", _in_steps("utilization"), has_bar=True),
+    Column(_BUSY, "share", _in_steps("busy_share")),
+    Column(_EFFICIENCY, "share", _in_steps("est_sm_efficiency")),
+    Column(columns.OCCUPANCY, "share", _in_steps("est_achieved_occupancy")),
     Column(columns.TENSOR_CORES, "share", "tensor_core_share"),
+    Column(Text("gpu-utilization-all", "Utilization, all steps"), "share", "utilization", is_extra=True),
+    Column(Text("gpu-busy-all", "Busy, all steps"), "share", "busy_share", is_extra=True),
+    Column(Text("gpu-idle-all", "Idle, all steps"), "share", "idle_share", is_extra=True),
+    Column(Text("gpu-sm-efficiency-all", "Est. SM efficiency, all steps"), "share", "est_sm_efficiency", is_extra=True),
+    Column(Text("gpu-occupancy-all", "Est. occupancy, all steps"), "share", "est_achieved_occupancy", is_extra=True),
 )
 _GPU_TERMS = (
     Term(
         _UTILIZATION,
         Text(
             "define-utilization-say",
-            "Share of the window in which at least one kernel runs. One tiny kernel at a time gives 100 %.",
+            "Share of the typical steps in which at least one kernel runs. One tiny kernel at a time gives 100 %.",
         ),
     ),
     Term(
         Text("define-busy", "Busy, Idle"),
-        Text("define-busy-say", "Share of the window in which a kernel, copy or fill runs; idle is the rest."),
+        Text("define-busy-say", "Share of the typical steps in which a kernel, copy or fill runs; idle is the rest."),
     ),
     Term(
         Text("define-efficiency", "Est. SM efficiency"),
         Text(
             "define-efficiency-say",
             "The profiler's estimate of how many multiprocessors have work: min(1, blocks per SM of all "
-            "running kernels), averaged over the window.",
+            "running kernels), averaged over the typical steps.",
         ),
     ),
     Term(

@@ -15,10 +15,25 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.structure import gaps
 from traceanalyzer.structure.analysis import KERNELS, STEPS, Analysis
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
+
+
+class UseInSteps(msgspec.Struct, frozen=True):
+    """One device in the typical steps, whose time all shares are of (0 to 1)."""
+
+    utilization: float
+    """Share in which at least one kernel runs."""
+    busy_share: float
+    """Share in which a kernel, copy or fill runs."""
+    est_sm_efficiency: float | None
+    """Estimated share of the multiprocessors that have a block; null if the trace does not have blocks per SM."""
+    est_achieved_occupancy: float | None
+    """Mean of the estimated occupancy of the kernels, weighted by their time in the steps; null where the trace has no
+    figure."""
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
@@ -44,6 +59,8 @@ class DeviceUse(msgspec.Struct, frozen=True):
     tensor_core_unknown_share: float | None
     """Time of the kernels whose names do not show whether they use matrix units, over all kernel time (0 to 1); null
     without kernel time."""
+    typical: UseInSteps | None = None
+    """The device in the typical steps; null without any, and in reports of old versions."""
 
 
 class GpuMetrics(msgspec.Struct, frozen=True):
@@ -67,7 +84,7 @@ def analyze(context: Context) -> GpuMetrics:
 def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, int]) -> DeviceUse:
     device = context.trace.device
     here = device.device == number
-    length = window[1] - window[0]
+    length, whole = window[1] - window[0], Intervals(np.array(window[:1]), np.array(window[1:]))
     own = kernels & here
     start, dur = device.start_ns[own], device.dur_ns[own]
     busy_share = gaps.busy(context, number).clip(*window).length / length
@@ -79,24 +96,44 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
         utilization=Intervals.union(start, start + dur).clip(*window).length / length,
         busy_share=busy_share,
         idle_share=1 - busy_share,
-        est_sm_efficiency=_sm_efficiency(start, start + dur, device.blocks_per_sm[own], window),
+        est_sm_efficiency=_sm_efficiency(
+            start, start + dur, device.blocks_per_sm[own], Intervals(*np.array(window)[:, None])
+        ),
         est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), clipped),
         tensor_core_share=tensor_cores,
         tensor_core_unknown_share=unknown,
+        typical=_in_steps(context, number, own),
     )
 
 
-def _sm_efficiency(start: I64, end: I64, blocks: F64, window: tuple[int, int]) -> float | None:
-    """The integral of min(1, sum of blocks per SM of the running kernels) over the window, over its length."""
-    rows = (blocks > 0) & (end > window[0]) & (start < window[1])
+def _in_steps(context: Context, number: int, kernels: Bool) -> UseInSteps | None:
+    """A device in the typical steps."""
+    device, steps = context.trace.device, program_steps(context).typical
+    within = Intervals.union(steps.start_ns, steps.end_ns)
+    if not within.length:
+        return None
+    start, end, blocks = device.start_ns[kernels], device.end_ns[kernels], device.blocks_per_sm[kernels]
+    occupancy = device.occupancy[kernels]
+    return UseInSteps(
+        utilization=(Intervals.union(start, end) & within).length / within.length,
+        busy_share=(gaps.busy(context, number) & within).length / within.length,
+        est_sm_efficiency=_sm_efficiency(start, end, blocks, within),
+        est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), within.within(start, end)),
+    )
+
+
+def _sm_efficiency(start: I64, end: I64, blocks: F64, within: Intervals) -> float | None:
+    """The integral of min(1, sum of blocks per SM of the running kernels) over some times, over their length."""
+    rows = (blocks > 0) & (within.within(start, end) > 0)
     if not rows.any():
         return None
-    times = np.concatenate((start[rows], end[rows])).clip(*window)
+    times = np.concatenate((start[rows], end[rows]))
     change = np.concatenate((blocks[rows], -blocks[rows]))
     order = np.argsort(times, kind="stable")
     load = np.cumsum(change[order])[:-1]
     load[load < 1e-9] = 0  # remove rounding errors after the end of the last kernel
-    return float((np.minimum(load, 1) * np.diff(times[order])).sum()) / (window[1] - window[0])
+    counted = within.within(times[order][:-1], times[order][1:])
+    return float((np.minimum(load, 1) * counted).sum()) / within.length
 
 
 def _mean(values: F64, weights: I64) -> float | None:
