@@ -96,9 +96,7 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
         utilization=Intervals.union(start, start + dur).clip(*window).length / length,
         busy_share=busy_share,
         idle_share=1 - busy_share,
-        est_sm_efficiency=_sm_efficiency(
-            start, start + dur, device.blocks_per_sm[own], Intervals(*np.array(window)[:, None])
-        ),
+        est_sm_efficiency=_sm_efficiency(start, start + dur, device.blocks_per_sm[own], whole),
         est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), clipped),
         tensor_core_share=tensor_cores,
         tensor_core_unknown_share=unknown,
