@@ -13,6 +13,7 @@ not beyond the time that the changes remove, or what replays save if that is mor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -29,6 +30,7 @@ from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
 from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure import typical
 from traceanalyzer.trace.table import I64
 
 _MATTERS = 0.005
@@ -43,6 +45,11 @@ _WITHOUT_PROFILER = Text(
     "saving-without-profiler",
     "{basis}; the same share of a step without the profiler, which takes {plain:ns}",
     note="basis says how the saving was estimated, without a full stop",
+)
+_NO_MORE = Text(
+    "saving-no-more",
+    "{basis}; no more than {most:ns}, for which the stream with most work does nothing or has this work",
+    note="basis says how the saving was estimated, without a full stop; a stream of a GPU",
 )
 
 
@@ -88,16 +95,30 @@ class Prices:
         """The saving of a change alone."""
         gains = self._gains((change,), self._around((change,)))
         wall = self._interval((change,), gains, budget)
+        most, basis = self._physical((change,)), self._basis(change)
         return msgspec.structs.replace(
             budget.saving(change),
             wall_ns_per_step=wall,
             wall_share=self._shares(wall, budget),
-            basis=self._basis(change),
+            basis=basis if wall[1] < most else _NO_MORE(basis=basis, most=most),
             arithmetic=None,
             point_ns_per_step=gains[1],
             estimated_by="model",
             step_ns=self.plain_ns,
         )
+
+    def _physical(self, changes: Sequence[TimeSaved]) -> float:
+        """What changes can save of a step together in ns, whatever a replay says.
+
+        What a stream runs takes its time however early it is launched: changes of the host save no more than the time
+        for which the busiest stream does nothing, and changes of device work no more than that work besides.
+        """
+        room = typical.room_ns(self.model.context)
+        if room is None or any(change.resource == "communication" for change in changes):
+            return math.inf
+        work = sum(max(change.direct) for change in changes if change.resource == "gpu")
+        scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
+        return (room + work) * scale
 
     def blocker(self, change: TimeSaved) -> str:
         """The resource other than its own that the step takes longest for with a change."""
@@ -141,10 +162,11 @@ class Prices:
             budget: Time of the recorded step.
         """
         step = self.plain_ns or budget.step
-        found = [*gains, *self._whole_waits(changes)]
+        physical = self._physical(changes)
+        found = [*gains, *(min(gain, physical) for gain in self._whole_waits(changes))]
         # what does not matter in any replay does not matter because steps differ
         varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
-        most = min(step, self._most(changes, max(found)))
+        most = min(step, self._most(changes, max(found)), physical)
         return variation.around((min(found), max(found)), gains[1], varies, most)
 
     def _most(self, changes: Sequence[TimeSaved], replayed: float) -> float:
@@ -219,7 +241,8 @@ class Prices:
     def _gain(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> float:
         before = self._step((), scenario)
         gain = before - self._step(changes, scenario)
-        return gain if self.plain_ns is None or not before else self.plain_ns * gain / before
+        gain = gain if self.plain_ns is None or not before else self.plain_ns * gain / before
+        return min(gain, self._physical(changes))
 
     def _step(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> float:
         """Duration of the replayed step in ns."""

@@ -1,0 +1,52 @@
+"""The typical steps, the one population of every figure per step: what lies in them, and the mean over them.
+
+An event counts with the part of it that lies in a typical step. Which steps are typical: docs/metrics/recording.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.structure import gaps
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.resources import busiest
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.intervals import Intervals
+
+_TURNS = 0.01
+"""Streams take turns if they run at the same time for at most this share of the time of one (own choice)."""
+
+
+def count(context: Context) -> int:
+    """Number of typical steps."""
+    return len(program_steps(context).typical)
+
+
+@cached
+def times(context: Context) -> Intervals:
+    """When a typical step runs."""
+    steps = program_steps(context).typical
+    return Intervals.union(steps.start_ns, steps.end_ns)
+
+
+@cached
+def room_ns(context: Context) -> float | None:
+    """Time per step in ns in which the busiest stream of the busiest device does nothing; None without a device.
+
+    No change of waits, launches or host work makes a step shorter than what is left, because the work of a stream runs
+    one after another, however early it is launched. Work of several streams might come to run at the same time, but
+    streams that take turns wait for each other, such as that of a graph and that of its caller: they count as one.
+    """
+    within, events = times(context), context.trace.device
+    device, _ = busiest(context, within)
+    if device is None or not count(context):
+        return None
+    rows = np.flatnonzero(events.device == device)
+    streams, number = ranked(events.stream[rows])
+    busy = [gaps.times_of(events, rows[number == n]) & within for n in range(len(streams))]
+    lane, *others = sorted(busy, key=lambda own: -own.length)
+    for other in others:
+        if (lane & other).length <= _TURNS * other.length:
+            lane = lane | other
+    return (within.length - lane.length) / count(context)
