@@ -28,6 +28,7 @@ from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.simulation.selectors import Selected
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import sum_by
@@ -135,9 +136,11 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     if causal is None:
         raise UsageError("the trace has no step longer than 0, so nothing can be predicted")
     resolved = [(change, *_resolved(context, change)) for change in changes]
-    ends = [_ends(causal, change, edits) for change, _, edits in resolved]
-    least, every, most = ([edit for edits in ends for edit in edits[end]] for end in range(3))
-    saving = _saving(causal, every, [least, most] if any(change.kind == "loader" for change in changes) else ())
+    found = [_ends(causal, change, edits) for change, _, edits in resolved]
+    least, every, most = ([edit for edits in found for edit in edits[end]] for end in range(3))
+    ends = [least, most] if any(change.kind == "loader" for change in changes) else ()
+    is_of_host = all(_is_of_host(change, selected) for change, selected, _ in resolved)
+    saving = _saving(causal, every, ends, is_of_host=is_of_host)
     step = _step(causal)
     low, point, high = saving
     info = context.trace.info
@@ -168,8 +171,21 @@ def _ends(causal: Model, change: ChangeAsked, edits: list[Edit]) -> tuple[list[E
     )
 
 
-def _saving(causal: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = ()) -> PredictedNs:
-    """Low, point and high, also of changes at the ends of their uncertainty; no point where the model abstains."""
+def _saving(
+    causal: Model, every: Sequence[Edit], others: Sequence[list[Edit]] = (), *, is_of_host: bool = False
+) -> PredictedNs:
+    """Low, point and high, also of changes at the ends of their uncertainty; no point where the model abstains.
+
+    Changes that are only of the host save no more than the time for which the busiest stream does nothing.
+    """
+    low, point, high = _replayed_saving(causal, every, others)
+    room = typical.room_ns(causal.context) if is_of_host else None
+    if room is None:
+        return low, point, high
+    return min(low, room), None if point is None else min(point, room), min(high, room)
+
+
+def _replayed_saving(causal: Model, every: Sequence[Edit], others: Sequence[list[Edit]]) -> PredictedNs:
     outcome = causal.what_if(every, others)
     low, point, high = outcome.saving_ns
     if not causal.abstains:
@@ -251,6 +267,11 @@ def _gone(selected: Selected) -> list[Edit]:
     return [edits.DropEdit(selected.device), *around]
 
 
+def _is_of_host(change: ChangeAsked, selected: Selected) -> bool:
+    """Whether a change leaves the work of devices as it is: waits, launches, or work of the host."""
+    return change.kind in ("no-sync", "graphs") or _is_on_host(selected)
+
+
 def _is_on_host(selected: Selected) -> bool:
     return selected.kind in ("owner", "host") or (selected.kind == "operator" and not len(selected.device))
 
@@ -263,15 +284,17 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
             selected = selectors.select(context, selector)
         except UsageError:
             continue
-        free, half = (_saving(causal, _faster(selected, share)) for share in (0.0, 0.5))
+        is_of_host = _is_on_host(selected)
+        free, half = (_saving(causal, _faster(selected, share), is_of_host=is_of_host) for share in (0.0, 0.5))
         gone = _saving(causal, _gone(selected)) if len(selected.device) else free
         rows.append(WhatHelps(kind, selector, free, half, gone))
     for option, change in _CHANGES.items():
         try:
-            _, edits = _resolved(context, change)
+            selected, edits = _resolved(context, change)
         except UsageError:
             continue
-        rows.append(WhatHelps("change", option, _saving(causal, edits), None))
+        saving = _saving(causal, edits, is_of_host=_is_of_host(change, selected))
+        rows.append(WhatHelps("change", option, saving, None))
     rows.sort(key=lambda row: (-(row.free_ns[2] if row.free_ns[1] is None else row.free_ns[1]), row.selector))
     return tuple(rows)
 
