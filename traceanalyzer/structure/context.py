@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -45,12 +46,36 @@ class Context:
         self._chosen = chosen
         self._repetitions = repetitions
         self._computed: dict[tuple[Hashable, ...], Any] = {}
+        self._of_scope: set[tuple[Hashable, ...]] = set()
+        """Keys of the results that depend on what is in scope."""
+        self._asked_scope = False
+        """Whether what is being computed has asked what is in scope."""
+        self._whole: Context | None = None
+        self._counted: Steps | None = None
+
+    def only(self, steps: Steps) -> Context:
+        """The same trace, of which only what starts in some steps is in scope; they do not overlap.
+
+        What does not depend on the scope is shared with this context where it was computed before.
+        """
+        _ = self.host, self.links, self.steps, self.inferred_steps
+        part = copy(self)
+        part._computed, part._of_scope, part._whole, part._counted = {}, set(), self, steps
+        return part
 
     def cached(self, compute: Callable[Concatenate[Context, ...], T], *arguments: Hashable) -> T:
         """The result of a function of this context and further arguments, computed at the first request only."""
         key = (compute, *arguments)
+        whole = self._whole
+        if key not in self._computed and whole is not None and key in whole._computed and key not in whole._of_scope:
+            return cast("T", whole._computed[key])
         if key not in self._computed:
+            asked, self._asked_scope = self._asked_scope, False
             self._computed[key] = compute(self, *arguments)
+            if self._asked_scope:
+                self._of_scope.add(key)
+            self._asked_scope |= asked
+        self._asked_scope |= key in self._of_scope
         return cast("T", self._computed[key])
 
     def release(self, *computed: Callable[[Context], Any]) -> None:
@@ -59,7 +84,11 @@ class Context:
             del self._computed[key]
 
     def in_scope(self, start_ns: I64) -> Bool:
-        """Which events count in tables of operators and kernels: those that start in the chosen steps, or all."""
+        """Which events count in sums: those that start in the chosen steps, or all."""
+        self._asked_scope = True
+        if self._counted is not None:
+            counted: Bool = self._counted.at(start_ns) >= 0
+            return counted
         if self.scope is None:
             return np.ones(len(start_ns), np.bool_)
         return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])
