@@ -205,8 +205,9 @@ def main() -> int:
     from traceanalyzer import __version__  # noqa: PLC0415 - after the usage
 
     subject, ident, title = sys.argv[1:]
+    since = ".".join(__version__.split(".")[:2])
     try:
-        started = files(subject, ident, title.rstrip("."), __version__)
+        started = files(subject, ident, title.rstrip("."), since)
     except ValueError as error:
         print(error)
         return 2
