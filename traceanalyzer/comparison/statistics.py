@@ -165,8 +165,7 @@ def _doubled_ranks(values: F64) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     ordered = np.sort(values)
     below = np.searchsorted(ordered, values, side="left")
     up_to = np.searchsorted(ordered, values, side="right")
-    ranks: np.ndarray[tuple[int], np.dtype[np.int64]] = (below + up_to + 1).astype(np.int64)
-    return ranks
+    return (below + up_to + 1).astype(np.int64)
 
 
 def _null(ranks: tuple[int, ...], chosen: int) -> tuple[F64, F64]:

@@ -184,8 +184,7 @@ def _between(waits: I64, size: int) -> Bool:
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, waits[0] + 1, 1)
     np.add.at(change, waits[1] + 1, -1)
-    inside: Bool = np.cumsum(change)[:size] > 0
-    return inside
+    return np.cumsum(change)[:size] > 0
 
 
 def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:

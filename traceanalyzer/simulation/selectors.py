@@ -232,8 +232,7 @@ def _operators(context: Context) -> Bool:
 
 
 def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
-    marked: Bool = _operators(context) & context.trace.names.where(is_named)[context.host.name]
-    return marked
+    return _operators(context) & context.trace.names.where(is_named)[context.host.name]
 
 
 def _operator(context: Context, name: str) -> Selected | None:

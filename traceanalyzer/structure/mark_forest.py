@@ -62,8 +62,7 @@ class Forest(msgspec.Struct, frozen=True):
     def sums(self, values: I64) -> I64:
         """For each mark the sum over it and everything inside."""
         total = np.concatenate(([0], np.cumsum(values)))
-        found: I64 = total[self.after] - total[: len(self)]
-        return found
+        return total[self.after] - total[: len(self)]
 
     def child_sums(self, values: I64) -> I64:
         """For each mark the sum over the marks directly inside."""

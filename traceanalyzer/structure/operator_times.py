@@ -58,8 +58,7 @@ def _counted_launches(host: HostTree, node: I64) -> Bool:
     replaced = np.zeros(len(host.tree) + 1, np.bool_)
     replaced[host.tree.parent[host.merged]] = True
     replaced[NO_PARENT] = True
-    counted: Bool = ~replaced[node]
-    return counted
+    return ~replaced[node]
 
 
 def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]:
