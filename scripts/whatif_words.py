@@ -80,7 +80,7 @@ Workers take cores and memory bandwidth from the program. Two pairs of recording
 without workers and with four. *Loads* is the time to prepare a batch; *rest* is the step without exposed waiting for
 the loader; *slowdown* is how much longer the rest gets, divided by the loading time. Each pair is predicted with the
 slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not.
-Findings use the smallest and the largest of these slowdowns (`traceanalyzer/knowledge/loader_workers.py`).
+Findings use the smallest and the largest of these slowdowns (`traceanalyzer/knowledge/loaders.py`).
 
 """
 PAIRS = """
