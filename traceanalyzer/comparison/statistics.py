@@ -69,8 +69,6 @@ def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-# Is one set of step times different from another? Tests that hold for few steps, and intervals that fit them.
-#
 # Two questions, because steps have outliers. Did the typical step change: the exact rank-sum test of Wilcoxon, Mann
 # and Whitney with the shift of Hodges and Lehmann, which no outlier moves. Did the mean change: Welch's test. A
 # percentile bootstrap is not used: at 3 to 6 steps its intervals are too narrow by far.

@@ -82,8 +82,6 @@ def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, a
     return np.where(valid, ends[np.maximum(last, 0)], NOTHING)
 
 
-# Points of host threads with their causes: starts and ends of calls, step marks, waits for the loader.
-
 _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
 """Sort order of points of a thread with equal times."""
 

@@ -66,10 +66,8 @@ class Forest(msgspec.Struct, frozen=True):
 
     def child_sums(self, values: I64) -> I64:
         """For each mark the sum over the marks directly inside."""
-        sums = np.zeros(len(self), np.int64)
-        nested = np.flatnonzero(self.parent != NO_PARENT)
-        np.add.at(sums, self.parent[nested], values[nested])
-        return sums
+        nested = self.parent != NO_PARENT
+        return sum_by(self.parent[nested], values[nested], len(self))
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time the innermost mark of its thread, -1 for none."""

@@ -136,9 +136,7 @@ def _host_self(marks: Forest) -> I64:
     """Duration of each mark without the marks inside it on its thread."""
     duration = marks.end_ns - marks.start_ns
     nested = (marks.parent != NO_PARENT) & (take_or(marks.is_adopted, marks.parent, False) == marks.is_adopted)
-    inside = np.zeros(len(marks), np.int64)
-    np.add.at(inside, marks.parent[nested], duration[nested])
-    return duration - inside
+    return duration - sum_by(marks.parent[nested], duration[nested], len(marks))
 
 
 def device_idle(context: Context) -> Intervals:
