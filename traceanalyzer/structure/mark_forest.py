@@ -83,9 +83,8 @@ def forest(context: Context) -> Forest:
     adopter = around[root]
     adopted: Bool = adopter != NO_PARENT
     size = tree.after - np.arange(len(tree))
-    extra = np.zeros(len(tree), np.int64)
-    roots = np.flatnonzero(around != NO_PARENT)
-    np.add.at(extra, around[roots], size[roots])
+    is_held = around != NO_PARENT
+    extra = sum_by(around[is_held], size[is_held], len(tree))
     own = np.arange(len(tree))
     chosen = np.lexsort((own, adopted, np.where(adopted, adopter, own)))
     place = np.empty(len(tree), np.int64)
