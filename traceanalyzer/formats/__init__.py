@@ -21,11 +21,11 @@ FORMATS = {
 """Text formats and their suffixes; each is a module of this package, imported on use."""
 
 BINARY = {"csv": (), "xlsx": (".xlsx",)}
-"""Formats other than a single text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
+"""Formats other than a single text: a folder of files, and a workbook (`formats.spreadsheet`)."""
 
 
 FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
-"""Formats created from a trace instead of a report: flame graphs (`renderers.flame_files`)."""
+"""Formats created from a trace instead of a report: flame graphs (`formats.flame_files`)."""
 
 
 class _Ranked(Protocol):
