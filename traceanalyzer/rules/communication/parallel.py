@@ -18,8 +18,7 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.idle_claims import claims
-from traceanalyzer.rules.engine.idle_time import need_usual_idle_time
+from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
 from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.places import BACKWARD
 from traceanalyzer.rules.engine.rule import Draft

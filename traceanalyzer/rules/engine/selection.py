@@ -36,11 +36,8 @@ class Chosen(msgspec.Struct, frozen=True):
 @cache
 def builtin() -> tuple[Rule, ...]:
     """The rules of the package, in the order of their pages."""
-    shared = (import_module(f"traceanalyzer.rules.{subject}").RULES for subject in SUBJECTS)
-    found = {rule.id: rule for rules in shared for rule in rules}
-    for ident in (ident for ident in pages() if ident not in found):
-        found[ident] = import_module(f"traceanalyzer.rules.{ident.replace('-', '_')}").RULE
-    return tuple(found[ident] for ident in pages())
+    rules = {rule.id: rule for subject in SUBJECTS for rule in import_module(f"traceanalyzer.rules.{subject}").RULES}
+    return tuple(rules[ident] for ident in pages())
 
 
 @cache

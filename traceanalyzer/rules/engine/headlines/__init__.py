@@ -11,10 +11,11 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import cpu, sleep, special, tables, typical
+from traceanalyzer.rules.engine.headlines import cpu, special, tables, typical
 from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
 from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import StepBreakdown
@@ -23,6 +24,8 @@ _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
 _WORTH = 0.2
 """Least share of a step that a loss must have to bound a run."""
+_WORTH_OF_SLEEP = 0.1
+"""Least share of a step for which the headline mentions sleep (own choice: half of the share that bounds a step)."""
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
@@ -107,6 +110,12 @@ _ONE_RANK = Text(
     "ranks).",
     note="headline is a sentence",
 )
+_ASLEEP = Text(
+    "headline-asleep",
+    "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
+    "network.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
 _FIRST_STEP = Text(
     "headline-first-step",
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
@@ -145,7 +154,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, sleep.with_sleep(facts, found))
+    found = _with_waiting(facts, _with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
@@ -161,9 +170,20 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
         message = cpu.with_operators(facts, message)
-    said = sleep.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
+
+
+def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
+    """Add for how long the host sleeps or waits on the critical path, as far as stacks tell: that is no slow code."""
+    path = facts.find("critical_path", CriticalPath)
+    if found.bound != "host" or path is None or not path.step_ns:
+        return found
+    asleep = sum(part.ns_per_step for part in path.parts if part.resource == "asleep")
+    if asleep < _WORTH_OF_SLEEP * path.step_ns:
+        return found
+    return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)
 
 
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
