@@ -78,7 +78,7 @@ NEEDED = {
     "Iterator": "collections.abc",
     "Mapping": "collections.abc",
     "TimeSaved": "traceanalyzer.rules.engine.change",
-    "page": "traceanalyzer.rules.engine.page",
+    "page": "traceanalyzer.rules.engine.rule",
 }
 """What a detection uses, and the module that has it."""
 

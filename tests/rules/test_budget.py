@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
-from traceanalyzer.rules.engine.budget import Budget
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.combine import Fix, combine
+from traceanalyzer.rules.engine.budget import Budget, combine
+from traceanalyzer.rules.engine.change import Fix, TimeSaved
 
 BASIS = Message("basis", {}, "because")
 MS = 1_000_000.0

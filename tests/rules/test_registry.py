@@ -13,8 +13,7 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.knowledge.loaders import READY_NS
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import SUBJECTS
-from traceanalyzer.rules.engine.page import RulePage, pages
-from traceanalyzer.rules.engine.rule import HEADINGS, Rule
+from traceanalyzer.rules.engine.rule import HEADINGS, Rule, RulePage, pages
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.rules.optimizer import FEWEST_CALLS
 

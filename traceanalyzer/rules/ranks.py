@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import late_rank
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.late_rank import LateRank
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 
 _STRAGGLER = page("comm-straggler")
@@ -31,7 +28,7 @@ _REPLAYED_SUMMARIES = {
 }
 
 
-def _straggler(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _straggler(facts: Facts, limits: Limits) -> Drafts:
     run = _comparison(facts)
     if run.counted_steps < limits["steps"]:
         raise Missing(_STRAGGLER.text("few-steps")())
@@ -102,7 +99,7 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
     return max(0.0, low), high
 
 
-def _is_steady(late: LateRank, run: Ranks, limits: Mapping[str, float]) -> bool:
+def _is_steady(late: LateRank, run: Ranks, limits: Limits) -> bool:
     """Whether the rank is about equally late in all usual steps, and there are enough of them."""
     least = min(late_rank.usual_waits(late, run)[0], late.gap_ns)
     return run.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns

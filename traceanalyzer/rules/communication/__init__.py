@@ -6,7 +6,7 @@ The rules here are comm-inefficient, comm-exposed and collectives-many: collecti
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication, HostCollectives
@@ -14,13 +14,9 @@ from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.communication import parallel
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.program import may_train
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.resources import StepResources
 
 _INEFFICIENT = page("comm-inefficient")
@@ -52,7 +48,7 @@ _FEWER = 0.9
 _CODE_HOST = "model = DistributedDataParallel(model)  # without bucket_cap_mb"
 
 
-def _inefficient(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _inefficient(facts: Facts, limits: Limits) -> Drafts:
     communication = facts.need("communication", Communication)
     total = facts.need_step_resources().communication_ns or 0.0
     if total < limits["share"] * facts.step_ns:
@@ -66,7 +62,7 @@ def _inefficient(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield from _small(facts, communication, [row for row in sized if _size(row) < limits["small_bytes"]], limits)
 
 
-def _slow(facts: Facts, large: list[CollectiveRow], limits: Mapping[str, float]) -> Iterator[Draft]:
+def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     """Rows of large messages that are slow compared with the best row of the same operation and group size."""
     groups: defaultdict[tuple[str | None, int | None], list[CollectiveRow]] = defaultdict(list)
     for row in large:
@@ -85,9 +81,7 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Mapping[str, float])
     yield Draft((evidence,), change, {"share": share, "time": direct}, ceiling="low", confidence="C")  # may have waited
 
 
-def _below_link(
-    facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Mapping[str, float]
-) -> Iterator[Draft]:
+def _below_link(facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Limits) -> Drafts:
     """All large messages, if even the fastest is slow for the link: then none of them is a reference for the others."""
     moved = [(row, _bus_bytes(row)) for row in large if _bus_bytes(row)]
     link = communication.link
@@ -113,9 +107,7 @@ def _below_link(
     )
 
 
-def _small(
-    facts: Facts, communication: Communication, small: list[CollectiveRow], limits: Mapping[str, float]
-) -> Iterator[Draft]:
+def _small(facts: Facts, communication: Communication, small: list[CollectiveRow], limits: Limits) -> Drafts:
     """Many small messages, which fewer buckets could carry."""
     calls, every = sum(row.calls for row in small), communication.calls
     time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in communication.rows)
@@ -169,7 +161,7 @@ def _sized_place(row: CollectiveRow) -> CodePlace:
     return CodePlace("kernel", row.operation or "unknown", shapes, row.total_ns, "ns")
 
 
-def _exposed(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _exposed(facts: Facts, limits: Limits) -> Drafts:
     communication = facts.need("communication", Communication)
     resources = facts.need_step_resources()
     ranks = facts.find("ranks", Ranks)
@@ -238,7 +230,7 @@ def _cures(kinds: Mapping[str, int]) -> Message:
     return message
 
 
-def _many(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _many(facts: Facts, limits: Limits) -> Drafts:
     on_host = facts.find("host_collectives", HostCollectives)
     if on_host is not None:
         yield from _many_on_host(facts, on_host, limits)
@@ -262,7 +254,7 @@ def _many(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, {"calls": round(calls), "mean": time / every, "exposed": exposed}, ceiling="high")
 
 
-def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) -> Drafts:
     """All-reduces of the CPU that would fit into fewer buckets."""
     found = facts.find("passes", Passes)
     passes = found.backward_passes if found else 0

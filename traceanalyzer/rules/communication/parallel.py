@@ -6,7 +6,6 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
@@ -14,14 +13,11 @@ from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
+from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.places import BACKWARD
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _WRAPPER = page("dataparallel")
 _BUBBLE = page("pipeline-bubble")
@@ -55,7 +51,7 @@ pass for each gradient, at its end for each parameter. Sources of the names: tor
 torch/nn/parallel/distributed.py (torch 2.13)."""
 
 
-def _wrapper(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     wrapper = facts.need("data_parallel", DataParallel)
     calls = wrapper.calls / facts.steps
     if not calls > limits["calls_per_step"]:
@@ -86,7 +82,7 @@ def _wrapper(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _wrapper_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
     printed = [] if facts.view is None else [row for row, _ in facts.view.by_name]
     rows = [row for row in printed if row.name == _WRAPPER_NAME and row.calls]
     calls = sum(row.calls or 0 for row in rows) / facts.steps
@@ -100,7 +96,7 @@ def _wrapper_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dra
     yield Draft((evidence,), change, {"time": own}, summary=summary, advice=advice)
 
 
-def _bubble(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _bubble(facts: Facts, limits: Limits) -> Drafts:
     pipeline = facts.need("passes", Passes).pipeline
     if pipeline is None or pipeline.waiting_ns <= pipeline.other_ns:
         return
@@ -123,7 +119,7 @@ def _bubble(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, ceiling="high", code=code)
 
 
-def _accumulation(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _accumulation(facts: Facts, limits: Limits) -> Drafts:
     exchanges = facts.need("passes", Passes).accumulation
     if exchanges is None or exchanges.early_exchanges < limits["early_exchanges"]:
         return
@@ -151,7 +147,7 @@ def _copying(facts: Facts) -> float:
     return facts.host_per_step(sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name)))
 
 
-def _buffers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _buffers(facts: Facts, limits: Limits) -> Drafts:
     if facts.find("host_collectives", HostCollectives) is not None:
         yield from _buffers_on_host(facts, limits)
         return
@@ -179,7 +175,7 @@ def _buffers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, {**params, "operator": operator}, ceiling="high")
 
 
-def _buffers_on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     """Without a device the whole time of the broadcast counts."""
     owners = facts.find("host_owners", HostOwners)
     role = next((row for row in owners.roles if row.role == BUFFERS), None) if owners else None
@@ -198,7 +194,7 @@ def _buffers_on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draf
     yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
 
 
-def _search(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _search(facts: Facts, limits: Limits) -> Drafts:
     rows = {row.name: row for row in facts.operators if row.name in (_SEARCHING, _COPY, _ACCUMULATE, *_SINKS)}
     search = rows.get(_SEARCHING)
     if search is None:

@@ -5,20 +5,17 @@ The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.copies import within_memory
-from traceanalyzer.rules.engine import avoidable_waits, program, settings
-from traceanalyzer.rules.engine.change import TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine import avoidable_waits, program
+from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
@@ -49,7 +46,7 @@ def _from_host(facts: Facts) -> list[Copy]:
     return rows
 
 
-def _pageable_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     from_host = _from_host(facts)
     rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
     exposed = facts.gpu_per_step(sum(row.exposed_ns for row in rows))
@@ -68,7 +65,7 @@ def _pageable_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dr
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
     params = {"time": exposed, "share": share, "bytes": size / facts.steps}
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
-    if settings.all_pinned(facts):
+    if program.all_pinned(facts):
         advice = _PAGEABLE.text("advice-pinned")
     confidence, code = "A" if measured else "B", _CODE_PINNED if advice else None
     yield Draft((evidence,), change, params, ceiling="medium", confidence=confidence, advice=advice, code=code)
@@ -79,7 +76,7 @@ def _fastest(rows: Sequence[Copy]) -> float:
     return max((row.max_bandwidth_gb_per_s or 0 for row in rows), default=0)
 
 
-def _pageable_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
     large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
     time = facts.gpu_per_step(sum(row.self_device_ns or 0 for row in large))
@@ -100,7 +97,7 @@ def _held_up(facts: Facts) -> str:
     return "host" if (step.host_ns or 0) + (step.loader_ns or 0) > (step.gpu_ns or 0) else "gpu"
 
 
-def _blocking_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _from_host(facts) if row.host_memory == "pinned" and row.synchronized_calls]
     avoidable = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
@@ -124,7 +121,7 @@ def _callers(facts: Facts) -> tuple[CodePlace, ...]:
     return tuple(map(avoidable_waits.place, rows[:5]))
 
 
-def _blocking_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
     copies = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
     waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
     copied, waited = _calls(copies), _calls(waits)
@@ -146,7 +143,7 @@ def _calls(rows: Sequence[TableRow]) -> int:
     return sum(row.calls or 0 for row in rows)
 
 
-def _created_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     origins = facts.need("host_origins", HostOrigins).rows
     if origins and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
         raise Missing(_CREATED.text("no-steps")())

@@ -9,7 +9,7 @@ from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.facts.of_trace import is_partial
+from traceanalyzer.rules.engine.facts.sources import is_partial
 from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
 

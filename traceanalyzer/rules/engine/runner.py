@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules.engine import check, repeated, snippets
-from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
+from traceanalyzer.rules.engine import runs as document_runs
+from traceanalyzer.rules.engine import snippets
+from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
-from traceanalyzer.rules.engine.combine import combine
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, tables
-from traceanalyzer.rules.engine.headlines import runs as run_headlines
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
@@ -47,6 +48,10 @@ note)."""
 
 _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
+_RESOURCES = ("loader", "host", "gpu", "communication")
+_CONFIDENCES = ("A", "B", "C")
+_LONGEST = 1_000_000
+"""Greatest size of a finding in bytes of JSON; longer texts are not useful as advice."""
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -86,7 +91,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
-    return Advice(run_headlines.compared(headlines, counted), repeated.marked(findings), tuple(skipped))
+    return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
@@ -184,7 +189,7 @@ def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | No
 
 
 def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
-    check.change(draft.change)
+    _check_change(draft.change)
     saving = None if draft.change is None else _saving(facts, prices, draft.change)
     latent = saving is not None and _is_latent(saving, facts.step_ns)
     code = rule.code if draft.code is None else draft.code
@@ -205,7 +210,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         saving=saving,
         stage=rule.stage,
     )
-    check.finding(finding)
+    _check_finding(finding)
     return _Judged(rule, finding, draft)
 
 
@@ -265,3 +270,34 @@ def _ordered(
     fixes = [Fix(e.finding.rule, first + i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
     budget = _budget(facts)
     return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)
+
+
+def _check_change(found: TimeSaved | None) -> None:
+    """Raises a ValueError if the times that are removed are not times."""
+    if found is None:
+        return
+    _require(found.resource, _RESOURCES, "resource of a change")
+    for interval in (found.direct, found.exposed or found.direct):
+        low, high = interval
+        if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
+            raise ValueError(f"a change from {low} to {high} ns")
+    if not all(isinstance(key, str) and math.isfinite(ns) for key, ns in found.claims.items()):
+        raise ValueError("claims that are no times")
+
+
+def _check_finding(found: Finding) -> None:
+    """Raises a ValueError if a finding is not of the types that a saved report has, or more than people can read."""
+    _require(found.severity, SEVERITIES, "severity")
+    _require(found.confidence, _CONFIDENCES, "confidence")
+    for evidence in found.evidence:
+        for unit in (evidence.unit, *(place.unit for place in evidence.where)):
+            _require(unit, units.UNITS, "unit")
+    data = msgspec.json.encode(found)
+    if len(data) > _LONGEST:
+        raise ValueError(f"a finding of {len(data)} bytes; at most {_LONGEST}")
+    msgspec.json.decode(data, type=Finding)  # JSON has no NaN, and each field has its type
+
+
+def _require(value: object, known: Collection[str], name: str) -> None:
+    if value not in known:
+        raise ValueError(f"unknown {name} {str(value)[:40]!r}; one of {', '.join(sorted(known))}")

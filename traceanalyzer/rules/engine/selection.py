@@ -17,8 +17,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import SUBJECTS
 from traceanalyzer.rules.engine.packages import entry_points
-from traceanalyzer.rules.engine.page import pages
-from traceanalyzer.rules.engine.rule import STAGES, Rule, Threshold
+from traceanalyzer.rules.engine.rule import STAGES, Rule, Threshold, pages
 
 GROUP = "traceanalyzer.rules"
 """Entry points of this group are objects of type `Rule`."""

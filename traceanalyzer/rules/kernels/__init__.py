@@ -5,16 +5,11 @@ The rules here are sm-underfilled and occupancy-low: multiprocessors or warps of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from traceanalyzer.analyzers.kernels import Kernel, Kernels, SmFill, UnfilledKernel
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.rules.kernels import convolutions, layers, precision, products
 
 _UNDERFILLED = page("sm-underfilled")
@@ -30,7 +25,7 @@ _LIVES_ON_OCCUPANCY = frozenset(
 )
 
 
-def _underfilled(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.need("sm_fill", SmFill).rows if row.total_ns >= limits["kernel_ns"] * row.calls]
     lost = sum(_lost(row) for row in rows)
     share = facts.gpu_share(lost)
@@ -59,7 +54,7 @@ def _lost(row: UnfilledKernel) -> float:
     return row.total_ns * (1 - row.fill)
 
 
-def _low(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _low(facts: Facts, limits: Limits) -> Drafts:
     kernels = facts.need("kernels", Kernels).rows
     if not any(row.mean_est_achieved_occupancy for row in kernels):
         raise Missing(_LOW.text("no-figure")())
@@ -79,7 +74,7 @@ def _low(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), params=params, severity="info")
 
 
-def _counts(row: Kernel, limits: Mapping[str, float]) -> bool:
+def _counts(row: Kernel, limits: Limits) -> bool:
     """Whether a kernel has a known low occupancy, blocks for the whole device, and is not bound by its launch."""
     occupancy, blocks = row.mean_est_achieved_occupancy, row.mean_blocks_per_sm
     is_low = bool(occupancy) and (occupancy or 0.0) < limits["occupancy"]

@@ -6,19 +6,15 @@ The rules are conv-layout-transposes, conv-bias-before-batchnorm, bn-not-folded-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, ConvolutionNorms
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import settings
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _TRANSPOSES = page("conv-layout-transposes")
 _BIAS = page("conv-bias-before-batchnorm")
@@ -61,7 +57,7 @@ class _Norms(msgspec.Struct, frozen=True):
     places: tuple[CodePlace, ...]
 
 
-def _transposes(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _transposes(facts: Facts, limits: Limits) -> Drafts:
     kernels = facts.kernels
     rows = [kernel for kernel in kernels if _TRANSPOSE.search(kernel.name)]
     convolutions = [kernel for kernel in kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
@@ -81,7 +77,7 @@ def _transposes(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _bias(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _bias(facts: Facts, limits: Limits) -> Drafts:
     norms = _norms(facts)
     if norms is None or not norms.with_bias:
         return
@@ -98,7 +94,7 @@ def _bias(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _not_folded(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     norms = _norms(facts)
     if norms is None or not norms.is_inference or not norms.norm_ns:
         return
@@ -182,12 +178,12 @@ def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
     return infers and not any(map(_BACKWARD.search, operators))
 
 
-def _algorithms(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     measured = facts.need("convolution_algorithms", ConvolutionAlgorithms)
     rows = [row for row in measured.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
     saved = sum(row.saving_ns for row in rows)
     share = facts.gpu_share(saved)
-    if share <= limits["gpu_share"] or settings.wants_cudnn_choice(facts):
+    if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
         return
     where = tuple(CodePlace("operator", row.name, row.input_shapes, row.saving_ns, "ns") for row in rows)
     claims = {f"operator:{row.name}|{row.input_shapes}": facts.gpu_per_step(row.saving_ns) for row in rows}

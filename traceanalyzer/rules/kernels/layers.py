@@ -6,20 +6,18 @@ The rules are attention-unfused, sdpa-math, elementwise-fusion-chain and moe-dom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval, TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, OperatorFact
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.change import Interval, summed
+from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 
 _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
@@ -104,7 +102,7 @@ class _Row:
         return 2 * self.operator.calls * math.prod(a) * b[-1]
 
 
-def _unfused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _unfused(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     timed = [(row, processor.self_ns(row)) for row in facts.shaped]
     rows = [_Row(row, [s for s in parse(row.shapes) or [] if s], ns) for row, ns in timed if ns]
@@ -188,7 +186,7 @@ def _fused_on_cpu(
     return TimeSaved("host", direct, basis, claims=claims)
 
 
-def _sdpa(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name == _BY_PRODUCTS and row.device_total_ns]
     total = sum(row.device_total_ns for row in rows)
     share = facts.gpu_share(total)
@@ -207,7 +205,7 @@ def _sdpa(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _chains(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _chains(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("chains", Chains).rows
     time = facts.gpu_per_step(sum(row.device_ns for row in rows))
     share = time / facts.step_ns
@@ -260,7 +258,7 @@ def _names(row: Chain) -> list[str]:
     return [link.name.removeprefix("aten::") for link in row.links[:_SHOWN]]
 
 
-def _experts(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _experts(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.kernels if kernel_class(row.name) in (KernelClass.MOE, KernelClass.ROUTING)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     total = sum(row.total_ns for row in rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,14 +21,12 @@ from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_models import Call, Family, family
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import program, settings
-from traceanalyzer.rules.engine.change import Interval, TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import Interval, summed
+from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.products import intensities, roofline_rows
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _UNUSED = page("tensor-cores-unused")
 _TF32 = page("tf32-disabled")
@@ -114,7 +112,7 @@ class _Double(msgspec.Struct, frozen=True):
     time_ns: int
 
 
-def _unused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _unused(facts: Facts, limits: Limits) -> Drafts:
     used = _precision(facts)
     if used.is_a_switch or (used.capability is not None and used.capability < _VOLTA):
         return
@@ -143,9 +141,9 @@ def _texts(facts: Facts, used: _Precision) -> tuple[Text | None, Text | None, st
         return _UNUSED.text("summary-unknown"), None, None
     if used.uses_tensor_cores:
         return _UNUSED.text("summary-partly"), _UNUSED.text("advice-partly"), None
-    if settings.uses_autocast(facts):
+    if program.uses_autocast(facts):
         return None, _UNUSED.text("advice-partly"), None
-    if used.capability >= _AMPERE and settings.matmul_tf32(facts):
+    if used.capability >= _AMPERE and program.matmul_tf32(facts):
         return None, _UNUSED.text("advice-tf32-allowed"), _CODE_BFLOAT16
     if used.capability >= _AMPERE:
         return None, _UNUSED.text("advice-ampere"), 'torch.set_float32_matmul_precision("high")'
@@ -163,8 +161,8 @@ def _of_inference(advice: Text | None, code: str | None) -> tuple[Text | None, s
     return advice, code
 
 
-def _tf32_disabled(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    if not _precision(facts).is_a_switch or settings.matmul_tf32(facts):
+def _tf32_disabled(facts: Facts, limits: Limits) -> Drafts:
+    if not _precision(facts).is_a_switch or program.matmul_tf32(facts):
         return
     products = _fp32_products(facts, limits, tf32=True, only=frozenset({KernelClass.GEMM}))
     share = facts.gpu_share(products.time_ns)
@@ -214,7 +212,7 @@ def _is_fp32(name: str, tensor_cores: bool | None) -> bool:
 
 
 def _fp32_products(
-    facts: Facts, limits: Mapping[str, float], *, tf32: bool, only: frozenset[KernelClass] = _PRODUCTS
+    facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[KernelClass] = _PRODUCTS
 ) -> _Fp32Products:
     """Products that could get faster: bound neither by memory nor by their launch.
 
@@ -245,7 +243,7 @@ def _fp32_products(
     )
 
 
-def _by_kernel(facts: Facts, limits: Mapping[str, float], tf32: bool, only: frozenset[KernelClass]) -> _Fp32Products:
+def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass]) -> _Fp32Products:
     kernels = [k for k in facts.kernels if kernel_class(k.name) in only and _is_fp32(k.name, k.tensor_cores)]
     kernels = [k for k in kernels if k.calls and k.total_ns >= limits["kernel_ns"] * k.calls]
     time = sum(kernel.total_ns for kernel in kernels)
@@ -260,7 +258,7 @@ def _by_kernel(facts: Facts, limits: Mapping[str, float], tf32: bool, only: froz
     )
 
 
-def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> int:
+def _arithmetic(facts: Facts, limits: Limits, otherwise: int) -> int:
     """Time of products that are not bound by memory, from a table with shapes, which links no kernels to products."""
     flops_per_byte = intensities(facts)
     if not flops_per_byte:
@@ -287,7 +285,7 @@ def _ratio(device: Gpu | None, *, tf32: bool) -> float:
     return max(_LEAST, min(_MOST, peak / device.fp32)) if device and peak and device.fp32 else _MOST
 
 
-def _fp64(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _fp64(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     if processor.is_cpu:
         yield from _fp64_on_cpu(processor, limits)
@@ -315,7 +313,7 @@ def _fp64(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _fp64_on_cpu(processor: Processor, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     """Without a GPU the operators themselves take the time."""
     rows = [row for row in processor.facts.shaped if '"double"' in (row.types or "") and _computes_doubles(row)]
     rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))

@@ -6,22 +6,19 @@ The rules here are optimizer-not-fused, optimizer-expensive and zero-grad-fill.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import settings
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.idle_time import claims
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.program import has_torch
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
 from traceanalyzer.structure.owners import EVALUATION
@@ -77,7 +74,7 @@ _MOST_ON_CPU = 1.4
 """Own choice; the lab measured 4 to 8 % of a step where fills and additions take 5 to 6 % of it."""
 
 
-def _not_fused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _not_fused(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("optimizers", Optimizers).rows
     if Processor.of(facts).is_cpu:
         for row in rows:
@@ -99,7 +96,7 @@ def _not_fused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         change = TimeSaved("host", direct, basis, exposed, ended, (f"operator:{row.name}",))
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}
-        advice = _NOT_FUSED.text("advice-refused") if settings.refuses_lists(facts) else None
+        advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
         yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name))
 
 
@@ -110,7 +107,7 @@ def _could_use_lists(row: Optimizer) -> bool:
     return own and not row.list_operators and arithmetic and not _is_sparse(row)
 
 
-def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
     """Without a GPU calls of operators take the time that launches take elsewhere."""
     processor = Processor.of(facts)
     each, share = row.in_place / row.calls, processor.share(row.host_ns)
@@ -124,7 +121,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Mapping[str, float])
     host = processor.per_step(row.host_ns)
     least, most = saved
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
-    refused = settings.refuses_lists(facts)
+    refused = program.refuses_lists(facts)
     advice = _NOT_FUSED.text("advice-cpu-refused") if refused else _NOT_FUSED.text("advice-cpu")
     yield Draft(
         tuple(evidence),
@@ -162,7 +159,7 @@ def _is_sparse(row: Optimizer) -> bool:
     return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
 
 
-def _not_fused_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
     calls = max((row.calls or 0 for row in rows), default=0)
     if not calls or _uses_lists(facts) or facts.table is None or not facts.table.cpu_ns:
@@ -211,7 +208,7 @@ def _fused_code(call: str) -> str:
     return f"torch.optim.{named[1]}(parameters, **settings, {option}=True)  # settings: as before"
 
 
-def _expensive(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", Optimizers).rows:
         host = facts.host_per_step(row.host_ns)
         share = host / facts.step_ns
@@ -244,7 +241,7 @@ def _is_hidden(facts: Facts, row: Optimizer) -> bool:
     return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.host_per_step(row.host_ns)
 
 
-def _zero_grad(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     graphs = facts.find("launches", LaunchFigures)
     if graphs is not None and graphs.graphs.launches:
         return
@@ -298,7 +295,7 @@ def _fills(row: Optimizer) -> int:
     return row.launches or sum(entry.calls for entry in row.operators if entry.name in _FILLS)
 
 
-def _zero_grad_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
     inside = facts.host_per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))

@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import cpu, special, tables, typical
+from traceanalyzer.rules.engine.headlines import owners, special, tables, typical
 from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
 from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound
@@ -169,7 +169,7 @@ def _of_parts(facts: Facts) -> StepBound:
     share = found.times[bound] / facts.step_ns
     message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
     if bound == "host" and found.texts is _WITHOUT_GPU:
-        message = cpu.with_operators(facts, message)
+        message = owners.with_operators(facts, message)
     said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
