@@ -11,12 +11,12 @@ import msgspec
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import ShapeCosts
 from traceanalyzer.analyzers.operators.loops import Repeat, Repeats
-from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse
+from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse, sides_of
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.products import FP32_BYTES, memory_bandwidth, sides_of
+from traceanalyzer.rules.engine.products import FP32_BYTES, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.operator_times import Peer
 

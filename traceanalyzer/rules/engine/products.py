@@ -1,15 +1,11 @@
-"""Matrix products for several rules: their sides, their work, and how fast memory is."""
+"""The work of operators, and how fast memory is, for several rules about matrix products."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-
-import msgspec
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_models import Work
-from traceanalyzer.knowledge.op_shapes import Shape, implied, parse
+from traceanalyzer.knowledge.op_shapes import implied, parse
 from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
 
 FP32_BYTES = 4
@@ -18,38 +14,6 @@ _OUT_OF_CACHE = 128 * 2**20
 """Bytes of a call that fit into no GPU's cache; own choice: the largest L2 caches have 50 to 126 MB."""
 _FRACTION = 0.5
 """Own choice: share of the best known bandwidth that any operator which only moves data should reach."""
-
-_AXES = {"mm": 2, "addmm": 2, "_addmm_activation": 2, "_scaled_mm": 2, "_int_mm": 2, "bmm": 3, "baddbmm": 3}
-"""Axes of the operands of products, without `aten::`."""
-_AFTER_BIAS = frozenset({"addmm", "baddbmm", "_addmm_activation"})
-"""Products whose operands come after a tensor that is added."""
-
-
-class Sides(msgspec.Struct, frozen=True):
-    """A product of an `m` by `k` and a `k` by `n` matrix, `batch` times."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
-
-
-def sides(name: str, input_shapes: str | None) -> Sides | None:
-    """The sides of a product; None for other operators, or if the shapes do not fit."""
-    return sides_of(name, parse(input_shapes) or ()) if name.removeprefix("aten::") in _AXES else None
-
-
-def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:
-    """The sides of a product from the shapes of its inputs; None as in `sides`."""
-    base = name.removeprefix("aten::")
-    axes = _AXES.get(base)
-    operands = shapes[1:3] if base in _AFTER_BIAS else shapes[:2]
-    if axes is None or len(operands) < 2 or any(len(shape) != axes for shape in operands):
-        return None
-    a, b = operands
-    if a[-1] != b[-2] or a[:-2] != b[:-2]:
-        return None
-    return Sides(a[0] if axes == 3 else 1, a[-2], b[-1], a[-1])
 
 
 def _work(operator: OperatorFact) -> Work | None:
