@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.host.pauses import HostPauses, PauseOwner
+from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
@@ -141,7 +141,8 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
         has_lines = any(place.kind == "python" for place in where)
         summary = _WAITS_OR_LOGS.text("summary-pauses")
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
-    is_told = pauses is not None and any(_tells(row) for row in pauses.owners)
+    told = ("function", "library", "module")  # owners that show what a pause is for
+    is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
     yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, summary=summary, advice=advice)
 
@@ -159,11 +160,6 @@ def _is_of_several_ranks(facts: Facts) -> bool:
     if ranks is None and facts.capture is not None and facts.capture.facts.distributed is not None:
         ranks = facts.capture.facts.distributed.world_size
     return (ranks or 1) > 1 or facts.find("communication", Communication) is not None
-
-
-def _tells(row: PauseOwner) -> bool:
-    """Whether an owner shows what a pause is for."""
-    return row.kind in ("function", "library", "module") or row.role is not None
 
 
 def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePlace, ...]:

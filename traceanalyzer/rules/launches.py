@@ -10,8 +10,6 @@ from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, 
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
 _BY_HOST = ("launch_bound", "host_code")
-_IN_GRAPHS = 0.5
-"""Own choice: a program whose kernels mostly come from graphs already follows the advice."""
 _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
 
@@ -20,8 +18,8 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     device, steps = idle_time.busiest(facts, idle), idle.steps
     launches = facts.need("launches", LaunchFigures)
-    if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
-        return
+    if device is None or not device.time_ns or program.replays_graphs(facts):
+        return  # a program whose kernels mostly come from graphs already follows the advice
     stacks = facts.is_host_inflated
     measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))

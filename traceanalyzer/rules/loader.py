@@ -369,7 +369,9 @@ def _preprocessing_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_PREPROCESSING.text("subject")(), share, limits["idle_share"], "share", where)
     owner = host_owners.name(_most_idle(owners, roles))
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": owner}
-    advice, by_processor = None, _is_by_processor(rows)
+    files = [row.file or "" for row in rows]
+    # a processor of images of a library that has a fast variant on tensors
+    advice, by_processor = None, any("transformers/" in file and "image_process" in file for file in files)
     if in_pipeline or by_processor:
         advice = _PREPROCESSING.text("advice-pipeline") if in_pipeline else _PREPROCESSING.text("advice-processor")
     change = _preprocessing_hidden(facts, time, is_loader=in_pipeline)
@@ -404,11 +406,6 @@ def _most_idle(owners: HostOwners, roles: Sequence[RoleTimes]) -> HostOwner:
     half = [row for row in rows if 2 * (row.idle_self_ns or 0) >= (largest.idle_ns or 0)]
     around = [row for row in rows if 2 * (row.idle_ns or 0) >= (largest.idle_ns or 0)]
     return min(half or around or rows, key=lambda row: row.idle_ns or 0)
-
-
-def _is_by_processor(rows: Sequence[HostOwner]) -> bool:
-    """Whether a processor of images of a library takes part that has a fast variant on tensors."""
-    return any("transformers/" in (row.file or "") and "image_process" in (row.file or "") for row in rows)
 
 
 def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> TimeSaved:

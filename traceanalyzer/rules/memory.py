@@ -40,7 +40,7 @@ def _near_limit(facts: Facts, limits: Limits) -> Drafts:
     memory = facts.need("memory", MemoryUse)
     if program.serves(facts):
         raise Missing(_NEAR_LIMIT.text("on-purpose")())
-    for device, peak, capacity in _with_peak(memory):
+    for device, peak, capacity in memory.with_peak():
         used = peak / capacity
         if peak <= limits["used_share"] * capacity:
             continue
@@ -56,7 +56,7 @@ def _headroom(facts: Facts, limits: Limits) -> Drafts:
     memory, resources = facts.need("memory", MemoryUse), facts.need_step_resources()
     if resources.gpu_ns is None:
         raise Missing(_HEADROOM.text("no-gpu")())
-    known = _with_peak(memory)
+    known = memory.with_peak()
     if not known:
         raise Missing(_HEADROOM.text("no-peak")())
     busy, loader = resources.gpu_ns / resources.step_ns, resources.exposed_loader_ns / resources.step_ns
@@ -75,15 +75,6 @@ def _headroom(facts: Facts, limits: Limits) -> Drafts:
         params = {"device": device.device, "peak": peak, "capacity": capacity, "used": used, "busy": busy}
         params["idle"] = resources.step_ns * (1 - busy)
         yield Draft(evidence, params=params, severity="info")
-
-
-def _with_peak(memory: MemoryUse) -> list[tuple[DeviceMemory, int, int]]:
-    """Devices with their peak of allocated memory and their capacity in bytes, where both are known."""
-    return [
-        (device, device.peak_allocated_bytes, device.capacity_bytes)
-        for device in memory.devices
-        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
-    ]
 
 
 def _place(device: DeviceMemory, size: int) -> tuple[CodePlace, ...]:

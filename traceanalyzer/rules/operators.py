@@ -15,8 +15,8 @@ from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse, s
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
-from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.products import FP32_BYTES, memory_bandwidth
+from traceanalyzer.rules.engine.places import at_line
+from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.operator_times import Peer
 
@@ -80,8 +80,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     removed = per_step(taken * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
-    kind, name = ("operator", " ".join(row.operators)) if row.python_line is None else ("python", row.python_line)
-    where = CodePlace(kind, name, None, row.host_ns, "ns", row.longest_start_ns)
+    where = at_line(row.python_line, "operator", " ".join(row.operators), row.host_ns, row.longest_start_ns)
     evidence = Evidence(_LOOP.text("subject")(), row.most_turns, limits["turns"], "count", (where,))
     exposed = None
     if row.idle_ns is not None:

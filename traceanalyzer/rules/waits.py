@@ -17,6 +17,7 @@ from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
+from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _ITEM = page("sync-item-frequent")
@@ -193,8 +194,7 @@ def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
 def _device_wide_place(row: DeviceSync) -> CodePlace:
     if row.owner is not None:
         return avoidable_waits.owned(row.owner, row.call, row.avoidable_ns, row.longest_start_ns)
-    kind, name = ("call", row.call) if row.python_line is None else ("python", row.python_line)
-    return CodePlace(kind, name, value=row.avoidable_ns, unit="ns", start_ns=row.longest_start_ns)
+    return at_line(row.python_line, "call", row.call, row.avoidable_ns, row.longest_start_ns)
 
 
 def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:

@@ -14,9 +14,9 @@ from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
-from traceanalyzer.rules.engine.places import BACKWARD
+from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _WRAPPER = page("dataparallel")
@@ -35,7 +35,7 @@ _EXCHANGE_LEAST = 0.5
 _SLOWED = 1.35
 """Greatest saving on a CPU as a multiple of the time of the exchanges (measured in the lab, explained on the page)."""
 _COPYING = re.compile(r"torch::distributed::reducer::|torch\.distributed\.ddp\.reducer::|c10d::allreduce_$")
-"""Operators of DistributedDataParallel beside its collectives on the CPU."""
+"""Operators of DistributedDataParallel that copy gradients into buckets and back, and start all-reduces on the CPU."""
 
 _KEPT = 0.5
 """Share of the idle time that is surely saved (own choice, as for other waits of the host)."""
@@ -133,18 +133,14 @@ def _accumulation(facts: Facts, limits: Limits) -> Drafts:
     time, exposed = facts.host_per_step(exchanges.time_ns), facts.host_per_step(exchanges.exposed_ns)
     least, claimed = _EXCHANGE_LEAST * exposed, {"communication": time}
     if exchanges.is_on_host:
-        copying = early / (early + exchanges.updates) * _copying(facts)
+        moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
+        copying = early / (early + exchanges.updates) * facts.host_per_step(moving)
         basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
         change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed)
     else:
         basis = _ACCUMULATION.text("basis")(least=_EXCHANGE_LEAST)
         change = TimeSaved("communication", (time, time), basis, (least, exposed), claimed)
     yield Draft((evidence,), change, {**params, "time": time}, severity="info")
-
-
-def _copying(facts: Facts) -> float:
-    """Time per step in which gradients are copied into buckets and back, and all-reduces are started."""
-    return facts.host_per_step(sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name)))
 
 
 def _buffers(facts: Facts, limits: Limits) -> Drafts:
@@ -155,7 +151,7 @@ def _buffers(facts: Facts, limits: Limits) -> Drafts:
     owners = host_owners.found(facts)
     if owners is None:
         raise Missing(_BUFFERS.text("no-owners")())
-    role = host_owners.role(facts, BUFFERS)
+    role = next((row for row in owners.roles if row.role == BUFFERS), None)
     if role is None or not role.idle_ns_per_step:
         return
     time = role.idle_ns_per_step
@@ -211,10 +207,7 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    where = tuple(
-        CodePlace(facts.place_kind("operator"), row.name, row.shapes, facts.host_per_step(row.host_total_ns), "ns")
-        for row in (search, *sinks, *notes)[:5]
-    )
+    where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.host_per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
     least = claimed[f"operator:{_SEARCHING}"]
     change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
@@ -229,10 +222,7 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
 
 def _notes(facts: Facts, searches: int) -> list[OperatorFact]:
     """Calls on the list of used parameters: for each search, as many as it has parameters, or twice as many."""
-    try:
-        shaped = facts.shaped
-    except Missing:
-        return []
+    shaped = if_known(lambda: facts.shaped)
     own = [row for row in shaped if row.name == _NOTE and (row.types or "").startswith('["int",')]
     return [row for row in own if row.calls >= _listed(row) * searches > 0]
 

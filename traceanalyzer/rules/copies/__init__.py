@@ -167,8 +167,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
 
 def _origin(row: HostOrigin) -> CodePlace:
     kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
-    time = row.making_ns + row.moving_ns
-    return CodePlace(kind, name, shapes=row.shapes, value=time, unit="ns", start_ns=row.first_start_ns)
+    return CodePlace(kind, name, row.shapes, row.making_ns + row.moving_ns, "ns", row.first_start_ns)
 
 
 RULES = (

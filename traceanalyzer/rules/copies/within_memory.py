@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.rules.engine.change import summed
-from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
+from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
@@ -182,7 +183,7 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     time = facts.gpu_per_step(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
-    where = tuple(CodePlace("row", r.name, r.shapes, r.device_total_ns, "ns") for r in rows)
+    where = of_operators(facts, rows, lambda row: row.device_total_ns)
     claims = {f"operator:{_COPY}": time}
     claims |= {row.claim: facts.gpu_per_step(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
@@ -196,11 +197,8 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
 def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
     """Rows of copies by shape, those with most time first; no row has more time than all copies together."""
     heads = _repeated_heads(facts)
-    try:
-        rows = [row for row in facts.shaped if row.name == _COPY and row.shapes not in heads]
-    except Missing:
-        return []
-    rows = [row for row in rows if 0 < row.device_self_ns <= 1.01 * total]
+    copies = [row for row in if_known(lambda: facts.shaped) if row.name == _COPY and row.shapes not in heads]
+    rows = [row for row in copies if 0 < row.device_self_ns <= 1.01 * total]
     return sorted(rows, key=lambda row: (-row.device_self_ns, row.shapes or ""))
 
 
@@ -212,8 +210,7 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.shapes or ""))
-    kind = facts.place_kind("operator")
-    where = tuple(CodePlace(kind, r.name, r.shapes, facts.gpu_per_step(r.device_self_ns), "ns") for r in rows)
+    where = of_operators(facts, rows, lambda row: facts.gpu_per_step(row.device_self_ns))
     claims = summed((row.claim, facts.gpu_per_step(row.device_self_ns)) for row in rows)
     time = facts.gpu_per_step(total)
     least, basis = 0.0, _KEYS.text("basis-unsure")()
@@ -244,10 +241,7 @@ def _repeated_heads(facts: Facts) -> Mapping[str, _RepeatedHeads]:
     Returns:
         Shapes of `aten::copy_` as recorded, to what is repeated; empty where shapes were not recorded.
     """
-    try:
-        rows = facts.shaped
-    except Missing:
-        return {}
+    rows = if_known(lambda: facts.shaped)
     tensors = [(row, found) for row in rows if (found := [s for s in parse(row.shapes) or [] if s])]
     expanded = {found[0] for row, found in tensors if row.name == _EXPAND and len(found[0]) == 5}
     taken = [found for row, found in tensors if row.name == _ATTENTION and len(found) >= 3]

@@ -63,15 +63,7 @@ class Budget(msgspec.Struct, frozen=True):
     """Host time in ns in rows that a table does not print, which may be waits for the device."""
 
     @classmethod
-    def of(
-        cls,
-        resources: Resources,
-        *,
-        is_estimate: bool,
-        is_host_inflated: bool = False,
-        is_of_ranks: bool = False,
-        unseen_waits: float = 0.0,
-    ) -> Budget:
+    def of(cls, resources: Resources, *, is_estimate: bool) -> Budget:
         """Make a budget; unknown resources bound nothing.
 
         Collectives that run on the CPU hold the host up, so without a device they count with it.
@@ -84,9 +76,6 @@ class Budget(msgspec.Struct, frozen=True):
             resources.loader_ns or 0.0,
             0.0 if gpu is None else links,
             is_estimate,
-            is_host_inflated,
-            is_of_ranks,
-            unseen_waits,
         )
 
     @property

@@ -43,7 +43,11 @@ def enough(facts: Facts, events: float) -> StepIdle:
     Raises:
         Missing: There are no steady steps, only a few kernels ran, or much of the idle time has no explanation.
     """
-    _need_explained(facts)
+    recording = facts.find("recording", Recording)
+    removed = recording is not None and any(reason.kind == "removed-events" for reason in recording.evidence)
+    typical = recording.typical if recording is not None else None
+    if removed or (typical is not None and is_partial(typical)):
+        raise Missing(_UNEXPLAINED())
     need_usual_idle_time(facts)
     idle = facts.need("step_idle", StepIdle)
     if not idle.steps:
@@ -64,16 +68,6 @@ def need_usual_idle_time(facts: Facts) -> None:
     idle_ns = (facts.step_ns - (busy or 0.0)) * facts.steps
     if launches is not None and launches.earlier_work_ns and launches.earlier_work_ns >= _MOSTLY * idle_ns:
         raise Missing(_BEGAN_LATE())
-
-
-def _need_explained(facts: Facts) -> None:
-    """Refuse to blame the host where events are missing."""
-    recording = facts.find("recording", Recording)
-    if recording is None:
-        return
-    removed = any(reason.kind == "removed-events" for reason in recording.evidence)
-    if removed or (recording.typical is not None and is_partial(recording.typical)):
-        raise Missing(_UNEXPLAINED())
 
 
 def busiest(facts: Facts, idle: StepIdle) -> DeviceInSteps | None:

@@ -45,7 +45,6 @@ _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.0
 """Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
 note)."""
 
-
 _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
 _RESOURCES = ("loader", "host", "gpu", "communication")
@@ -143,9 +142,8 @@ def _failed(error: BaseException) -> Message:
 
 
 def _budget(facts: Facts) -> Budget:
-    return Budget.of(
-        facts.resources,
-        is_estimate=facts.table is not None,
+    return msgspec.structs.replace(
+        Budget.of(facts.resources, is_estimate=facts.table is not None),
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
         unseen_waits=tables.unseen_waits(facts),
@@ -156,16 +154,10 @@ def _prices(facts: Facts) -> Prices | None:
     """Prices by replays; None without a model, so that the budget bounds changes."""
     if facts.model is None or not facts.is_replayed:
         return None
-    return Prices(facts.model, _plain_ns(facts))
-
-
-def _plain_ns(facts: Facts) -> float | None:
-    """Duration of the typical step without the profiler, if a capture timed steps with and without it.
-
-    A profiler makes no step shorter: where steps without it took longer, other programs disturbed them.
-    """
     overhead = facts.capture.overhead_share if facts.capture else None
-    return None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
+    # a profiler makes no step shorter: where steps without it took longer, other programs disturbed them
+    plain = None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
+    return Prices(facts.model, plain)
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
@@ -191,7 +183,10 @@ def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | No
 def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
     _check_change(draft.change)
     saving = None if draft.change is None else _saving(facts, prices, draft.change)
-    latent = saving is not None and _is_latent(saving, facts.step_ns)
+    # a fix may remove time that would be worth something if another resource did not bound the step
+    latent = saving is not None and (
+        saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
+    )
     code = rule.code if draft.code is None else draft.code
     finding = Finding(
         rule=rule.id,
@@ -222,11 +217,6 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
         for entry, draft in zip(judged, kept, strict=True)
         if draft is not None
     ]
-
-
-def _is_latent(saving: Saving, step_ns: float) -> bool:
-    """Whether a fix removes time that would be worth something if another resource did not bound the step."""
-    return saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(step_ns, 1.0)
 
 
 def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:

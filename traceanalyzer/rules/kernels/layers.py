@@ -16,6 +16,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 
@@ -116,10 +117,8 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
     claims = {row.operator.claim: processor.per_step(row.ns) for row in members}
     change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(processor, members, least, claims)
-    kind = facts.place_kind("operator")
-    where = tuple(
-        CodePlace(kind, row.operator.name, row.operator.shapes, processor.per_step(row.ns), "ns") for row in members
-    )
+    operators = [row.operator for row in members]
+    where = of_operators(facts, operators, lambda row: processor.per_step(processor.self_ns(row)))
     subject = _UNFUSED.text("subject-cpu") if processor.is_cpu else _UNFUSED.text("subject")
     evidence = Evidence(subject(), share, processor.limit(limits), "share", where)
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
@@ -192,8 +191,7 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
-    kind = facts.place_kind("operator")
-    where = tuple(CodePlace(kind, row.name, None, row.device_total_ns, "ns") for row in rows)
+    where = of_operators(facts, rows, lambda row: row.device_total_ns)
     time, calls = facts.gpu_per_step(total), sum(row.calls for row in rows) / facts.steps
     most = (1 - _LEAST_LEFT) * time
     claims = {f"operator:{_BY_PRODUCTS}": most}

@@ -23,8 +23,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
-from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.products import intensities, roofline_rows
+from traceanalyzer.rules.engine.processor import Processor, intensities, roofline_rows
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _UNUSED = page("tensor-cores-unused")

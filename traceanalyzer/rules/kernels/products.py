@@ -16,7 +16,7 @@ from traceanalyzer.knowledge.op_shapes import sides
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
-from traceanalyzer.rules.engine.products import bandwidths, moved
+from traceanalyzer.rules.engine.processor import bandwidths, moved
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _MISALIGNED = page("matmul-dims-misaligned")

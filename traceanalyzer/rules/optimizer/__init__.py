@@ -162,7 +162,8 @@ def _is_sparse(row: Optimizer) -> bool:
 def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
     calls = max((row.calls or 0 for row in rows), default=0)
-    if not calls or _uses_lists(facts) or facts.table is None or not facts.table.cpu_ns:
+    uses_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
+    if not calls or uses_lists or facts.table is None or not facts.table.cpu_ns:
         return
     optimizer = sum(row.cpu_total_ns or 0 for row in rows)
     if any(_SPARSE.search(row.name) for row in rows) or _has_closure(facts, optimizer):
@@ -185,11 +186,6 @@ def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
     params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
     summary, code = _NOT_FUSED.text("summary-table"), _fused_code(rows[0].name)
     yield Draft(evidence, change, params, confidence="C", summary=summary, code=code)
-
-
-def _uses_lists(facts: Facts) -> bool:
-    """Whether some operator works on lists of parameters."""
-    return any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
 
 
 def _has_closure(facts: Facts, optimizer_ns: int) -> bool:

@@ -183,14 +183,10 @@ def _used_memory(facts: Facts) -> float:
     Raises:
         Missing: It is not known.
     """
-    known = [
-        device.peak_allocated_bytes / device.capacity_bytes
-        for device in facts.need("memory", MemoryUse).devices
-        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
-    ]
+    known = facts.need("memory", MemoryUse).with_peak()
     if not known:
         raise Missing(_RECOMPUTED.text("no-memory")())
-    return max(known)
+    return max(peak / capacity for _, peak, capacity in known)
 
 
 RULES = (

@@ -20,7 +20,6 @@ from traceanalyzer.structure.resources import StepResources
 
 _UNRELIABLE = 0.4
 """Share of idle time without explanation from which on the explanations are chance (own choice)."""
-_TAG = "communication"
 _NO_COLLECTIVES = Text("skip-no-shared-collectives", "no collective was found on several ranks")
 _ALONE = Text("skip-in-each-rank", "this rule looks at the trace of each rank, not at all ranks together")
 
@@ -112,4 +111,4 @@ def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, 
 
 def applicable(chosen: Iterable[Chosen]) -> tuple[Chosen, ...]:
     """Rules about communication; all others judge each rank by itself."""
-    return tuple(entry for entry in chosen if _TAG in entry.rule.tags)
+    return tuple(entry for entry in chosen if "communication" in entry.rule.tags)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.optimizer import Optimizers
-from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.rules.engine.facts import Facts, if_known
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording.left_out import MARKED
 
@@ -21,6 +20,8 @@ _LONG = 0.3
 """Share of a step from which on a single call is named."""
 _MUCH = 0.2
 """Share of a step from which on time without an owner is mentioned."""
+_BARE = ("operator", "call")
+"""Kinds of owners without anything around them that names a part of the program."""
 _OWN_RULES = frozenset({"loader", "compilation"})
 """Roles that the sentence names by itself."""
 
@@ -68,7 +69,7 @@ _CALL_EARLIER = Text(
 )
 _SHOWN = 3
 _WORTH_OUTSIDE = 0.2
-"""The same of code in no operator (own choice: the cost of recording events is a good part of it)."""
+"""Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
 _MOST = 0.5
 """Share of the step from which on an optimizer is named (own choice: half)."""
 _NO_CODE = frozenset({"communication", "asleep"})
@@ -115,7 +116,7 @@ def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: fl
     row = host_owners.largest(facts)
     if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
         headline = _named(owners, row, headline, step_ns)
-    elif _of_leaves(owners) >= _MUCH * step_ns:
+    elif sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
         headline = _LEAVES(headline=headline)
     silent = owners.unowned.idle_self_ns_per_step or 0.0
     return _SILENT(headline=headline, part=(silent, step_ns)) if silent >= _MUCH * step_ns else headline
@@ -135,11 +136,6 @@ def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float
             continue
         return text(**said, other=host_owners.name(other), other_part=(idle, step_ns))
     return _OWNER(**said)
-
-
-def _of_leaves(owners: HostOwners) -> float:
-    """Idle time per step in ns that operators and runtime calls without anything around them take."""
-    return sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in ("operator", "call"))
 
 
 def _long_calls(owners: HostOwners, step_ns: float) -> Iterator[HostOwner]:
@@ -169,13 +165,19 @@ def _with_call(headline: Message, row: HostOwner) -> Message:
 def with_operators(facts: Facts, message: Message) -> Message:
     """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
 
-    Of a table these are its rows: in a range that somebody marked, what is outside of operators may take most.
+    Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
+    most.
     """
     path = facts.find("critical_path", CriticalPath)
     if facts.view:
-        times = _of_rows(facts, facts.view)
+        rows = [
+            ("" if row.name.startswith(MARKED) else row.name, row.self_cpu_ns or 0) for row, _ in facts.view.by_name
+        ]
+        times = [(name, facts.host_per_step(time)) for name, time in rows]
+    elif path is not None:
+        times = _of_path(facts, path)
     else:
-        times = _of_all_steps(facts) if path is None else _of_path(facts, path)
+        times = [(row.name, facts.host_per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
     times = [entry for entry in times if entry[1] >= (_WORTH if entry[0] else _WORTH_OUTSIDE) * facts.step_ns]
     times.sort(key=lambda entry: (-entry[1], entry[0]))
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])
@@ -200,16 +202,3 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
     operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
     outside = sum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
     return optimizers or [*operators, ("", outside)]
-
-
-def _of_rows(facts: Facts, view: RunView) -> list[tuple[str, float]]:
-    """Rows by their self time; what a step itself takes is in no operator."""
-    named = [("" if row.name.startswith(MARKED) else row.name, row.self_cpu_ns or 0) for row, _ in view.by_name]
-    return [(name, facts.host_per_step(time)) for name, time in named]
-
-
-def _of_all_steps(facts: Facts) -> list[tuple[str, float]]:
-    try:
-        return [(row.name, facts.host_per_step(row.host_self_ns)) for row in facts.operators]
-    except Missing:
-        return []
