@@ -262,10 +262,7 @@ def _stalls_in_trace(facts: Facts, limits: Limits) -> Drafts:
 
 def _stalls_of(facts: Facts, loader: Loader, limits: Limits) -> Drafts:
     usual, late, first_late = max(loader.median_ns, 1.0), limits["p95_medians"], limits["first_medians"]
-    where = tuple(
-        CodePlace("operator", loader.name, value=wait.duration_ns, unit="ns", start_ns=wait.start_ns)
-        for wait in loader.longest
-    )
+    where = tuple(CodePlace("operator", loader.name, None, w.duration_ns, "ns", w.start_ns) for w in loader.longest)
     evidence, excess, calls = [], 0.0, 0
     if loader.p95_ns > late * usual:
         evidence.append(Evidence(_STALLS.text("p95")(), loader.p95_ns / usual, late, "number", where))

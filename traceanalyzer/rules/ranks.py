@@ -50,9 +50,11 @@ def _straggler(facts: Facts, limits: Limits) -> Drafts:
         Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", collectives),
     )
     reason = next((part for part in row.excess if part.ns >= _EXPLAINS * late.wait_ns), None)
-    params: dict[str, float | None] = {"rank": row.rank, "wait": late.wait_ns, "steps": row.steps}
-    params |= {
+    params: dict[str, float | None] = {
+        "rank": row.rank,
+        "wait": late.wait_ns,
         "share": late.wait_ns / run.mean_step_ns,
+        "steps": row.steps,
         "counted": run.counted_steps,
         "excess": reason.ns if reason else None,
     }

@@ -186,7 +186,7 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
         if time >= _WORTH * step:
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
-    said |= {"part": (losses[bound], step)}
+    said = {"part": (losses[bound], step), **said}
     message = _HOST(cause=_cause(facts, typical), **said) if bound == "host" else _OF_OTHER_LOSS[bound](**said)
     if bound in ("host", "input"):
         message = (owners.of_host if bound == "host" else owners.of_input)(facts, message, step)
