@@ -13,10 +13,9 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.knowledge.loaders import FETCH_NS
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import SUBJECTS
-from traceanalyzer.rules.engine.page import RulePage, pages
-from traceanalyzer.rules.engine.rule import HEADINGS, Rule
+from traceanalyzer.rules.engine.rule import HEADINGS, Rule, RulePage, pages
 from traceanalyzer.rules.engine.selection import builtin
-from traceanalyzer.rules.optimizer.updates import FEWEST_CALLS
+from traceanalyzer.rules.optimizer import FEWEST_CALLS
 
 HERE = Path(__file__).parent
 RULES = {rule.id: rule for rule in builtin()}

@@ -56,9 +56,9 @@ class Answer:
 
             return markdown.fitted(self.mark, self.generator, self.title, self.sections, self.language, top)
         if form == "html":
-            from traceanalyzer.formats.html import page  # noqa: PLC0415 - jinja2 is slow to import
+            from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 
-            return page.plain(self.generator, self.title, self.sections(top or self.top), self.language)
+            return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
         return terminal.plain(lambda stream: self.show(stream, top, is_plain=True))
