@@ -23,16 +23,16 @@ MIRRORED = {
     "analyzers/host/costs.py:OwnerCosts = analyzers/phases/costs.py:Sums": (
         "columns that two subjects sum up in ways of their own; neither imports the other"
     ),
-    "analyzers/kernels/__init__.py:Kernel = rules/engine/facts/rows.py:KernelFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedLine = rules/engine/facts/rows.py:OperatorFact": _OTHER_THINGS,
-    "analyzers/launches/graph_join/tables.py:JoinedModule = rules/engine/facts/rows.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/kernels/__init__.py:Kernel = rules/engine/facts/__init__.py:KernelFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedLine = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/launches/graph_join/tables.py:JoinedModule = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
     "analyzers/launches/graph_join/tables.py:JoinedOperator = analyzers/launches/graph_join/tables.py:"
     "JoinedOperatorByShape": "a base of three figures is longer than what it saves in two structs of one file",
-    "analyzers/launches/graph_join/tables.py:JoinedOperator = rules/engine/facts/rows.py:OperatorFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedOperatorByShape = rules/engine/facts/rows.py:OperatorFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedPlace = rules/engine/facts/rows.py:OperatorFact": _OTHER_THINGS,
-    "analyzers/modules/python_lines.py:Line = rules/engine/facts/rows.py:OperatorFact": _OTHER_THINGS,
-    "analyzers/operators/__init__.py:OperatorTimes = rules/engine/facts/rows.py:OperatorFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedOperator = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedOperatorByShape = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedPlace = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/modules/python_lines.py:Line = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/operators/__init__.py:OperatorTimes = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
     "analyzers/phases/costs.py:MarkCosts = analyzers/phases/costs.py:Sums": (
         "a value for each mark, and one for each group of marks, in which marks within marks count once"
     ),
