@@ -99,7 +99,7 @@ def _of_report(report: Report) -> dict[str, str]:
 
 def _of_difference(difference: Difference) -> dict[str, str]:
     return {
-        f"difference.{_SUFFIXES.get(form, form)}": difference_formats.render(difference, form)
+        f"difference.{_SUFFIXES.get(form, form)}": difference_formats.answer(difference).render(form)
         for form in difference_formats.FORMATS
     }
 

@@ -3,13 +3,15 @@
     python scripts/new_analysis.py kernels slow_things "Which things are slow?"
 
 Arguments: the subject (a folder of `traceanalyzer/analyzers`), the name of the analysis, which is its key in reports,
-and the question that it answers. The section is added to those of a report by itself.
+and the question that it answers. The section is part of the file that has the sections of the subject; the script adds
+it to those of a report.
 
 Then: what the files say is to do, a page in docs/metrics with the words `analyses.slow_things`, and `make format`.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import textwrap
@@ -85,34 +87,41 @@ _NEEDED = Need(
 ANALYSES = (Analysis({order}, "{name}", {result}, analyze, needs=(_NEEDED,)),)
 '''
 
-SECTION = '''{question}"""
+SECTIONS_OF_SUBJECT = '''{question}"""
 
 from __future__ import annotations
+'''
+"""The file of a subject that has no sections so far."""
 
-from collections.abc import Iterator
+NEEDED = {
+    "Iterator": "collections.abc",
+    "Report": "traceanalyzer.report.model",
+    "Section": "traceanalyzer.report.section",
+    "Term": "traceanalyzer.report.section",
+    "Text": "traceanalyzer.report.message",
+    "Topic": "traceanalyzer.report.section",
+    "columns": "traceanalyzer.sections",
+    "detail": "traceanalyzer.sections.columns",
+    "table": "traceanalyzer.sections.columns",
+}
+"""What a section uses, and the module that has it."""
 
-from traceanalyzer.analyzers.{subject}.{name} import {result}
-from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import Report
-from traceanalyzer.report.section import Section, SectionColumn, SectionTable, Term
-
-_TITLE = Text("{id}-title", "TODO")
-_COLUMNS = (
-    SectionColumn(Text("{id}-name", "Name"), "", is_name=True),
-    SectionColumn(Text("{id}-calls", "Calls"), "count"),
-    SectionColumn(Text("{id}-total", "Total"), "ns"),
+TEXTS = """
+_{constant} = Text("{id}-title", "TODO")
+_{constant}_COLUMNS = (columns.KERNEL, columns.CALLS, columns.TOTAL)
+_{constant}_TERMS = (
+    Term(_{constant}, Text("define-{id}", "TODO: what the figures mean, for those who read no documentation.")),
 )
-_TERMS = (Term(_TITLE, Text("define-{id}", "TODO: what the figures mean, for those who read no documentation.")),)
+"""
 
+BUILDER = '''
 
-def build(report: Report, top: int) -> Iterator[Section]:
-    """Build the table, if the report has the analysis."""
+def build_{name}(report: Report, top: int) -> Iterator[Section]:
+    """Build the table of TODO, if the report has the analysis."""
     found = report.result("{name}", {result})
-    if found is None or not found.rows:
-        return
-    cells = tuple((row.name, row.calls, row.total_ns) for row in found.rows[:top])
-    table = SectionTable("{name}", _COLUMNS, cells, len(found.rows))
-    yield Section("{id}", _TITLE, tables=(table,), terms=_TERMS, is_detail=True)
+    if found is not None and found.rows:
+        rows = table("{name}", _{constant}_COLUMNS, found.rows, top)
+        yield detail("{id}", _{constant}, Topic.KERNELS, (rows,), terms=_{constant}_TERMS)
 '''
 
 TEST = '''"""TODO: what these traces show."""
@@ -123,7 +132,7 @@ from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers.{subject}.{name} import ANALYSES, {result}, {row}, analyze
-from traceanalyzer.sections.{name} import build
+from traceanalyzer.sections.{subject} import build_{name}
 from traceanalyzer.structure.context import Context
 
 
@@ -150,7 +159,7 @@ def test_what_it_needs() -> None:
 
 
 def test_the_section_has_the_rows() -> None:
-    (section,) = build(report_with("{name}", analyze(Context(read_built(trace())))), 1)
+    (section,) = build_{name}(report_with("{name}", analyze(Context(read_built(trace())))), 1)
     (table,) = section.tables
     assert (table.rows, table.total_rows) == ((("slow", 1, 30_000),), 2)
 '''
@@ -167,18 +176,36 @@ def free_order(subject: str) -> int:
 
 
 def files(subject: str, name: str, question: str, order: int) -> dict[str, str]:
-    """Paths relative to the project, with the content of each new file."""
+    """Paths relative to the project, with the content of each file; of these, the sections of the subject may exist."""
     result = "".join(word.capitalize() for word in name.split("_"))
-    names = {"subject": subject, "name": name, "id": name.replace("_", "-"), "order": order}
+    names = {"subject": subject, "name": name, "id": name.replace("_", "-"), "constant": name.upper(), "order": order}
     names |= {"result": result, "row": f"{result}Row", "question": textwrap.fill(f'"""{question}', 116)}
+    sections = ROOT / SECTIONS / f"{subject}.py"
+    before = sections.read_text("utf-8") if sections.exists() else SECTIONS_OF_SUBJECT.format(**names)
     return {
         f"{ANALYSES}/{subject}/{name}.py": ANALYSIS.format(**names),
-        f"{SECTIONS}/{name}.py": SECTION.format(**names),
+        f"{SECTIONS}/{subject}.py": extended(before, names),
         f"{TESTS}/{subject}/test_{name}.py": TEST.format(**names),
     }
 
 
-def registered(sections: str, name: str) -> str:
+def extended(sections: str, names: dict[str, object]) -> str:
+    """The sections of a subject with one more: its imports and texts behind the other ones, its function at the end."""
+    body = ast.parse(sections).body
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    imported = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+    lines = [f"from {home} import {name}\n" for name, home in NEEDED.items() if f"{home}.{name}" not in imported]
+    lines.append("from traceanalyzer.analyzers.{subject}.{name} import {result}\n".format(**names))
+    first = next((at for at, node in enumerate(body) if isinstance(node, ast.FunctionDef | ast.ClassDef)), len(body))
+    last_import, last_text = imports[-1].end_lineno, body[first - 1].end_lineno
+    text = sections.splitlines(keepends=True)
+    if len(imports) == 1:
+        lines.insert(0, "\n")
+    started = (*text[:last_import], *lines, *text[last_import:last_text], TEXTS.format(**names), *text[last_text:])
+    return "".join(started).rstrip() + "\n" + BUILDER.format(**names)
+
+
+def registered(sections: str, subject: str, name: str) -> str:
     """The module that lists the sections of a report, with a section more.
 
     Raises:
@@ -187,13 +214,13 @@ def registered(sections: str, name: str) -> str:
     imports = re.search(r"from traceanalyzer\.sections import \(\n((?:    \w+,\n)+)\)", sections)
     if imports is None or LAST_SECTION not in sections:
         raise ValueError(f"{SECTIONS}/__init__.py has no list of sections that ends in {LAST_SECTION.strip()}")
-    lines = sorted([*imports[1].splitlines(keepends=True), f"    {name},\n"])
+    lines = sorted({*imports[1].splitlines(keepends=True), f"    {subject},\n"})
     listed = sections.replace(imports[1], "".join(lines))
-    return listed.replace(LAST_SECTION, f"    {name}.build,\n{LAST_SECTION}")
+    return listed.replace(LAST_SECTION, f"    {subject}.build_{name},\n{LAST_SECTION}")
 
 
 def main() -> int:
-    """Write the files; an existing file is never overwritten."""
+    """Write the files; of those that exist, only the sections of the subject change, and only grow."""
     given = sys.argv[1:]
     folder = ROOT / ANALYSES
     if len(given) != 3 or not re.fullmatch(r"[a-z]\w*", given[1]) or not given[2].endswith("?"):
@@ -206,7 +233,7 @@ def main() -> int:
         return 2
     sys.path.insert(0, str(ROOT))
     started = files(subject, name, question, free_order(subject))
-    taken = [path for path in started if (ROOT / path).exists()]
+    taken = [path for path in started if not path.startswith(SECTIONS) and (ROOT / path).exists()]
     if taken:
         print(f"{taken[0]} exists; choose another name")
         return 2
@@ -215,8 +242,8 @@ def main() -> int:
         (ROOT / path).write_text(text, "utf-8")
         print(f"wrote {path}")
     listing = ROOT / SECTIONS / "__init__.py"
-    listing.write_text(registered(listing.read_text("utf-8"), name), "utf-8")
-    print(f"added it to {SECTIONS}/__init__.py; write its page in docs/metrics")
+    listing.write_text(registered(listing.read_text("utf-8"), subject, name), "utf-8")
+    print(f"added it to {SECTIONS}/__init__.py; write its page in docs/metrics; sort the imports: make format")
     return 0
 
 

@@ -78,7 +78,7 @@ NEEDED = {
     "Iterator": "collections.abc",
     "Mapping": "collections.abc",
     "TimeSaved": "traceanalyzer.rules.engine.change",
-    "page": "traceanalyzer.rules.engine.page",
+    "page": "traceanalyzer.rules.engine.rule",
 }
 """What a detection uses, and the module that has it."""
 
@@ -178,7 +178,7 @@ def files(subject: str, ident: str, title: str, version: str) -> dict[str, str]:
 def _file_of(subject: str) -> Path:
     """The file of a subject; the shortest one, if its rules are in several."""
     single, folder = RULES / f"{subject}.py", RULES / subject
-    parts = [single] if single.exists() else [file for file in folder.glob("*.py") if file.stem != "__init__"]
+    parts = [single] if single.exists() else [*folder.glob("*.py")]
     parts = [file for file in parts if "\nRULES = (" in file.read_text("utf-8")]
     if not parts:
         raise ValueError(f"{subject} is no subject: see traceanalyzer/rules/")
@@ -205,8 +205,9 @@ def main() -> int:
     from traceanalyzer import __version__  # noqa: PLC0415 - after the usage
 
     subject, ident, title = sys.argv[1:]
+    since = ".".join(__version__.split(".")[:2])
     try:
-        started = files(subject, ident, title.rstrip("."), __version__)
+        started = files(subject, ident, title.rstrip("."), since)
     except ValueError as error:
         print(error)
         return 2

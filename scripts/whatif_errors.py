@@ -17,11 +17,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import traceanalyzer
-from scripts import whatif_pairs
+from scripts import whatif_pairs, whatif_steps
+from scripts.whatif_steps import StepPrediction
 from scripts.whatif_words import BEFORE, EXPERIMENTS, PAIRS, PAIRS_SAY, VARIATION, WORKERS
-from traceanalyzer.knowledge.loaders import LoadedSteps, slowdown, with_workers
 from traceanalyzer.simulation import model, replay_error, variation
-from traceanalyzer.simulation.replay_error import Replay, StepPrediction
+from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 
@@ -47,7 +47,7 @@ def measured(paths: Sequence[str]) -> Iterator[tuple[str, Replay, tuple[StepPred
             context = Context(trace)
             found = model.of(context)
             if found is not None:
-                predictions = replay_error.predictions(context)
+                predictions = whatif_steps.predictions(context)
                 share = variation.deviation(found.durations_ns(found.recorded)) / found.recorded_ns
                 yield Path(path).name, replay_error.analyze(context), predictions, share
 
@@ -128,6 +128,37 @@ def write_page(folder: Path) -> None:
     text = f"{BEFORE}{errors.summary().capitalize()}.\n\n{table}\n{EXPERIMENTS}{experiments}{differ}{changes}"
     text += f"{WORKERS}{workers(folder)}"
     PAGE.write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class LoadedSteps:
+    """Mean times of steps that wait for a loader, in ns per step."""
+
+    step_ns: float
+    exposed_ns: float
+    """Exposed waiting for batches, without overlap."""
+    full_ns: float
+    """All waiting for batches; without workers, the time to load a batch."""
+
+    @property
+    def rest_ns(self) -> float:
+        """Time of the step without exposed waiting."""
+        return self.step_ns - self.exposed_ns
+
+
+def slowdown(alone: LoadedSteps, beside: LoadedSteps) -> float:
+    """Increase of the rest of a step with workers, per time that they load; at least 0.
+
+    Args:
+        alone: Steps without workers.
+        beside: Steps with workers.
+    """
+    return max(0.0, beside.rest_ns - alone.rest_ns) / alone.full_ns if alone.full_ns else 0.0
+
+
+def with_workers(alone: LoadedSteps, share: float, workers: int) -> float:
+    """Predicted step time in ns: the longer of the slowed-down rest and the time that the workers need for a batch."""
+    return max(alone.rest_ns + share * alone.full_ns, alone.full_ns / workers)
 
 
 def workers(folder: Path) -> str:

@@ -24,9 +24,9 @@ same work differ ([below](#how-much-steps-differ)), which adds 2 % of the saving
 squares. `--loader MS` means that worker processes prepare the batches, and at the low end they cost what was measured
 for [workers](#what-workers-of-a-loader-cost). If there are no free cores for them, or if the loader already has
 workers, the saving at the low end is 0. The most likely value is a replay in the middle between both ends. The finding
-[dataloader-bound](rules/dataloader-bound.md) uses the same figures. `--free loader` removes all time of the loader. The
-interval does not cover the overhead of the profiler on the host or changing clocks. If the error exceeds 5 % of the
-step, the model makes no prediction and gives bounds.
+[dataloader-bound](../traceanalyzer/rules/pages/dataloader-bound.md) uses the same figures. `--free loader` removes all
+time of the loader. The interval does not cover the overhead of the profiler on the host or changing clocks. If the
+error exceeds 5 % of the step, the model makes no prediction and gives bounds.
 
 ## Several ranks
 
@@ -80,7 +80,7 @@ Workers take cores and memory bandwidth from the program. Two pairs of recording
 without workers and with four. *Loads* is the time to prepare a batch; *rest* is the step without exposed waiting for
 the loader; *slowdown* is how much longer the rest gets, divided by the loading time. Each pair is predicted with the
 slowdown of the other one. The means of a whole recording contain first steps and outliers, typical steps do not.
-Findings use the smallest and the largest of these slowdowns (`traceanalyzer/knowledge/loader_workers.py`).
+Findings use the smallest and the largest of these slowdowns (`traceanalyzer/knowledge/loaders.py`).
 
 """
 PAIRS = """

@@ -11,7 +11,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer import config, formats
 from traceanalyzer.analyzers.kernels.roofline import Roofline
-from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.batching import ReportOptions
 from traceanalyzer.cli import delivery
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError

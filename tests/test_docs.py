@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from scripts import docs
+from scripts import docs, house
 from traceanalyzer.pipeline import ANALYSES
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +32,8 @@ ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 FILE = re.compile(r"[\w.]+(/[\w.]+)+/?|\w[\w.]*\.(py|md|toml|json)")
 """A path, or the name of a file; no mere suffix."""
+PROJECT = {"traceanalyzer", "tests", "scripts", "examples", "benchmarks", "fixtures", "docs"}
+"""Folders of the project, with which the paths in pages begin."""
 EXAMPLES = {"report.json", "report.md", "trace.json", "trace.json.gz"}
 """Files that only users have."""
 _PARSER = MarkdownIt("commonmark").enable("table")
@@ -164,6 +166,50 @@ def test_the_map_is_complete() -> None:
     assert there - {"__pycache__", "__main__", "_version"} <= named
 
 
+def test_the_architecture_fits_ten_screens() -> None:
+    lines = ARCHITECTURE.splitlines()
+    assert len(lines) <= 250
+    assert [line for line in lines if len(line) > 120 and not line.startswith("| ")] == []
+
+
+def grid() -> dict[str, set[str]]:
+    """The subjects of each row of ARCHITECTURE's grid that has some."""
+    words = re.search(r"^    analyzers/ (.*)\n {20,}(.*)$", ARCHITECTURE, re.MULTILINE)
+    assert words
+    subjects = {*words[1].split(), *words[2].split()}
+    others = re.findall(r"^    (\S+)/ +all subjects but (.*)$", ARCHITECTURE, re.MULTILINE)
+    return {"analyzers": subjects, **{row: subjects - {*but.split()} for row, but in others}}
+
+
+def places(folder: Path) -> set[str]:
+    """The names of the files and folders of a row, without suffixes."""
+    return {path.stem for path in folder.iterdir()} - {"__init__", "__pycache__"}
+
+
+def test_a_subject_has_one_name_in_all_rows() -> None:
+    rows = grid()
+    assert list(rows) == ["analyzers", "rules", "sections", "docs/metrics"]
+    package, subjects = ROOT / "traceanalyzer", rows["analyzers"]
+    assert places(package / "analyzers") == subjects
+    assert places(package / "rules") == rows["rules"] | {"engine", "pages"}
+    assert places(package / "sections") & subjects == rows["sections"]
+    assert places(ROOT / "docs" / "metrics") & subjects == rows["docs/metrics"]
+    tests = {path.name for row in ("analyzers", "rules") for path in (ROOT / "tests" / row).iterdir() if path.is_dir()}
+    assert tests - {"__pycache__", "expected"} <= subjects
+
+
+def test_what_is_no_subject_is_named() -> None:
+    """Sections and pages about more than one subject."""
+    row = dict(table())["`traceanalyzer/sections/`"]
+    subjects = grid()["analyzers"]
+    assert places(ROOT / "traceanalyzer" / "sections") - subjects <= {*marked(row), *marked(ARCHITECTURE)}
+    assert places(ROOT / "docs" / "metrics") - subjects == {"critical_path", "recording", "savings"}
+
+
+def test_the_edges_between_subjects_are_listed() -> None:
+    assert set(re.findall(r"\b(\w+) -> (\w+)[,:]", ARCHITECTURE)) == house.edges()
+
+
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "benchmarks/README.md"])
 def test_files_that_are_named_exist(name: str) -> None:
     page = ROOT / name
@@ -173,6 +219,13 @@ def test_files_that_are_named_exist(name: str) -> None:
     assert words
     for word in words:
         assert word in EXAMPLES or any((home / word).exists() for home in homes), word
+
+
+@each_page
+def test_paths_of_the_project_that_a_page_names_exist(page: Path) -> None:
+    paths = filter(FILE.fullmatch, marked(page.read_text("utf-8")))
+    missing = [path for path in paths if path.split("/")[0] in PROJECT and not (ROOT / path).exists()]
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -1,4 +1,4 @@
-"""The goldens are what the renderers write, and the check of them finds every change."""
+"""The goldens are what the formats write, and the check of them finds every change."""
 
 from __future__ import annotations
 

@@ -11,14 +11,41 @@ from scripts import house
 
 NOT_YET = pytest.mark.xfail(reason="not yet", strict=True)
 
-MIRRORED: dict[str, str] = {}
-"""Pairs of structs that mirror each other (`file:Class = file:Class`), with the reason why they share no base."""
+_FACTS = "a result is a contract and describes its fields; a fact is what rules see of traces and of printed tables"
+_OTHER_THINGS = "a fact is about an operator, of a trace or of a printed table; these figures are of something else"
+MIRRORED = {
+    "analyzers/compilation/__init__.py:Compiling = analyzers/compilation/regions.py:CompiledRegion": (
+        "the function stands behind the times in one row and before them in the other, in this order in the JSON"
+    ),
+    "analyzers/host/__init__.py:OwnCalls = structure/owners/__init__.py:OwnerTimeline": (
+        "calls in no order, and pieces that cover a thread in the order of time: no function takes both"
+    ),
+    "analyzers/host/costs.py:OwnerCosts = analyzers/phases/costs.py:Sums": (
+        "columns that two subjects sum up in ways of their own; neither imports the other"
+    ),
+    "analyzers/kernels/__init__.py:Kernel = rules/engine/facts/__init__.py:KernelFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedLine = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/launches/graph_join/tables.py:JoinedModule = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/launches/graph_join/tables.py:JoinedOperator = analyzers/launches/graph_join/tables.py:"
+    "JoinedOperatorByShape": "a base of three figures is longer than what it saves in two structs of one file",
+    "analyzers/launches/graph_join/tables.py:JoinedOperator = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedOperatorByShape = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedPlace = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/modules/python_lines.py:Line = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/operators/__init__.py:OperatorTimes = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/phases/costs.py:MarkCosts = analyzers/phases/costs.py:Sums": (
+        "a value for each mark, and one for each group of marks, in which marks within marks count once"
+    ),
+    "structure/recording/frameworks.py:FrameworkEvidence = structure/recording/frameworks.py:_Evidence": (
+        "the result is frozen and words the kind of evidence; the other counts, and compares kinds by their rank"
+    ),
+}
+"""Pairs of structs with fields that both declare alike (`file:Class = file:Class`), and why they share no base."""
 
 LONG = {
     "cli/batch.py:command": "one parameter a line for each option",
     "cli/report.py:command": "one parameter a line for each option",
     "cli/whatif.py:command": "one parameter a line for each option",
-    "readers/kineto/reader.py:_assemble": "one argument a line for each part of a trace",
 }
 """Functions that may be long, and why."""
 
@@ -28,12 +55,10 @@ def test_lines_of_the_package() -> None:
     assert sum(house.lines().values()) <= 68_000
 
 
-@NOT_YET
 def test_number_of_files() -> None:
     assert len(house.lines()) <= 400
 
 
-@NOT_YET
 def test_a_concept_is_not_spread_over_small_files() -> None:
     assert len(house.small_files()) <= 15, house.small_files()
 
@@ -46,14 +71,12 @@ def test_no_function_is_long_but_those_listed() -> None:
     assert {f"{one.file}:{one.name}" for one in house.long_functions()} == set(LONG)
 
 
-@NOT_YET
 def test_lines_of_the_rules() -> None:
     assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 9_500
 
 
-@NOT_YET
 def test_structs_that_mirror_each_other_are_few_and_listed() -> None:
-    assert {pair.names for pair in house.pairs()} == set(MIRRORED)
+    assert {pair.names for pair in house.alike()} == set(MIRRORED)
     assert len(MIRRORED) <= 15
 
 
@@ -61,7 +84,6 @@ def test_subjects_are_in_no_circle() -> None:
     assert house.circles() == []
 
 
-@NOT_YET
 def test_subjects_seldom_need_each_other() -> None:
     assert len(house.edges()) <= 5, sorted(house.edges())
 
@@ -78,7 +100,7 @@ FILES = {
     "__init__.py": "",
     "analyzers/__init__.py": "from traceanalyzer.analyzers import idle, waits\n",
     "analyzers/idle.py": "from traceanalyzer.analyzers.waits.rows import Wait\n",
-    "analyzers/waits/rows.py": "import traceanalyzer.structure.steps\n",
+    "analyzers/waits/rows.py": "import traceanalyzer.analyzers.steps\n",
     "analyzers/steps.py": "def f():\n    from traceanalyzer.analyzers import idle\n",
     "analyzers/tables.py": "from traceanalyzer.analyzers.idle import x\n",
     "rules/rows.py": '''"""A text

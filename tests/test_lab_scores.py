@@ -14,7 +14,7 @@ from examples.lab.results import Recorded, Row, Run, Said, Side, Turn
 from examples.lab.score import Score, score
 from scripts import lab_page
 from traceanalyzer.knowledge.profiler_overhead import overheads
-from traceanalyzer.rules.engine.page import pages
+from traceanalyzer.rules.engine.rule import pages
 
 FOLDER = Path(__file__).parents[1] / "examples" / "lab"
 RUNS = {name: results.read(results.FOLDER / f"{name}.json") for name in lab_page.RUNS}

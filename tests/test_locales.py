@@ -13,7 +13,7 @@ from babel.messages.pofile import read_po
 from scripts import locales
 from scripts.texts import PACKAGE, BadTextError, collect
 from traceanalyzer.formats import language
-from traceanalyzer.rules.engine.page import pages
+from traceanalyzer.rules.engine.rule import pages
 
 IMPORT = "from traceanalyzer.report.message import Text\n"
 

@@ -215,7 +215,7 @@ def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["markdown", "json"])
-def test_what_the_renderers_write_is_ours(form: str, tmp_path: Path) -> None:
+def test_what_the_formats_write_is_ours(form: str, tmp_path: Path) -> None:
     trace = TraceBuilder(devices=())
     trace.op("aten::mm", 0, 5)
     text = render(analyze(load(trace.write(tmp_path / "trace.json"))), form)

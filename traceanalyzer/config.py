@@ -14,7 +14,7 @@ _SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "f
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 """Severities of findings, the mildest first."""
 FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
-"""Names of the formats that `renderers` can make."""
+"""Names of the formats that `traceanalyzer.formats` can make."""
 GPU_KEYS = (
     "name", "bandwidth", "fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp8", "fp4",
     "int8",

@@ -24,7 +24,7 @@ from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine import selection
-from traceanalyzer.rules.engine.facts import of_ranks as facts_of_ranks
+from traceanalyzer.rules.engine.facts import sources
 from traceanalyzer.rules.engine.runner import judge
 from traceanalyzer.simulation import what_if
 from traceanalyzer.simulation.what_if import WhatIf
@@ -169,7 +169,7 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
         name: Name of the run.
         config: Settings of a project.
     """
-    rules = facts_of_ranks.applicable(selection.choose(config or Config()))
+    rules = sources.applicable(selection.choose(config or Config()))
     members = joining.with_common_steps(members)
     ordered = [members[rank] for rank in sorted(members)]
     world = _world_size(ordered)
@@ -182,7 +182,7 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     late_ranks = replayed if isinstance(replayed, Stragglers) else None
     if late_ranks is not None:
         results["stragglers"] = late_ranks
-    advice = judge(facts_of_ranks.facts(summary, results), rules)
+    advice = judge(sources.of_ranks(summary, results), rules)
     shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": ranks, "stragglers": late_ranks}
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
     doubts = (*joining.damaged(members), *joining.doubts(ranks))

@@ -27,8 +27,7 @@ from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 from traceanalyzer.report.warnings import warning
 from traceanalyzer.rules.engine import selection
-from traceanalyzer.rules.engine.facts import of_tables as facts_of_tables
-from traceanalyzer.rules.engine.facts import of_trace as facts_of_trace
+from traceanalyzer.rules.engine.facts import sources
 from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.simulation import model as causal_model
 from traceanalyzer.structure.context import Context
@@ -177,7 +176,7 @@ def _analyze_trace(
         doubts = tuple(doubts_with(joined.result, doubts))
     source = source_of(trace)
     summary = summary_of(trace, context)
-    facts = facts_of_trace.facts(summary, results, skipped, context.gpu, causal_model.of(context))
+    facts = sources.of_trace(summary, results, skipped, context.gpu, causal_model.of(context))
     advice = judge(facts, rules)
     losses = (*trace.losses, *(loss for log in side.compile_logs for loss in log.losses))
     return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
@@ -211,7 +210,7 @@ def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     views = tables.grouping.group(document)
     results, skipped = tables.run(document, views)
     source = ReportSource(document.name, "key_averages", document.size_bytes)
-    advice = judge(facts_of_tables.facts(views, results, _gpu((), config)), rules)
+    advice = judge(sources.of_tables(views, results, _gpu((), config)), rules)
     return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
 
 

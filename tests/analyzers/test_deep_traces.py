@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import loader as dataloader
 from traceanalyzer.analyzers import modules, waits
 from traceanalyzer.analyzers import steps as timeline
 from traceanalyzer.analyzers.copies import host_tensors
+from traceanalyzer.analyzers.loader import analyze
 from traceanalyzer.analyzers.modules import Paths
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.structure import host_waits
@@ -38,7 +38,7 @@ def test_a_wait_within_waits_for_a_loader_is_part_of_the_outermost() -> None:
     trace = TraceBuilder()
     for level in range(LEVELS):
         trace.annotation("enumerate(DataPipe)#a", *nested(trace, level))
-    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    (loader,) = analyze(Context(read_built(trace))).loaders
     assert (loader.calls, loader.total_ns) == (1, 4 * LEVELS * 1000)
 
 
@@ -48,7 +48,7 @@ def test_the_loaders_waited_for_longest_are_described(monkeypatch: pytest.Monkey
     for number, dur in enumerate((5, 9, 7, 7)):
         trace.annotation(f"enumerate(DataPipe)#{number}", 20 * number, dur)
     context = Context(read_built(trace))
-    assert [row.name[-1] for row in dataloader.analyze(context).loaders] == ["1", "2"]
+    assert [row.name[-1] for row in analyze(context).loaders] == ["1", "2"]
     assert doubts(context)["q-many-loaders"] == 4
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,12 @@ import pytest
 from scripts import new_analysis
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("traceanalyzer", "tests", "scripts", "docs", "fixtures/synthetic")
+SUBJECTS = sorted(path.parent.name for path in (ROOT / "traceanalyzer" / "analyzers").glob("*/__init__.py"))
+FOLDERS = ("traceanalyzer", "tests", "scripts", "docs", "fixtures/synthetic", "report_templates")
 QUESTION = "Which things are slow?"
 BY_HAND = {
     "traceanalyzer/analyzers/kernels/slow_things.py",
-    "traceanalyzer/sections/slow_things.py",
+    "traceanalyzer/sections/kernels.py",
     "tests/analyzers/kernels/test_slow_things.py",
 }
 
@@ -74,6 +76,29 @@ def test_a_started_analysis_passes_its_own_tests(started: Path) -> None:
     assert "3 passed" in run.stdout
 
 
+def test_a_started_section_is_in_reports(started: Path) -> None:
+    trace = started / "fixtures" / "synthetic" / "gpu_training.json.gz"
+    run = _run(started, "-m", "traceanalyzer", "report", str(trace), "-o", str(started / "report.html"))
+    assert run.returncode == 0, run.stderr
+    assert "what the figures mean, for those who read no documentation" in (started / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_the_section_is_a_part_of_the_sections_of_its_subject(subject: str) -> None:
+    files = new_analysis.files(subject, "slow_things", QUESTION, 1)
+    assert len(files) == 3
+    sections = ROOT / "traceanalyzer" / "sections" / f"{subject}.py"
+    before = sections.read_text("utf-8") if sections.exists() else ""
+    after = files[sections.relative_to(ROOT).as_posix()]
+    assert set(before.splitlines()) <= set(after.splitlines())
+    tree = ast.parse(after)
+    builder = tree.body[-1]
+    assert isinstance(builder, ast.FunctionDef)
+    assert builder.name == "build_slow_things"
+    bound = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(new_analysis.NEEDED) | {"SlowThings"} <= bound
+
+
 def test_an_analysis_never_replaces_a_file(started: Path) -> None:
     run = _run(started, "scripts/new_analysis.py", "kernels", "slow_things", QUESTION)
     assert (run.returncode, "exists" in run.stdout) == (2, True)
@@ -97,4 +122,4 @@ def test_orders_are_free() -> None:
 
 def test_a_list_of_sections_of_another_form_is_refused() -> None:
     with pytest.raises(ValueError, match="no list of sections"):
-        new_analysis.registered("SECTIONS = ()\n", "slow_things")
+        new_analysis.registered("SECTIONS = ()\n", "kernels", "slow_things")

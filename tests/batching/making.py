@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.builders import TraceBuilder, distributed_info
+from traceanalyzer.batching import Progress, ReportOptions, Request
 from traceanalyzer.batching.catalog import Counts
-from traceanalyzer.batching.request import Progress, ReportOptions, Request
 from traceanalyzer.batching.run import run
 from traceanalyzer.inputs.storage import STATE
 

@@ -10,7 +10,7 @@ import pytest
 from tests.batching import making
 from tests.batching.making import batch, trace, tree, write
 from traceanalyzer.analyzers.ranks import Ranks
-from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.batching import ReportOptions
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.model import Report

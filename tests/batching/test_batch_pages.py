@@ -14,8 +14,7 @@ import pytest
 
 from tests.batching.making import batch, population, trace, write
 from tests.builders import A100, TraceBuilder
-from traceanalyzer.batching import index, summary
-from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.batching import ReportOptions, index, summary
 
 
 class Page(HTMLParser):

@@ -12,7 +12,7 @@ import pytest
 from tests.batching import making
 from tests.batching.conftest import Finished
 from tests.batching.making import batch, population, reports, trace, tree, write
-from traceanalyzer.batching.request import ReportOptions
+from traceanalyzer.batching import ReportOptions
 from traceanalyzer.errors import OutputError, UnusableInputError
 from traceanalyzer.inputs.storage import STATE, open_folder
 

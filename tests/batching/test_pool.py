@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.batching.making import batch, population, trace, write
-from traceanalyzer.batching import machine, pool, processing
+from traceanalyzer.batching import ReportOptions, machine, pool, processing
 from traceanalyzer.batching.dispatch import Job, JobEnd, JobOutcome
 from traceanalyzer.batching.pool import WorkerPool
-from traceanalyzer.batching.request import ReportOptions
 from traceanalyzer.errors import UsageError
 
 MIB = 1 << 20

@@ -14,7 +14,6 @@ from tests.browser.opened import Opened
 from tests.formats.html.advised import advised
 from tests.formats.samples import EVERY, FIXTURES, report_of
 from traceanalyzer.formats import html
-from traceanalyzer.formats.html import page
 from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.model import Report
@@ -39,7 +38,7 @@ CHECKED = (
 
 def small(report: Report) -> str:
     """A page with the same elements and fewer rows, because axe-core takes long for each row."""
-    return page.assemble(report, ENGLISH, stages(2)[-1])
+    return html.assemble(report, ENGLISH, stages(2)[-1])
 
 
 def check_layout(shown: Opened) -> None:

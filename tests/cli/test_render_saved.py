@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.running import FIXTURES, assert_one_line, call
-from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats.difference import FORMATS
 from traceanalyzer.inputs import saved_reports
 
 TRAINING = FIXTURES / "synthetic" / "ddp_nccl.json.gz"
@@ -38,7 +38,7 @@ def test_a_byte_order_mark_changes_nothing(folder: Path, command: str) -> None:
     assert marked.stdout == plain.stdout
 
 
-@pytest.mark.parametrize("form", formats.FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("lang", ["en", "ru", "zh"])
 @pytest.mark.parametrize("name", ["diff", "diff_marked"])
 def test_a_saved_difference_is_the_same_as_the_direct_one(folder: Path, name: str, form: str, lang: str) -> None:

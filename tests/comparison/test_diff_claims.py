@@ -15,7 +15,7 @@ from sides import KEYS, QUIET, bare, report, training
 from tests.builders import A100, V100, TraceBuilder
 from traceanalyzer.comparison import diff, explanation, findings, verdict
 from traceanalyzer.comparison.measurement import Key, Ranked
-from traceanalyzer.formats.difference import render
+from traceanalyzer.formats.difference import answer
 from traceanalyzer.report.difference import Check, Comparability, Cost, FindingChange, Prediction, Verdict
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
@@ -117,7 +117,7 @@ def test_a_part_beyond_the_whole_change_is_said_in_words() -> None:
     found = diff(slow, report(longer))
     assert found.attribution is not None
     assert found.attribution.id == "diff-reason-whole"
-    screen = render(found, "terminal")
+    screen = answer(found).render("terminal")
     shares = [float(n) for n in re.findall(r"(-?[\d.]+) %", screen)]
     assert shares
     assert max(shares) <= 100
@@ -157,7 +157,7 @@ def test_no_row_is_faster_that_became_slower_anywhere(a: float, b: float, c: flo
 
 def test_differences_of_shares_are_points() -> None:
     found = diff(report(training()), report(training(kernels={"ampere_sgemm_128x64_nn": 50_000})))
-    screen = render(found, "terminal")
+    screen = answer(found).render("terminal")
     (line,) = [line for line in screen.splitlines() if "GPU 0: kernels run" in line]
     assert line.endswith("points")
     assert line.count("%") == 2, "the two shares themselves"

@@ -9,7 +9,7 @@ import pytest
 from tests import corpus_files
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats.difference import answer
 from traceanalyzer.report.difference import Difference
 
 
@@ -56,7 +56,7 @@ def test_the_other_way_round_it_is_a_regression(corpus: Path) -> None:
 
 
 def test_the_first_screen_tells_it(golden: Difference) -> None:
-    screen = formats.render(golden, "terminal")
+    screen = answer(golden).render("terminal")
     for words in ("Faster", "152.5 ms to 117.0 ms", "158.5 ms", "116.8 ms", "DataLoader makes most"):
         assert words in " ".join(screen.split())
     assert max(map(len, screen.splitlines())) <= 80

@@ -15,8 +15,8 @@ from tests.formats import readback
 from tests.formats.samples import HOSTILE
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import difference as formats
 from traceanalyzer.formats import language
+from traceanalyzer.formats.difference import answer
 from traceanalyzer.report.difference import Difference
 
 SLOWER = [round(1.2 * us) for us in QUIET]
@@ -47,7 +47,7 @@ def as_report(markdown: str) -> str:
 
 
 def test_markdown_tells_the_answer_first_and_folds_the_rest() -> None:
-    text = as_report(formats.render(compared(), "markdown"))
+    text = as_report(answer(compared()).render("markdown"))
     readback.check_structure(text)
     parts = readback.parts(text)
     titles = list(parts)
@@ -62,11 +62,11 @@ def test_markdown_tells_the_answer_first_and_folds_the_rest() -> None:
 @pytest.mark.parametrize("name", [*HOSTILE, *LONG], ids=lambda name: ascii(name)[:30])
 def test_hostile_names_change_nothing(name: str) -> None:
     found = compared(name)
-    text = as_report(formats.render(found, "markdown"))
+    text = as_report(answer(found).render("markdown"))
     readback.check_structure(text)
-    plain = as_report(formats.render(compared(), "markdown"))
+    plain = as_report(answer(compared()).render("markdown"))
     assert readback.skeleton(text) == readback.skeleton(plain)
-    screen = formats.render(found, "terminal")
+    screen = answer(found).render("terminal")
     assert not controls(text)
     assert not controls(screen)
     assert max(map(cell_len, screen.split("\n"))) <= 80
@@ -75,37 +75,37 @@ def test_hostile_names_change_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["k", *LONG], ids=lambda name: ascii(name)[:10])
 @pytest.mark.parametrize("top", [None, 100_000])
 def test_markdown_fits_a_comment_whatever_changed(name: str, top: int | None) -> None:
-    text = formats.render(compared(name, more=150), "markdown", top)
+    text = answer(compared(name, more=150)).render("markdown", top)
     assert len(text) < LIMIT
     readback.check_structure(as_report(text))
 
 
 def test_everything_is_in_the_json() -> None:
     found = compared(more=150)
-    document = json.loads(formats.render(found, "json"))
+    document = json.loads(answer(found).render("json"))
     assert document["generator"]["name"] == "traceanalyzer"
     assert len(next(r for r in document["rankings"] if r["key"] == "kernels")["rows"]) == 151
-    assert formats.render(found, "json") == formats.render(compared(more=150), "json")
+    assert answer(found).render("json") == answer(compared(more=150)).render("json")
 
 
 def test_rows_of_each_table() -> None:
-    rows = [len(readback.parts(formats.render(compared(more=30), "markdown", top))["Kernels, time per step"].rows())
+    rows = [len(readback.parts(answer(compared(more=30)).render("markdown", top))["Kernels, time per step"].rows())
             for top in (3, None)]  # fmt: skip
     assert rows == [3, 20]
 
 
 def test_an_unknown_format_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="docx"):
-        formats.render(compared(), "docx")
+        answer(compared()).render("docx")
 
 
 @pytest.mark.parametrize("code", ["ru", "zh"])
 def test_other_languages_write_their_numbers(code: str) -> None:
     spoken = language.of(code)
-    text = formats.render(compared(), "markdown", language=spoken)
+    text = answer(compared(), spoken).render("markdown")
     assert len(text) < LIMIT
     readback.check_structure(as_report(text))
-    assert formats.render(compared(), "terminal", language=spoken)
+    assert answer(compared(), spoken).render("terminal")
 
 
 def test_texts_are_collected_once_each() -> None:

@@ -15,7 +15,7 @@ from tests.formats.samples import FIXTURES, report_of
 from tests.reading import read_built
 from traceanalyzer.analyzers.ranks.member import Member, of_report
 from traceanalyzer.comparison import diff
-from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats import difference as difference_formats
 from traceanalyzer.formats import render
 from traceanalyzer.multirank import join
 from traceanalyzer.pipeline import analyze
@@ -44,7 +44,7 @@ def differences() -> tuple[dict[str, Any], ...]:
     """Saved differences of traces and of printed tables."""
     sides = [report_of(FIXTURES / "synthetic" / name) for name in _FILES[:2]]
     found = diff(sides[0], sides[1], limit=0.03), diff(sides[1], sides[1])
-    return tuple(json.loads(formats.render(each, "json")) for each in found)
+    return tuple(json.loads(difference_formats.answer(each).render("json")) for each in found)
 
 
 def _of_ranks() -> Report:

@@ -1,4 +1,4 @@
-"""Reports for the renderers: of every fixture, and of traces in which every text is hostile."""
+"""Reports to render: of every fixture, and of traces in which every text is hostile."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ HOSTILE = [
     "$x$",
     "www.example.com https://example.com a@example.com",
 ]
-"""Names that some renderer somewhere would not take for names."""
+"""Names that some format somewhere would not take for names."""
 
 _SPECIAL = "|`\\<>&*_[](){}#~@!-+.:;=$%^\"'/ \n\r\t\x00\x07\x1b\x7f\x85\xa0\u2028\u200b\u202e\ufeff\U0001f525核\u0301"
 names = st.one_of(

@@ -114,7 +114,7 @@ def test_code_is_read_as_it_was(text: str) -> None:
 
 
 def test_the_check_would_see_a_link() -> None:
-    """The parser of these tests finds what a renderer without care would let through."""
+    """The parser of these tests finds what a format without care would let through."""
     careless = MarkdownIt("gfm-like", {"html": True, "linkify": False})
     kinds = {child.type for token in careless.parse("[a](b) <i>x</i> `c` **d**") for child in token.children or []}
     assert {"link_open", "html_inline", "strong_open"} <= kinds

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.formats.later import UNHEARD, changed, differences, mutants, reports
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.formats import FORMATS, language, render, spreadsheet
-from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats import difference as difference_formats
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.report.difference import Difference
@@ -173,13 +173,13 @@ def test_no_report_falls_over(document: dict[str, Any], way: str, lang: str) -> 
     assert "</script><b>" not in text or way in ("json", "sarif", "csv", "terminal")
 
 
-@given(mutants(differences()), st.sampled_from(formats.FORMATS), st.sampled_from(LANGUAGES))
+@given(mutants(differences()), st.sampled_from(difference_formats.FORMATS), st.sampled_from(LANGUAGES))
 def test_no_difference_falls_over(document: dict[str, Any], form: str, lang: str) -> None:
     text = refused = ""
     try:
         found = read(document)
         assert isinstance(found, Difference)
-        text = formats.render(found, form, language=language.of(lang))
+        text = difference_formats.answer(found, language.of(lang)).render(form)
     except UnusableInputError as error:
         refused = str(error)
     assert bool(text) != bool(refused)
@@ -207,7 +207,7 @@ DIFFERENCE_WORDS = (
 def test_what_a_later_version_may_say_of_a_difference_renders(word: str, form: str) -> None:
     found = read(all_of(differences()[0], word, UNHEARD))
     assert isinstance(found, Difference)
-    text = formats.render(found, form, language=language.of(LANGUAGES[len(word) % 3]))
+    text = difference_formats.answer(found, language.of(LANGUAGES[len(word) % 3])).render(form)
     assert word not in ("outcome", "status") or UNHEARD in text
 
 

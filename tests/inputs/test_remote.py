@@ -14,7 +14,7 @@ import pytest
 
 from tests.batching.making import TABLE, Counted, batch, population, trace, tree, write
 from tests.cli.running import environment, spawn
-from traceanalyzer.batching.request import ReportOptions, Request
+from traceanalyzer.batching import ReportOptions, Request
 from traceanalyzer.batching.run import run
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")

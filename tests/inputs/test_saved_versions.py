@@ -95,7 +95,7 @@ def test_a_saved_report_is_read_whole(file: SavedFile) -> None:
 
 @each_difference
 def test_a_saved_difference_is_read_whole(file: SavedFile) -> None:
-    assert _lost(content(file), json.loads(difference_formats.render(difference(file), "json"))) == []
+    assert _lost(content(file), json.loads(difference_formats.answer(difference(file)).render("json"))) == []
 
 
 def test_something_lost_would_be_noticed() -> None:
@@ -160,7 +160,7 @@ def test_a_saved_report_fills_tables(file: SavedFile, lang: str) -> None:
 @pytest.mark.parametrize("form", difference_formats.FORMATS)
 def test_a_saved_difference_renders(file: SavedFile, form: str, lang: str) -> None:
     saved = difference(file)
-    text = difference_formats.render(saved, form, language=language.of(lang))
+    text = difference_formats.answer(saved, language.of(lang)).render(form)
     assert saved.base.name in text.replace("\\", "")
     assert UNFILLED.search(text) is None
 
@@ -222,7 +222,7 @@ def test_a_saved_report_is_compared_with_one_of_today(file: SavedFile) -> None:
     assert found.verdict.outcome in ("no-change", "inconclusive")
     assert not found.verdict.change_share
     for form in difference_formats.FORMATS:
-        assert difference_formats.render(found, form)
+        assert difference_formats.answer(found).render(form)
 
 
 def test_saved_reports_of_ranks_are_joined() -> None:

@@ -11,12 +11,11 @@ from kernel_examples import COMMUNICATION, MATRIX_UNITS, NOT_TOLD, PLAIN_ARITHME
 
 from traceanalyzer.knowledge import first_match, kernel_classes, kernel_names
 from traceanalyzer.knowledge.first_match import FirstMatch, alternatives, required_word
-from traceanalyzer.rules.kernels import precision
 
 TABLES = {
     "classes": kernel_classes._TABLE,
     "matrix units": kernel_names._TABLE,
-    "architectures": precision._ARCHITECTURES,
+    "architectures": kernel_names._ARCHITECTURES,
 }
 NAMES = [
     name

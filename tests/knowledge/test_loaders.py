@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.knowledge.loaders import LOADER_MAKERS, LoadedSteps, maker_named, maker_of, slowdown, with_workers
+from scripts.whatif_errors import LoadedSteps, slowdown, with_workers
+from traceanalyzer.knowledge.loaders import LOADER_MAKERS, maker_named, maker_of
 
 
 @pytest.mark.parametrize(

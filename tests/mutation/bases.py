@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import traceanalyzer
-from traceanalyzer.formats import difference
+from traceanalyzer.formats.difference import answer
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -164,7 +164,7 @@ def _report(file: Path) -> bytes:
 
 def _difference() -> bytes:
     first, second = (FIXTURES / "synthetic" / f"gpu_training{name}.json.gz" for name in ("", "_fed"))
-    return difference.render(traceanalyzer.diff(first, second), "json").encode()
+    return answer(traceanalyzer.diff(first, second)).render("json").encode()
 
 
 def _in_pyproject() -> bytes:

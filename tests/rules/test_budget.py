@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Resources
-from traceanalyzer.rules.engine.budget import Budget
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.combine import Fix, combine
+from traceanalyzer.rules.engine.budget import Budget, combine
+from traceanalyzer.rules.engine.change import Fix, TimeSaved
 
 BASIS = Message("basis", {}, "because")
 MS = 1_000_000.0
@@ -49,7 +48,8 @@ def changes(draw: st.DrawFn) -> TimeSaved:
 
 def test_host_time_that_may_be_waiting_limits_only_the_lower_end() -> None:
     """Of 95 ms of the host, 70 may be waits for the 100 ms of the GPU, which a change shortens by 60 ms."""
-    run = Budget.of(Resources(100 * MS, 100 * MS, 95 * MS, None, None), is_estimate=True, unseen_waits=70 * MS)
+    whole = Budget.of(Resources(100 * MS, 100 * MS, 95 * MS, None, None), is_estimate=True)
+    run = msgspec.structs.replace(whole, unseen_waits=70 * MS)
     assert run.wall(change("gpu", 60 * MS)) == pytest.approx((5 * MS, 60 * MS))
     assert run.saving(change("gpu", 60 * MS)).basis.id == "saving-host-unseen"
     assert run.saving(change("gpu", 3 * MS)).basis.id == "basis"

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.tables.runs import analyze
 from traceanalyzer.pipeline import analyze as report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.facts.of_tables import facts
+from traceanalyzer.rules.engine.facts.sources import of_tables as facts
 from traceanalyzer.trace.document import ProfilerTable, TableDocument, TableRow, TableTotals
 
 PLAIN = ("name", "self_cpu_ns", "cpu_total_ns", "self_device_ns", "device_total_ns", "self_device_mem_bytes", "calls")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer.rules.engine import packages
+from traceanalyzer.rules.engine import selection
 
 GROUP = "some.group"
 
@@ -33,7 +33,7 @@ def package(folder: Path, group: str = GROUP) -> Path:
 
 
 def found() -> list[tuple[str, str]]:
-    return [(point.name, point.value) for point in packages.entry_points(group=GROUP)]
+    return [(point.name, point.value) for point in selection.entry_points(group=GROUP)]
 
 
 def test_a_package_in_a_folder_is_found(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hatch_build import PAGES, PageError, compile_pages, compiled_page
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.engine import page as module
+from traceanalyzer.rules.engine import rule as module
 from traceanalyzer.rules.engine.rule import HEADINGS, Threshold
 
 ROOT = Path(__file__).parents[2]

@@ -10,13 +10,12 @@ import pytest
 
 from tests.rules.judging import findings, functions, situations
 from traceanalyzer.config import SEVERITIES
-from traceanalyzer.knowledge.loaders import READY_NS
+from traceanalyzer.knowledge.loaders import FETCH_NS
 from traceanalyzer.report.units import _FORMATS
 from traceanalyzer.rules import SUBJECTS
-from traceanalyzer.rules.engine.page import RulePage, pages
-from traceanalyzer.rules.engine.rule import HEADINGS, Rule
+from traceanalyzer.rules.engine.rule import HEADINGS, Rule, RulePage, pages
 from traceanalyzer.rules.engine.selection import builtin
-from traceanalyzer.rules.optimizer.updates import FEWEST_CALLS
+from traceanalyzer.rules.optimizer import FEWEST_CALLS
 
 HERE = Path(__file__).parent
 RULES = {rule.id: rule for rule in builtin()}
@@ -71,7 +70,7 @@ def test_the_code_uses_every_text_of_its_page_and_no_other(page: RulePage) -> No
 
 
 def test_thresholds_that_are_constants_elsewhere_are_the_same() -> None:
-    assert RULES["dataloader-bound"].defaults["ready_ns"] == READY_NS
+    assert RULES["dataloader-bound"].defaults["ready_ns"] == 2 * FETCH_NS
     assert RULES["optimizer-not-fused"].defaults["launches"] == FEWEST_CALLS
 
 

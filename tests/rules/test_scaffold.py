@@ -24,8 +24,9 @@ def started(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "locales"))
     for file in ("pyproject.toml", "hatch_build.py"):
         shutil.copy(ROOT / file, tmp_path)
-    for path, text in new_rule.files("steps", "slow-thing", "Something is slow", "0.1").items():
-        (tmp_path / path).write_text(text)
+    command = [sys.executable, "scripts/new_rule.py", "steps", "slow-thing", "Something is slow"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
     rules = tmp_path / "traceanalyzer" / "rules"
     compile_pages(sorted((rules / "pages").glob("*.md")), rules / "pages.json")
     return tmp_path

@@ -14,7 +14,7 @@ from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.report.model import Report
 from traceanalyzer.rules.engine import snippets
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.facts.of_trace import facts
+from traceanalyzer.rules.engine.facts.sources import of_trace as facts
 from traceanalyzer.rules.engine.selection import builtin
 
 LOOP = ("optimizer", "DataLoader(", "loss", "checkpoint(", "DistributedDataParallel(", "torch.compile(")

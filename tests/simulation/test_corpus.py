@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scripts import whatif_steps
 from tests import corpus_files
 from traceanalyzer.simulation import critical_path, model, replay_error
 from traceanalyzer.simulation.edits import LoaderEdit
@@ -41,7 +42,7 @@ def test_steps_are_predicted_from_others_within_three_percent(corpus: Path) -> N
     found = [
         prediction
         for name in names
-        for prediction in replay_error.predictions(corpus_files.context_of(corpus / "corpus" / f"{name}.json.gz"))
+        for prediction in whatif_steps.predictions(corpus_files.context_of(corpus / "corpus" / f"{name}.json.gz"))
     ]
     errors = np.median([each.error_share for each in found])
     assert errors <= 0.03

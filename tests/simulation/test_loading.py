@@ -12,7 +12,7 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.loader import test_dataloader_single_process as dataloader_single_process
 from traceanalyzer.analyzers.loader.in_workers import room
-from traceanalyzer.formats import what_if as formats
+from traceanalyzer.formats.what_if import answer
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.prediction import whatif
 from traceanalyzer.trace.capture_facts import Host
@@ -38,7 +38,7 @@ def test_workers_cost_something(built: TraceBuilder, floor_ms: float, expected: 
 def test_a_loader_that_takes_no_time_needs_no_workers() -> None:
     found = whatif(read_built(dataloader_single_process.fires()), free=["loader"])
     assert found.saving_ns == pytest.approx([4 * MS] * 3, abs=0.1 * MS)
-    assert "worker processes" not in formats.render(found, "markdown")
+    assert "worker processes" not in answer(found).render("markdown")
 
 
 def test_the_prediction_is_what_the_rule_promises() -> None:
@@ -48,7 +48,7 @@ def test_the_prediction_is_what_the_rule_promises() -> None:
     low, point, high = whatif(trace, loader=0).saving_ns
     assert point == pytest.approx(finding.saving.point_ns_per_step)
     assert (low, high) == pytest.approx(finding.saving.direct_ns_per_step, rel=0.01)
-    assert "worker processes" in formats.render(whatif(trace, loader=0), "markdown")
+    assert "worker processes" in answer(whatif(trace, loader=0)).render("markdown")
 
 
 @pytest.mark.parametrize(

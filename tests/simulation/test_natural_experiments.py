@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from scripts.whatif_steps import predictions
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.simulation.replay_error import predictions
 from traceanalyzer.structure.context import Context
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"

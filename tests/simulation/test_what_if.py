@@ -16,7 +16,7 @@ from tests.builders.ranks import Meeting, run
 from tests.reading import read_built
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import what_if as formats
+from traceanalyzer.formats.what_if import FORMATS, answer
 from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.prediction import whatif
 from traceanalyzer.simulation.what_if import ChangeAsked, WhatIf, ask
@@ -224,9 +224,9 @@ def test_files_of_ranks_are_read(tmp_path: Path) -> None:
         whatif(one, ranks=[2])
 
 
-@pytest.mark.parametrize("form", formats.FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_format_names_the_ranks(form: str) -> None:
-    assert "rank 2" in formats.render(asked(slow()), form)
-    text = formats.render(asked(slow(), 2), form)
+    assert "rank 2" in answer(asked(slow())).render(form)
+    text = answer(asked(slow(), 2)).render(form)
     assert "unknown" not in text
     assert ("100.0 us" in text) == (form != "json")

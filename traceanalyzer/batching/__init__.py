@@ -1,1 +1,92 @@
-"""Analyzes many traces in parallel, within the memory limit, and summarizes them in one index."""
+"""Analyzes many traces in parallel, within the memory limit, and summarizes them in one index.
+
+Here are the options of a batch, and the interface that receives its progress; `run` runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from traceanalyzer._version import __version__
+from traceanalyzer.config import Config
+from traceanalyzer.formats import FORMATS
+
+_WANTED = ("json", "html")
+"""Formats that are written by default if this version supports them."""
+
+
+def formats() -> tuple[str, ...]:
+    """Names of the formats that are written as files."""
+    return tuple(name for name, suffixes in FORMATS.items() if suffixes)
+
+
+def default_formats() -> tuple[str, ...]:
+    """Formats that are written if the user names none."""
+    return tuple(name for name in _WANTED if name in FORMATS)
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The options that determine the bytes of a report together with the input file."""
+
+    formats: tuple[str, ...] = field(default_factory=default_formats)
+    top: int | None = None
+    """Number of rows of each ranking."""
+    skip_warmup: int = 0
+    """Number of steps to leave out at the start."""
+    config: Config = field(default_factory=Config)
+    language: str = "en"
+    """Code of the language of the reports."""
+
+    def fingerprint(self, name: str, size: int, version: str) -> str:
+        """Hash of the input, the options and the version of this program, which differs whenever one of them does.
+
+        Args:
+            name: Relative path of the file.
+            size: Size of the file in bytes.
+            version: Version of the file: the time of its last change, or the tag of an object store.
+        """
+        settings = replace(self.config, origin="", options=frozenset())  # the location of settings changes no report
+        what = (__version__, name, size, version, replace(self, config=settings))
+        return hashlib.sha256(msgspec.json.encode(what, order="deterministic")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that defines one batch."""
+
+    inputs: tuple[str, ...]
+    """Files, folders, patterns and URLs to analyze."""
+    output: str
+    """Path or URL of the folder of the reports."""
+    options: ReportOptions = field(default_factory=ReportOptions)
+    jobs: int | None = None
+    """Most processes to use; None for one per core."""
+    memory: str | None = None
+    """Memory that all processes may use, such as `8G` or `50%`; None for the available memory less a reserve."""
+    cluster: str | None = None
+    """Address of a Dask scheduler that runs the jobs instead of local processes; None for none."""
+    force: bool = False
+    """Whether to overwrite files that this program did not write."""
+
+
+class Progress:
+    """Receives every event of a batch, always from the same thread; this class ignores them all."""
+
+    def found(self, files: int) -> None:
+        """Called when this many files have been checked."""
+
+    def begin(self, files: int, size_bytes: int) -> None:
+        """Called when the number and size of the files to analyze is known."""
+
+    def read(self, size_bytes: int) -> None:
+        """Called when this many more bytes have been read or skipped."""
+
+    def end(self, name: str, failure: str | None) -> None:
+        """Called when a file is done, or has failed for a reason."""
+
+    def note(self, text: str) -> None:
+        """Called with a line that the user should see."""

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
+from traceanalyzer.batching import Progress, ReportOptions, Request
 from traceanalyzer.batching.catalog import Catalog, Pending
-from traceanalyzer.batching.request import Progress, ReportOptions, Request
 
 
 class JobEnd(Enum):

@@ -14,9 +14,8 @@ from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.overview import RunRow
 from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.summary import CSV
-from traceanalyzer.formats import markdown
+from traceanalyzer.formats import environment, markdown
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.templates import environment
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean

@@ -36,7 +36,7 @@ class RunRow:
     missing: str
     """Ranks without a file, as ranges such as `2, 5-127`."""
     first: File
-    """Name of the file of the lowest rank."""
+    """The file of the lowest rank."""
     devices: int | None
     mean_step_ns: float | None
     busy_share: float | None
@@ -185,7 +185,7 @@ def totals(catalog: Catalog) -> BatchTotals:
 
 
 class _Mean:
-    """An SQLite aggregate function: the mean of the known values."""
+    """The mean of the known values."""
 
     def __init__(self) -> None:
         self._sum, self._count = 0.0, 0

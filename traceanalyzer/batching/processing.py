@@ -10,11 +10,10 @@ import msgspec
 from traceanalyzer import formats
 from traceanalyzer.analyzers.ranks import member
 from traceanalyzer.analyzers.ranks.member import Member
-from traceanalyzer.batching import record
+from traceanalyzer.batching import Progress, ReportOptions, record
 from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.dispatch import Job, JobEnd, JobOutcome
 from traceanalyzer.batching.record import Output
-from traceanalyzer.batching.request import Progress, ReportOptions
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError
 from traceanalyzer.formats import language
 from traceanalyzer.inputs import discovery, opening, rank_groups, saved_reports

@@ -11,13 +11,22 @@ from pathlib import Path
 import msgspec
 
 from traceanalyzer._version import __version__
+from traceanalyzer.batching import (
+    Progress,
+    ReportOptions,
+    Request,
+    default_formats,
+    index,
+    overview,
+    pool,
+    processing,
+    summary,
+)
 from traceanalyzer.batching import catalog as catalogs
-from traceanalyzer.batching import index, overview, pool, processing, summary
+from traceanalyzer.batching import formats as known_formats
 from traceanalyzer.batching.catalog import Catalog, Counts
 from traceanalyzer.batching.dispatch import Dispatch
 from traceanalyzer.batching.pool import WorkerPool, budget, processes
-from traceanalyzer.batching.request import Progress, ReportOptions, Request, default_formats
-from traceanalyzer.batching.request import formats as known_formats
 from traceanalyzer.batching.triage import check_files
 from traceanalyzer.config import Config
 from traceanalyzer.errors import MissingDependencyError, OutputError, UnusableInputError, UsageError

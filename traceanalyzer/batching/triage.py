@@ -8,9 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from traceanalyzer.batching import machine, record
+from traceanalyzer.batching import Progress, ReportOptions, machine, record
 from traceanalyzer.batching.catalog import Catalog
-from traceanalyzer.batching.request import Progress, ReportOptions
 from traceanalyzer.inputs import sniffing
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import FileKind, Peek

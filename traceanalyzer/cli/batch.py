@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer import config
-from traceanalyzer.batching import pool
-from traceanalyzer.batching.request import Progress, ReportOptions, Request, default_formats, formats
+from traceanalyzer.batching import Progress, ReportOptions, Request, default_formats, formats, pool
 from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.errors import UsageError
 from traceanalyzer.inputs.storage import is_url, local_path

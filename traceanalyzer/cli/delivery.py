@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 import click
 
-from traceanalyzer import formats as renderers
-from traceanalyzer import output
+from traceanalyzer import formats, output
 from traceanalyzer.cli import one_line, parameters
 from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
-from traceanalyzer.formats import difference as formats
-from traceanalyzer.formats import language
+from traceanalyzer.formats import difference, language
+from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import discovery
-from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 
 
@@ -158,7 +156,7 @@ class Delivery:
 
             pictures = tuple(self._pictures(report, target, self.assets))
             return markdown.render(report, self.top, language=self.language, pictures=pictures)
-        return renderers.render(report, target.form, self.top, self.language)
+        return formats.render(report, target.form, self.top, self.language)
 
     def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[DocumentPicture]:
         """Write the charts, and say where they lie as seen from the document."""
@@ -173,28 +171,26 @@ class Delivery:
             yield DocumentPicture(asset.section, asset.text, _link(path, document.parent))
 
 
-def deliver_texts(
-    wanted: Sequence[Target], render: Callable[[str], str], show: Callable[[TextIO], None], *, force: bool, quiet: bool
-) -> None:
-    """Write a text that is no report, such as a difference or a prediction, to files and the screen.
+def deliver_answer(answer: Answer, wanted: Sequence[Target], top: int | None, *, force: bool, quiet: bool) -> None:
+    """Write a difference or a prediction to files and the screen.
 
     Args:
+        answer: What to write; it has the formats of the targets.
         wanted: Where to.
-        render: From a format to the text in it.
-        show: Draws on a terminal.
+        top: Rows of each table; the format's own default if None.
         force: Whether files that are not ours are overwritten.
         quiet: Whether names of written files are not printed.
     """
     for target in wanted:
         if target.path != SCREEN:
-            output.write(Path(target.path), render(target.form), force=force)
+            output.write(Path(target.path), answer.render(target.form, top), force=force)
             if not quiet:
                 click.echo(f"Wrote {one_line(target.path)}", err=True)
         elif target.form == "terminal":
             with guarded():
-                show(sys.stdout)
+                answer.show(sys.stdout, top)
         else:
-            put(render(target.form))
+            put(answer.render(target.form, top))
 
 
 def _make(folder: Path) -> None:
@@ -250,7 +246,7 @@ def targets(
     outputs: Sequence[str],
     form: str | None,
     settled: Sequence[str] = (),
-    formats: Mapping[str, Sequence[str]] = renderers.EVERY,
+    known: Mapping[str, Sequence[str]] = formats.EVERY,
 ) -> list[Target]:
     """Where to write and in which format; the screen without options.
 
@@ -258,25 +254,25 @@ def targets(
         outputs: Values of `-o`.
         form: Value of `--format`.
         settled: Formats in the configuration; the first one is for outputs whose names have no suffix of a format.
-        formats: Formats of the command, with their suffixes.
+        known: Formats of the command, with their suffixes.
 
     Raises:
         UsageError: The format of an output is not known, or cannot be printed.
     """
-    wanted = [Target(path, form or _format_of(path, settled, formats)) for path in outputs]
+    wanted = [Target(path, form or _format_of(path, settled, known)) for path in outputs]
     wanted = wanted or [Target(SCREEN, form or "terminal")]
     for target in wanted:
-        if target.path == SCREEN and target.form in renderers.BINARY:
+        if target.path == SCREEN and target.form in formats.BINARY:
             raise UsageError(f"--format {target.form} cannot be printed; name a file or folder with -o")
     return wanted
 
 
-def _format_of(path: str, settled: Sequence[str], formats: Mapping[str, Sequence[str]]) -> str:
+def _format_of(path: str, settled: Sequence[str], known: Mapping[str, Sequence[str]]) -> str:
     if settled and not Path(path).suffix:
         return settled[0]
     if path == SCREEN:
         raise UsageError("-o - needs --format: standard output has no suffix")
-    return renderers.format_of(path, formats)
+    return formats.format_of(path, known)
 
 
 def chosen_language(lang: str | None, settings: Config) -> Language:
@@ -308,21 +304,8 @@ def require_formats_of_differences(wanted: Sequence[Target]) -> None:
         UsageError: One of them.
     """
     for target in wanted:
-        if target.form not in formats.FORMATS:
+        if target.form not in difference.FORMATS:
             raise UsageError(f"{target.path}: a difference has no format {target.form}; use .md or .json")
-
-
-def deliver_difference(
-    difference: Difference, wanted: Sequence[Target], language: Language, top: int | None, *, force: bool, quiet: bool
-) -> None:
-    """Write a difference to files and the screen, `top` rows of each ranking; the formats have been checked."""
-    deliver_texts(
-        wanted,
-        lambda form: formats.render(difference, form, top, language),
-        lambda stream: formats.show(difference, stream, top, language),
-        force=force,
-        quiet=quiet,
-    )
 
 
 # `--open`: the HTML page in the browser.

@@ -6,26 +6,25 @@ import sys
 
 import click
 
-from traceanalyzer import config
-from traceanalyzer import formats as renderers
+from traceanalyzer import config, formats
 from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
-from traceanalyzer.formats import difference as formats
+from traceanalyzer.formats.difference import FORMATS, answer
 from traceanalyzer.pipeline import StepChoice
 
 REGRESSION = 1
 INCONCLUSIVE = 3
 _CODES = {"passed": 0, "regression": REGRESSION, "inconclusive": INCONCLUSIVE}
-_FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
+_FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 """Formats of a difference, and their suffixes."""
 
 
 @click.command("diff")
 @click.argument("base", metavar="BASE", shell_complete=parameters.files)
 @click.argument("head", metavar="[HEAD]", required=False, shell_complete=parameters.files)
-@parameters.output("the difference", renderers.suffixes(_FORMATS))
+@parameters.output("the difference", formats.suffixes(_FORMATS))
 @parameters.form(_FORMATS)
 @click.option(
     "--fail-on-regression",
@@ -83,7 +82,7 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
-    targets = delivery.targets(outputs, form, formats=_FORMATS)
+    targets = delivery.targets(outputs, form, known=_FORMATS)
     delivery.require_formats_of_differences(targets)
     spoken = delivery.chosen_language(lang, settings)
     top = top or settings.top
@@ -91,6 +90,6 @@ def command(
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
         difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
-    delivery.deliver_difference(difference, targets, spoken, top, force=force, quiet=quiet)
+    delivery.deliver_answer(answer(difference, spoken), targets, top, force=force, quiet=quiet)
     if difference.gate is not None and (code := _CODES[difference.gate.outcome]):
         sys.exit(code)

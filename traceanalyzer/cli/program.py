@@ -1,4 +1,4 @@
-"""The group of all commands."""
+"""The command `traceanalyzer`: a group whose commands are imported when they are used, and its overview."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import click
 from traceanalyzer import config, formats
 from traceanalyzer.cli import delivery, parameters
 from traceanalyzer.errors import UsageError
+from traceanalyzer.formats.difference import answer
 from traceanalyzer.inputs import opening, saved_reports
 from traceanalyzer.report.difference import Difference
 
@@ -61,7 +62,7 @@ def command(
         delivery.require_formats_of_differences(wanted)
         if charts is not None:
             raise UsageError(f"{report}: is a saved difference, which has no charts; leave --assets out")
-        delivery.deliver_difference(saved, wanted, spoken, top or settings.top, force=force, quiet=quiet)
+        delivery.deliver_answer(answer(saved, spoken), wanted, top or settings.top, force=force, quiet=quiet)
         return
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(saved, wanted, {})

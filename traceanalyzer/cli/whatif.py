@@ -6,13 +6,12 @@ import math
 
 import click
 
-from traceanalyzer import config, multirank
-from traceanalyzer import formats as renderers
+from traceanalyzer import config, formats, multirank
 from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.cli.parameters import ParamType
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import what_if as formats
+from traceanalyzer.formats.what_if import FORMATS, answer
 from traceanalyzer.inputs import opening
 from traceanalyzer.multirank import MeasuredRun
 from traceanalyzer.pipeline import StepChoice
@@ -22,7 +21,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
-_FORMATS = {name: renderers.EVERY[name] for name in formats.FORMATS}
+_FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 """Formats of a prediction, and their suffixes."""
 
 _WITHOUT_EVENTS = {
@@ -101,7 +100,7 @@ class _Speedup(ParamType[tuple[str, float]]):
     metavar="N",
     help="Of several ranks: rank N takes no longer than the median of all. Repeatable.",
 )
-@parameters.output("the prediction", renderers.suffixes(_FORMATS))
+@parameters.output("the prediction", formats.suffixes(_FORMATS))
 @parameters.form(_FORMATS)
 @parameters.top("20")
 @parameters.lang
@@ -161,7 +160,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load()
     top = top or settings.top
-    targets = delivery.targets(outputs, form, formats=_FORMATS)
+    targets = delivery.targets(outputs, form, known=_FORMATS)
     spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     speedups = dict(speedup)
@@ -184,13 +183,7 @@ def command(
     )
     for line in measured.summary if isinstance(measured, MeasuredRun) else ():
         click.echo(one_line(line), err=True)
-    delivery.deliver_texts(
-        targets,
-        lambda form: formats.render(prediction, form, top, spoken),
-        lambda stream: formats.show(prediction, stream, top, spoken),
-        force=force,
-        quiet=quiet,
-    )
+    delivery.deliver_answer(answer(prediction, spoken), targets, top, force=force, quiet=quiet)
 
 
 def _measured(given: tuple[str, ...], steps: StepChoice, jobs: int, *, quiet: bool) -> Trace | MeasuredRun:

@@ -100,13 +100,6 @@ def _ratio(base: Shape, head: Shape) -> Fraction | None:
     return ratios.pop() if len(ratios) == 1 else None
 
 
-# Checks whether the two sides do the same work, on the same machine, recorded in the same way.
-#
-# The score is the weighted mean over the conditions of how far each is met; unknown conditions do not count. Without
-# common work the score is 0. Some conditions are required: on another device, with another number of ranks, with steps
-# marked in another way, or with another amount of data, a difference of step times shows nothing about the change to
-# the program.
-
 _WEIGHTS = {
     "gpu": 3,
     "sizes": 3,
@@ -231,14 +224,14 @@ def _shared_kernels(base: Measurement, head: Measurement) -> float | None:
 def _gpu(base: Measurement, head: Measurement) -> Check:
     one, two = base.side.devices, head.side.devices
     params = {"base": ", ".join(one), "head": ", ".join(two)}
-    return _equal("gpu", one or None, two or None, _GPU, params, required=True)
+    return _equal("gpu", one or None, two or None, _GPU, params)
 
 
 def _world_size(base: Measurement, head: Measurement) -> Check | None:
     one, two = base.world_size, head.world_size
     if one is None and two is None:
         return None
-    return _equal("world-size", one, two, _WORLD, {"base": one, "head": two}, required=True)
+    return _equal("world-size", one, two, _WORLD, {"base": one, "head": two})
 
 
 def _ranks(base: Measurement, head: Measurement) -> Check | None:
@@ -255,7 +248,7 @@ def _ranks(base: Measurement, head: Measurement) -> Check | None:
 
 def _steps_from(base: Measurement, head: Measurement) -> Check:
     one, two = base.side.steps_from, head.side.steps_from
-    return _equal("steps-from", one, two, _STEPS, {"base": one, "head": two}, required=True)
+    return _equal("steps-from", one, two, _STEPS, {"base": one, "head": two})
 
 
 def _step_count(base: Measurement, head: Measurement) -> Check:
@@ -268,11 +261,7 @@ def _step_count(base: Measurement, head: Measurement) -> Check:
 
 def _shapes(base: Measurement, head: Measurement) -> Check:
     """Share of the time in common shapes, over operators of both sides: a replaced operator is not another shape."""
-    share = shapes_in_common(*_by_shape(base, head))
-    same, other, unknown = _SHAPES
-    if share is None:
-        return Check("shapes", None, False, unknown())
-    return Check("shapes", share, False, same() if share == 1 else other(share=share))
+    return _shared("shapes", shapes_in_common(*_by_shape(base, head)), _SHAPES)
 
 
 def _sizes(base: Measurement, head: Measurement) -> Check | None:
@@ -290,11 +279,15 @@ def _by_shape(base: Measurement, head: Measurement) -> tuple[Table, Table]:
 
 
 def _calls(base: Measurement, head: Measurement) -> Check:
-    same, other, unknown = _CALLS
-    share = _shared_calls(base, head)
+    return _shared("calls", _shared_calls(base, head), _CALLS)
+
+
+def _shared(id: str, share: float | None, texts: tuple[Text, Text, Text]) -> Check:  # noqa: A002 - the contract's word
+    """Whether a share of something is on both sides; not required, and None is unknown."""
+    same, other, unknown = texts
     if share is None:
-        return Check("calls", None, False, unknown())
-    return Check("calls", share, False, same() if share == 1 else other(share=share))
+        return Check(id, None, False, unknown())
+    return Check(id, share, False, same() if share == 1 else other(share=share))
 
 
 def _shared_calls(base: Measurement, head: Measurement) -> float | None:
@@ -333,13 +326,12 @@ def _equal(
     two: object,
     texts: tuple[Text, Text, Text],
     params: Mapping[str, object],
-    *,
-    required: bool,
 ) -> Check:
+    """Whether two values are equal, which is required; None is unknown."""
     same, other, unknown = texts
     if one is None or two is None:
-        return Check(id, None, required, unknown())
-    return Check(id, float(one == two), required, (same if one == two else other)(**params))
+        return Check(id, None, True, unknown())
+    return Check(id, float(one == two), True, (same if one == two else other)(**params))
 
 
 _CONDITIONS: tuple[Callable[[Measurement, Measurement], Check | None], ...] = (

@@ -69,8 +69,6 @@ def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-# Is one set of step times different from another? Tests that hold for few steps, and intervals that fit them.
-#
 # Two questions, because steps have outliers. Did the typical step change: the exact rank-sum test of Wilcoxon, Mann
 # and Whitney with the shift of Hodges and Lehmann, which no outlier moves. Did the mean change: Welch's test. A
 # percentile bootstrap is not used: at 3 to 6 steps its intervals are too narrow by far.
@@ -165,8 +163,7 @@ def _doubled_ranks(values: F64) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     ordered = np.sort(values)
     below = np.searchsorted(ordered, values, side="left")
     up_to = np.searchsorted(ordered, values, side="right")
-    ranks: np.ndarray[tuple[int], np.dtype[np.int64]] = (below + up_to + 1).astype(np.int64)
-    return ranks
+    return (below + up_to + 1).astype(np.int64)
 
 
 def _null(ranks: tuple[int, ...], chosen: int) -> tuple[F64, F64]:

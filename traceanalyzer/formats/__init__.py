@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
-from pathlib import PurePath
-from typing import Protocol, cast
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Protocol, cast
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.model import Report
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 FORMATS = {
     "terminal": (),
@@ -21,11 +25,13 @@ FORMATS = {
 """Text formats and their suffixes; each is a module of this package, imported on use."""
 
 BINARY = {"csv": (), "xlsx": (".xlsx",)}
-"""Formats other than a single text: a folder of files, and a workbook (`renderers.spreadsheet`)."""
+"""Formats other than a single text: a folder of files, and a workbook (`formats.spreadsheet`)."""
 
 
 FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
-"""Formats created from a trace instead of a report: flame graphs (`renderers.flame_files`)."""
+"""Formats created from a trace instead of a report: flame graphs (`formats.flame_files`)."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class _Ranked(Protocol):
@@ -88,3 +94,23 @@ def render(
     if format == "json":
         return cast("str", module.render(report))
     return cast("_Ranked", module.render)(report, top, language=language)
+
+
+@cache
+def environment(*, autoescape: bool = False) -> Environment:
+    """Load Jinja2 templates, which contain only layout, from the package (a wheel) or from beside it (a checkout).
+
+    Args:
+        autoescape: Whether to escape values for HTML; templates of other formats escape each value themselves.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - slow to import
+
+    folders = [_PACKAGE / "report_templates", _PACKAGE.parent / "report_templates"]
+    return Environment(
+        loader=FileSystemLoader(folders),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=autoescape,  # noqa: S701 - see above
+    )

@@ -20,6 +20,10 @@ class Answer:
 
     data: msgspec.Struct
     """What its JSON holds."""
+    kind: str
+    """What it is, in messages about formats that it does not have."""
+    formats: tuple[str, ...]
+    """Some of `terminal`, `markdown`, `html` and `json`."""
     generator: Generator
     mark: str
     """How its Markdown begins."""
@@ -37,12 +41,14 @@ class Answer:
         """The answer as text.
 
         Args:
-            form: `terminal`, `markdown`, `html` or `json`.
-            top: Rows of a table; the format's own default if None.
+            form: One of `formats`.
+            top: Rows of each table; the format's own default if None. JSON always contains all rows.
 
         Raises:
-            UsageError: There is no such format.
+            UsageError: It has no such format.
         """
+        if form not in self.formats:
+            raise UsageError(f"{form}: no such format of a {self.kind}; use one of {', '.join(self.formats)}")
         if form == "json":
             return msgspec.json.format(msgspec.json.encode(self.data), indent=1).decode() + "\n"
         if form == "markdown":
@@ -50,14 +56,12 @@ class Answer:
 
             return markdown.fitted(self.mark, self.generator, self.title, self.sections, self.language, top)
         if form == "html":
-            from traceanalyzer.formats.html import page  # noqa: PLC0415 - jinja2 is slow to import
+            from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 
-            return page.plain(self.generator, self.title, self.sections(top or self.top), self.language)
-        if form == "terminal":
-            from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
+            return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
+        from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
-            return terminal.plain(lambda stream: self.show(stream, top, is_plain=True))
-        raise UsageError(f"{form}: no such format")
+        return terminal.plain(lambda stream: self.show(stream, top, is_plain=True))
 
     def show(self, stream: TextIO, top: int | None = None, *, is_plain: bool = False) -> None:
         """Write it to a stream, in colour where that is a terminal that wants it."""
@@ -65,13 +69,3 @@ class Answer:
 
         shown = self.sections(top or self.top)
         terminal.show_sections(self.header, shown, stream, plain=is_plain, language=self.language)
-
-
-def check(form: str, formats: Iterable[str], what: str) -> None:
-    """Refuse formats that an answer does not have.
-
-    Raises:
-        UsageError: It is none of them.
-    """
-    if form not in formats:
-        raise UsageError(f"{form}: no such format of a {what}; use one of {', '.join(formats)}")

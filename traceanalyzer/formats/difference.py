@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
-from traceanalyzer.formats.answers import Answer, check
+from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.difference import (
     PART_LABELS,
@@ -187,30 +186,8 @@ class _TimeRow(NamedTuple):
     shift: Shift
 
 
-def render(difference: Difference, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
-    """Render a difference as text.
-
-    Args:
-        difference: The difference.
-        format: One of `FORMATS`.
-        top: Number of rows of each table; None for the default of the format. JSON always contains all rows.
-        language: Language of the texts.
-
-    Raises:
-        UsageError: There is no such format.
-    """
-    check(format, FORMATS, "difference")
-    return _answer(difference, language).render(format, top)
-
-
-def show(
-    difference: Difference, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH
-) -> None:
-    """Write the first screen to a stream, in colour on a terminal that supports it."""
-    _answer(difference, language).show(stream, top)
-
-
-def _answer(difference: Difference, language: Language) -> Answer:
+def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
+    """The difference in words of a language, to be rendered in one of `FORMATS`."""
     base, head = _name(difference.base), _name(difference.head)
 
     def header(width: int) -> str:
@@ -224,7 +201,7 @@ def _answer(difference: Difference, language: Language) -> Answer:
     def shown(rows: int) -> Iterator[Section]:
         return _sections(difference, rows)
 
-    return Answer(difference, difference.generator, MARK, title, header, shown, _TOP, language)
+    return Answer(difference, "difference", FORMATS, difference.generator, MARK, title, header, shown, _TOP, language)
 
 
 def _name(side: Side) -> str:

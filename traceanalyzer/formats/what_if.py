@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from typing import TextIO
 
-from traceanalyzer.formats.answers import Answer, check
+from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import clean, clipped
@@ -127,28 +125,8 @@ _RANKS = Text(
 )
 
 
-def render(prediction: WhatIf, format: str, top: int | None = None, language: Language = ENGLISH) -> str:  # noqa: A002
-    """Render a prediction as text.
-
-    Args:
-        prediction: The prediction.
-        format: One of `FORMATS`.
-        top: Number of rows of the table of possible savings; 20 if None. JSON always contains all rows.
-        language: Language of the texts.
-
-    Raises:
-        UsageError: There is no such format.
-    """
-    check(format, FORMATS, "prediction")
-    return _answer(prediction, language).render(format, top)
-
-
-def show(prediction: WhatIf, stream: TextIO = sys.stdout, top: int | None = None, language: Language = ENGLISH) -> None:
-    """Write it to a stream, in colour where that is a terminal that wants it."""
-    _answer(prediction, language).show(stream, top)
-
-
-def _answer(prediction: WhatIf, language: Language) -> Answer:
+def answer(prediction: WhatIf, language: Language = ENGLISH) -> Answer:
+    """The prediction in words of a language, to be rendered in one of `FORMATS`."""
     name = clean(prediction.source.name)
 
     def header(width: int) -> str:
@@ -156,10 +134,11 @@ def _answer(prediction: WhatIf, language: Language) -> Answer:
 
         return language.text(_TITLE, name=terminal.fit(name, width - 12))
 
+    def shown(rows: int) -> Iterator[Section]:
+        return sections(prediction, rows)
+
     title = language.text(_TITLE, name=clipped(name, 200))
-    return Answer(
-        prediction, prediction.generator, MARK, title, header, lambda rows: sections(prediction, rows), _TOP, language
-    )
+    return Answer(prediction, "prediction", FORMATS, prediction.generator, MARK, title, header, shown, _TOP, language)
 
 
 def sections(prediction: WhatIf, top: int) -> Iterator[Section]:

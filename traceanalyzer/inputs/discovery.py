@@ -73,8 +73,6 @@ def report_name(name: str, suffix: str) -> str:
     return f"{name}.report{suffix}"
 
 
-# Finds the input files in folders of any depth, files, patterns and URLs, in the order of their names.
-
 _MAGIC = frozenset("*?[")
 
 

@@ -1,4 +1,4 @@
-"""Detects by name whether a kernel communicates, and whether it uses tensor cores.
+"""Detects by name whether a kernel communicates, whether it uses tensor cores, its type, and the GPUs it is for.
 
 In each table of patterns the first match decides; tests/knowledge/test_kernel_names.py has an example of each line.
 """
@@ -79,6 +79,29 @@ _MAY_MULTIPLY = re.compile(
 )
 """Words of kernels that may contain a matrix product among other work."""
 
+_FP32 = re.compile(
+    r"sgemm|scudnn|simt_s|ffma|winograd|convolve_sgemm|[dw]grad\w{0,32}_(engine|alg\d)|f32f32_f32f32"
+    r"|^(?>.*?cudnn::\w).*<float",
+    re.IGNORECASE,
+)
+_HALF_OR_OTHER = re.compile(
+    r"half|bfloat|bf16|fp16|(?<!t)f16|h884|h1688|h16816|hgemm|hmma|hcudnn"
+    r"|i8|imma|int8|e4m3|e5m2|fp8|d884|dmma|dgemm|zgemm|cgemm",
+    re.IGNORECASE,
+)
+_ARCHITECTURES = FirstMatch(
+    (
+        (r"sm100|blackwell|tcgen05", (10, 0)),
+        (r"sm90|hopper|nvjet", (9, 0)),
+        (r"sm8\d|ampere|cutlass_8\d", (8, 0)),
+        (r"turing|cutlass_75", (7, 5)),
+        (r"volta|cutlass_70", (7, 0)),
+    )
+)
+"""A kernel that was built for a generation runs on it or on a newer one."""
+_FP64_PRODUCT = re.compile(r"dgemm|d884|dmma|f64f64", re.IGNORECASE)
+_FP64_NAME = re.compile(r"dgemm|dgemv|d884|dmma|f64f64|\bdouble\b")
+
 
 @lru_cache(NAMES_KEPT)
 def is_library_collective(name: str) -> bool:
@@ -105,3 +128,23 @@ def uses_tensor_cores(name: str) -> bool | None:
     if answer is not None or _MAY_MULTIPLY.search(text) or text.startswith("triton_tem_"):
         return answer
     return _BESIDE.find(text)
+
+
+def is_fp32(name: str, tensor_cores: bool | None) -> bool:
+    """Whether the name of a kernel shows fp32; False for a name without a type."""
+    return tensor_cores is False and not _HALF_OR_OTHER.search(name) and _FP32.search(name) is not None
+
+
+def is_fp64(name: str) -> bool:
+    """Whether the name of a kernel shows fp64, and no other type."""
+    return _FP64_NAME.search(name) is not None and "float" not in name
+
+
+def is_fp64_product(name: str) -> bool:
+    """Whether the name of a kernel shows a matrix product in fp64."""
+    return _FP64_PRODUCT.search(name) is not None
+
+
+def built_for(name: str) -> tuple[int, int] | None:
+    """Compute capability of the GPUs that a kernel was built for by its name; None if it names none."""
+    return _ARCHITECTURES.find(name)

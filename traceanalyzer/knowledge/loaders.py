@@ -43,9 +43,8 @@ def maker_named(title: str | None) -> LoaderMaker | None:
 
 # Estimates how much worker processes of a loader slow down the rest of the program.
 #
-# Workers use cores, caches and memory bandwidth, so the rest of a step gets longer while they load. `slowdown` computes
-# the effect from two recordings of one program, without and with workers; docs/whatif.md has the errors when each pair
-# is predicted from the other (`scripts/whatif_errors.py`).
+# Workers use cores, caches and memory bandwidth, so the rest of a step gets longer while they load. docs/whatif.md has
+# the errors when one pair of recordings, without and with workers, is predicted from the other one.
 
 SLOWDOWN = (0.0, 0.31)
 """Lower and upper bound of the time that the rest of a step loses per time that workers load. From two pairs of
@@ -54,36 +53,3 @@ recordings of ResNet-50 on a V100 with 0 and 4 workers: typical steps (0.00 and 
 FETCH_NS = 1_500_000
 """Time in ns to fetch a batch that a worker has ready: 0.1 to 1.5 ms in those recordings, 1.2 to 2.0 ms in the lab on
 two cores. Sending it costs the worker about as much."""
-
-READY_NS = 2 * FETCH_NS
-"""Longest wait in ns for which a worker's batch counts as ready (own choice: twice the usual fetching time)."""
-
-
-class LoadedSteps(msgspec.Struct, frozen=True):
-    """Mean times of steps that wait for a loader, in ns per step."""
-
-    step_ns: float
-    exposed_ns: float
-    """Exposed waiting for batches, without overlap."""
-    full_ns: float
-    """All waiting for batches; without workers, the time to load a batch."""
-
-    @property
-    def rest_ns(self) -> float:
-        """Time of the step without exposed waiting."""
-        return self.step_ns - self.exposed_ns
-
-
-def slowdown(alone: LoadedSteps, beside: LoadedSteps) -> float:
-    """Increase of the rest of a step with workers, per time that they load; at least 0.
-
-    Args:
-        alone: Steps without workers.
-        beside: Steps with workers.
-    """
-    return max(0.0, beside.rest_ns - alone.rest_ns) / alone.full_ns if alone.full_ns else 0.0
-
-
-def with_workers(alone: LoadedSteps, share: float, workers: int) -> float:
-    """Predicted step time in ns: the longer of the slowed-down rest and the time that the workers need for a batch."""
-    return max(alone.rest_ns + share * alone.full_ns, alone.full_ns / workers)

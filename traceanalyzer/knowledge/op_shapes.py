@@ -1,4 +1,4 @@
-"""Counts from input shapes alone the output elements of a call, and the elements read and written.
+"""Counts from input shapes alone the output elements of a call, and the elements read and written; sides of products.
 
 Only operators whose output shape follows from the input shapes have a model. Elements are counted, not bytes, because
 printed tables have shapes but no types. `op_models` computes more from the arguments in traces.
@@ -7,6 +7,7 @@ printed tables have shapes but no types. `op_models` computes more from the argu
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -34,6 +35,10 @@ UNARY = words(
     "contiguous fill_ zero_ hardtanh leaky_relu elu square ceil floor round sign cumsum"
 )
 """Operators whose result has the shape of their first tensor."""
+_AXES = {"mm": 2, "addmm": 2, "_addmm_activation": 2, "_scaled_mm": 2, "_int_mm": 2, "bmm": 3, "baddbmm": 3}
+"""Axes of the operands of products, without `aten::`."""
+_AFTER_BIAS = frozenset({"addmm", "baddbmm", "_addmm_activation"})
+"""Products whose operands come after a tensor that is added."""
 
 
 class Implied(msgspec.Struct, frozen=True):
@@ -107,3 +112,30 @@ def broadcast(shapes: list[Shape]) -> Shape | None:
             return None
         result.append(sizes.pop() if sizes else 1)
     return tuple(reversed(result))
+
+
+class Sides(msgspec.Struct, frozen=True):
+    """A product of an `m` by `k` and a `k` by `n` matrix, `batch` times."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+
+def sides(name: str, input_shapes: str | None) -> Sides | None:
+    """The sides of a product; None for other operators, or if the shapes do not fit."""
+    return sides_of(name, parse(input_shapes) or ()) if name.removeprefix("aten::") in _AXES else None
+
+
+def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:
+    """The sides of a product from the shapes of its inputs; None as in `sides`."""
+    base = name.removeprefix("aten::")
+    axes = _AXES.get(base)
+    operands = shapes[1:3] if base in _AFTER_BIAS else shapes[:2]
+    if axes is None or len(operands) < 2 or any(len(shape) != axes for shape in operands):
+        return None
+    a, b = operands
+    if a[-1] != b[-2] or a[:-2] != b[:-2]:
+        return None
+    return Sides(a[0] if axes == 3 else 1, a[-2], b[-1], a[-1])

@@ -1,1 +1,1 @@
-"""The report on a trace: plain data that every renderer reads."""
+"""The report on a trace: plain data that every format is made of."""

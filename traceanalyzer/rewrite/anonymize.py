@@ -17,10 +17,10 @@ from msgspec import UNSET, Raw, UnsetType
 from traceanalyzer.readers.kineto import accelerators
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import BY_CONTENT, TableGroup, classify
+from traceanalyzer.rewrite import Copied, copy
 from traceanalyzer.rewrite.arguments import Arguments, Metadata
 from traceanalyzer.rewrite.hashed import Secret
 from traceanalyzer.rewrite.names import Names
-from traceanalyzer.rewrite.stream import Copied, copy
 
 _FLAGS = frozenset(["e", "g", "p", "t"])
 _PHASES = frozenset(

@@ -23,7 +23,7 @@ from traceanalyzer.readers.kineto.events import NO_TEXT, NOT_JSON
 from traceanalyzer.readers.kineto.fields import TableGroup, classify
 from traceanalyzer.readers.kineto.header import integer
 from traceanalyzer.readers.kineto.values import INVALID, nanoseconds
-from traceanalyzer.rewrite.stream import Copied, copy, require_file
+from traceanalyzer.rewrite import Copied, copy, require_file
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.trace.model import Trace

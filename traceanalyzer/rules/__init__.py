@@ -19,4 +19,4 @@ SUBJECTS = (
     "compilation",
     "steps",
 )
-"""Modules that define the rules of a subject, as `RULES`; every other rule has a module of its own, named by its id."""
+"""Modules that define the rules of a subject, as `RULES`."""

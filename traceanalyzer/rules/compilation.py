@@ -5,18 +5,14 @@ The rules are compile-or-load-in-step and graph-breaks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
 from traceanalyzer.analyzers.compilation.regions import GraphBreak
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.places import of_set_up
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.structure.recording import Recording
 
 _IN_STEP = page("compile-or-load-in-step")
@@ -31,7 +27,7 @@ _JOINED = 1.5
 """Greatest saving on a CPU as a multiple of the time at the breaks (measured in the lab, explained on the page)."""
 
 
-def _in_step(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _in_step(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.need("runtime_calls", RuntimeCalls)
     rows = [row for row in calls.rows if row.kind != "allocation"]
     if not rows:
@@ -95,7 +91,7 @@ def _code_of_steps(facts: Facts, calls: RuntimeCalls) -> int:
     return calls.code_ns if recording is None else min(calls.code_ns, recording.startup_ns)
 
 
-def _only_set_up(code_ns: int, rows: list[SetUp], time: float, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _only_set_up(code_ns: int, rows: list[SetUp], time: float, limits: Limits) -> Drafts:
     """A recording that is mostly set-up."""
     share = code_ns / time if time else 0.0
     if share < limits["only_share"]:
@@ -128,7 +124,7 @@ def _places(rows: Sequence[SetUp]) -> tuple[CodePlace, ...]:
     return tuple(of_set_up(row, row.later_ns or row.time_ns) for row in rows)
 
 
-def _breaks(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _breaks(facts: Facts, limits: Limits) -> Drafts:
     code = facts.need("compilation", CompiledCode)
     breaks, between = code.breaks_per_step, code.between_ns_per_step
     if breaks is None or between is None or breaks < limits["breaks"] or between < limits["share"] * facts.step_ns:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.host.pauses import HostPauses, PauseOwner
+from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import host_owners, host_work, idle_time, settings
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
@@ -41,7 +37,7 @@ _DISPENSABLE = frozenset({"sleep", "logging"})
 """Roles of host work (`knowledge.host_roles`) that a step can mostly do without."""
 
 
-def _python_gap_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     device = idle_time.busiest(facts, idle)
     if idle.steps_from in ("whole-trace", "device-events", "host-annotations"):
@@ -49,7 +45,7 @@ def _python_gap_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[
     if device is None or not device.time_ns or not device.typical_other_gap_ns:
         return
     step, time = device.time_ns / idle.steps, device.typical_other_gap_ns
-    measured = settings.gaps_without_profiler(facts, device)
+    measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
     share = most * time / step
     if share <= limits["gap_share"]:
@@ -118,7 +114,7 @@ def _place(row: HostGap) -> CodePlace:
     return CodePlace(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
-def _waits_or_logs_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     host_work.need_cpu_steps(facts)
     if _is_of_several_ranks(facts):
         raise Missing(_WAITS_OR_LOGS.text("ranks")())
@@ -145,7 +141,8 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterat
         has_lines = any(place.kind == "python" for place in where)
         summary = _WAITS_OR_LOGS.text("summary-pauses")
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
-    is_told = pauses is not None and any(_tells(row) for row in pauses.owners)
+    told = ("function", "library", "module")  # owners that show what a pause is for
+    is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
     yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, summary=summary, advice=advice)
 
@@ -165,11 +162,6 @@ def _is_of_several_ranks(facts: Facts) -> bool:
     return (ranks or 1) > 1 or facts.find("communication", Communication) is not None
 
 
-def _tells(row: PauseOwner) -> bool:
-    """Whether an owner shows what a pause is for."""
-    return row.kind in ("function", "library", "module") or row.role is not None
-
-
 def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePlace, ...]:
     """The longest pauses with their owners, or else the operator before them, then the lines that print."""
     places = []
@@ -187,7 +179,7 @@ def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePl
     return tuple(places)
 
 
-def _oversubscribed_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
     contention = facts.need("thread_contention", ThreadContention)
     host_work.need_cpu_steps(facts)
     threads, cpus = contention.threads, contention.cpus

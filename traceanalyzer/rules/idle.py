@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
 from traceanalyzer.structure.host_activity import is_loading_overhead
 
 _UNDERUTILIZED = page("gpu-underutilized")
@@ -44,7 +39,7 @@ _LOW = 0.1
 is not noise."""
 
 
-def _underutilized_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     if _waits_for_nothing(facts, idle):
         raise Missing(_UNDERUTILIZED.text("elsewhere")())
@@ -61,7 +56,7 @@ def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
     return 2 * (waits.waiting_idle_ns or 0) > idle.devices[0].time_ns - idle.devices[0].busy_ns
 
 
-def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: Limits) -> Drafts:
     busy = device.busy_ns / device.time_ns
     recurring = device.time_ns - idle_time.only_in_first_step(idle, device, *_ONCE)
     if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
@@ -91,7 +86,7 @@ def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: 
     )
 
 
-def _underutilized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _underutilized_in_table(facts: Facts, limits: Limits) -> Drafts:
     table = facts.table
     if table is None or table.device_share_at_most is None or not table.device_ns:
         raise Missing(_UNDERUTILIZED.text("no-device")())

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from traceanalyzer.analyzers.idle.step_idle import StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import host_owners, idle_time, program, settings
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine import host_owners, idle_time, program
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
 _BY_HOST = ("launch_bound", "host_code")
-_IN_GRAPHS = 0.5
-"""Own choice: a program whose kernels mostly come from graphs already follows the advice."""
 _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
 
 
-def _launch_bound_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     device, steps = idle_time.busiest(facts, idle), idle.steps
     launches = facts.need("launches", LaunchFigures)
-    if device is None or not device.time_ns or (launches.graphs.kernel_share or 0.0) >= _IN_GRAPHS:
-        return
+    if device is None or not device.time_ns or program.replays_graphs(facts):
+        return  # a program whose kernels mostly come from graphs already follows the advice
     stacks = facts.is_host_inflated
-    measured = settings.gaps_without_profiler(facts, device)
+    measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))
     waits = idle_time.waits_again_and_again(idle, device)
     gaps = {row.cause: _launching_ns(row, waits) / steps for row in device.causes if row.cause in _BY_HOST}

@@ -8,7 +8,7 @@ prepares are preprocessing-in-step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from math import hypot, sqrt
 from typing import Any
 
@@ -17,13 +17,10 @@ from traceanalyzer.analyzers.loader import DataLoader, Loader, LoaderEpochs, in_
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program, settings
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
+from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.places import EPOCH
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.host_waits import is_in_process
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
@@ -68,7 +65,7 @@ _ASLEEP = Text(
 )
 
 
-def _bound_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     breakdown, average = facts.need("step_breakdown", StepBreakdown), facts.step_parts
     if average is None or not average.duration_ns or host_owners.loads_in_pipeline(facts):
         return  # the work of a pipeline's own loader is judged by preprocessing-in-step
@@ -111,7 +108,7 @@ def _bound_with_workers(
     facts: Facts, evidence: tuple[Evidence, ...], change: TimeSaved, params: dict[str, Any], summary: Text | None = None
 ) -> Draft:
     """The loader already has workers; the trace does not show how many would be enough."""
-    workers = settings.workers(facts)
+    workers = program.workers(facts)
     more = "workers" if workers is None else 2 * workers
     code = f"DataLoader(dataset, num_workers={more}, prefetch_factor=4, persistent_workers=True)"
     if workers is None:
@@ -121,7 +118,7 @@ def _bound_with_workers(
     return Draft(evidence, change, params, summary=summary, advice=_BOUND.text("advice-workers"), code=code)
 
 
-def _bound_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:
     table, loader = facts.table, facts.resources.loader_ns
     if table is None or not table.cpu_ns or not loader:
         return
@@ -139,7 +136,7 @@ def _bound_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft
     yield Draft((evidence,), change, params, summary=_BOUND.text("summary-table"))
 
 
-def _single_process_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _single_process_in_trace(facts: Facts, limits: Limits) -> Drafts:
     loaders, average = facts.need("dataloader", DataLoader).loaders, facts.step_parts
     in_process = [loader for loader in loaders if loader.in_process]
     part = _exposed_share(facts, in_process)
@@ -155,7 +152,7 @@ def _single_process_in_trace(facts: Facts, limits: Mapping[str, float]) -> Itera
     yield Draft((evidence,), change, params, code=_starting_code(facts))
 
 
-def _single_process_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _single_process_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _printed_waits(facts) if is_in_process(row.name)]
     total = sum(row.self_cpu_ns or 0 for row in rows)
     if facts.table is None or not facts.table.cpu_ns or not total:
@@ -211,10 +208,10 @@ def _has_workers(facts: Facts) -> bool | None:
 
 def _starting_code(facts: Facts) -> str | None:
     """Code with as many workers as the machine has room for, without settings that are there; None: the rule's."""
-    workers, is_on_host = settings.starting_workers(facts), facts.resources.gpu_ns is None
+    workers, is_on_host = program.starting_workers(facts), facts.resources.gpu_ns is None
     if workers is None and not is_on_host:
         return None
-    is_pinned = workers is None or is_on_host or settings.all_pinned(facts)
+    is_pinned = workers is None or is_on_host or program.all_pinned(facts)
     pinning = "" if is_pinned else "pin_memory=True, "
     return f"DataLoader(dataset, num_workers={workers or _FEW_WORKERS}, {pinning}persistent_workers=True)"
 
@@ -253,7 +250,7 @@ def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> Tim
     return TimeSaved("loader", saved, basis, saved, {"loader": saved[1]})
 
 
-def _stalls_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _stalls_in_trace(facts: Facts, limits: Limits) -> Drafts:
     loaders = facts.need("dataloader", DataLoader).loaders
     judged = [loader for loader in loaders if loader.calls >= limits["calls"]]
     if not judged:
@@ -263,12 +260,9 @@ def _stalls_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draf
         yield from _stalls_of(facts, loader, limits)
 
 
-def _stalls_of(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _stalls_of(facts: Facts, loader: Loader, limits: Limits) -> Drafts:
     usual, late, first_late = max(loader.median_ns, 1.0), limits["p95_medians"], limits["first_medians"]
-    where = tuple(
-        CodePlace("operator", loader.name, value=wait.duration_ns, unit="ns", start_ns=wait.start_ns)
-        for wait in loader.longest
-    )
+    where = tuple(CodePlace("operator", loader.name, None, w.duration_ns, "ns", w.start_ns) for w in loader.longest)
     evidence, excess, calls = [], 0.0, 0
     if loader.p95_ns > late * usual:
         evidence.append(Evidence(_STALLS.text("p95")(), loader.p95_ns / usual, late, "number", where))
@@ -284,7 +278,7 @@ def _stalls_of(facts: Facts, loader: Loader, limits: Mapping[str, float]) -> Ite
     yield Draft(tuple(evidence), change, params, severity="low", ceiling="high")
 
 
-def _restarted_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     epochs = facts.need("loader_epochs", LoaderEpochs)
     starts = _starts_processes(facts, epochs)
     if starts is None:
@@ -331,7 +325,7 @@ def _starts_processes(facts: Facts, epochs: LoaderEpochs) -> bool | None:
     return len(with_workers) > 1 or with_workers[0].persistent_workers is False
 
 
-def _too_many_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _too_many_in_trace(facts: Facts, limits: Limits) -> Drafts:
     captured, average = facts.capture.facts if facts.capture else None, facts.step_parts
     if captured is None or captured.host.cpus is None or captured.loaders is None:
         raise Missing(_TOO_MANY.text("no-capture")())
@@ -351,7 +345,7 @@ def _too_many_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dr
     yield Draft(evidence, None, {"workers": workers, "cores": cores}, severity="medium", code=code)
 
 
-def _preprocessing_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _preprocessing_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if facts.resources.gpu_ns is None:
         yield from _preprocessing_on_cpu(facts, limits)
         return
@@ -372,14 +366,16 @@ def _preprocessing_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterat
     evidence = Evidence(_PREPROCESSING.text("subject")(), share, limits["idle_share"], "share", where)
     owner = host_owners.name(_most_idle(owners, roles))
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": owner}
-    advice, by_processor = None, _is_by_processor(rows)
+    files = [row.file or "" for row in rows]
+    # a processor of images of a library that has a fast variant on tensors
+    advice, by_processor = None, any("transformers/" in file and "image_process" in file for file in files)
     if in_pipeline or by_processor:
         advice = _PREPROCESSING.text("advice-pipeline") if in_pipeline else _PREPROCESSING.text("advice-processor")
     change = _preprocessing_hidden(facts, time, is_loader=in_pipeline)
     yield Draft((evidence,), change, params, advice=advice, code=_CODE_PROCESSOR if by_processor else "")
 
 
-def _preprocessing_on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     """Preprocessing on the thread of a program without a device."""
     owners = facts.find("host_owners", HostOwners)
     if owners is None or not owners.steps:
@@ -407,11 +403,6 @@ def _most_idle(owners: HostOwners, roles: Sequence[RoleTimes]) -> HostOwner:
     half = [row for row in rows if 2 * (row.idle_self_ns or 0) >= (largest.idle_ns or 0)]
     around = [row for row in rows if 2 * (row.idle_ns or 0) >= (largest.idle_ns or 0)]
     return min(half or around or rows, key=lambda row: row.idle_ns or 0)
-
-
-def _is_by_processor(rows: Sequence[HostOwner]) -> bool:
-    """Whether a processor of images of a library takes part that has a fast variant on tensors."""
-    return any("transformers/" in (row.file or "") and "image_process" in (row.file or "") for row in rows)
 
 
 def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> TimeSaved:

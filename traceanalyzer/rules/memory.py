@@ -5,18 +5,14 @@ The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import idle_time, program
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.places import of_set_up
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _NEAR_LIMIT = page("memory-near-limit")
 _HEADROOM = page("memory-headroom")
@@ -40,11 +36,11 @@ _ALLOCATING = frozenset(
 ) | {"aten::resize_", "aten::resize_as_"}
 
 
-def _near_limit(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _near_limit(facts: Facts, limits: Limits) -> Drafts:
     memory = facts.need("memory", MemoryUse)
     if program.serves(facts):
         raise Missing(_NEAR_LIMIT.text("on-purpose")())
-    for device, peak, capacity in _with_peak(memory):
+    for device, peak, capacity in memory.with_peak():
         used = peak / capacity
         if peak <= limits["used_share"] * capacity:
             continue
@@ -54,13 +50,13 @@ def _near_limit(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         yield Draft((evidence,), params=params, severity="high", advice=advice)
 
 
-def _headroom(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _headroom(facts: Facts, limits: Limits) -> Drafts:
     if program.serves(facts):
         raise Missing(_HEADROOM.text("serving")())
     memory, resources = facts.need("memory", MemoryUse), facts.need_step_resources()
     if resources.gpu_ns is None:
         raise Missing(_HEADROOM.text("no-gpu")())
-    known = _with_peak(memory)
+    known = memory.with_peak()
     if not known:
         raise Missing(_HEADROOM.text("no-peak")())
     busy, loader = resources.gpu_ns / resources.step_ns, resources.exposed_loader_ns / resources.step_ns
@@ -81,20 +77,11 @@ def _headroom(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         yield Draft(evidence, params=params, severity="info")
 
 
-def _with_peak(memory: MemoryUse) -> list[tuple[DeviceMemory, int, int]]:
-    """Devices with their peak of allocated memory and their capacity in bytes, where both are known."""
-    return [
-        (device, device.peak_allocated_bytes, device.capacity_bytes)
-        for device in memory.devices
-        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
-    ]
-
-
 def _place(device: DeviceMemory, size: int) -> tuple[CodePlace, ...]:
     return (CodePlace("memory", device.device, value=size, unit="bytes"),)
 
 
-def _growth(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _growth(facts: Facts, limits: Limits) -> Drafts:
     devices = facts.need("memory", MemoryUse).devices
     devices = tuple(device for device in devices if device.device != _CPU) or devices
     needed = int(limits["steps"])
@@ -105,7 +92,7 @@ def _growth(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             yield from _growing(device, limits["growth_share"])
 
 
-def _growing(device: DeviceMemory, limit: float) -> Iterator[Draft]:
+def _growing(device: DeviceMemory, limit: float) -> Drafts:
     steps, is_cpu = device.steps[1:], device.device == _CPU
     ends = [step.end_bytes for step in steps]
     rises = [after > before for before, after in pairwise(ends)]
@@ -136,7 +123,7 @@ def _slope(values: Sequence[int]) -> float:
     return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
 
 
-def _churn(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _churn(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
     host = facts.host_per_step(sum(row.host_self_ns for row in rows))
     share = host / facts.step_ns if facts.step_ns else 0.0
@@ -165,7 +152,7 @@ def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
             yield Evidence(_CHURN.text("turnover")(), taken / peak, limit, "number", _place(device, round(taken)))
 
 
-def _malloc(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _malloc(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.need("runtime_calls", RuntimeCalls)
     rows = [row for row in calls.rows if row.kind == "allocation"]
     usual = calls.usual_steps

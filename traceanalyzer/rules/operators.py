@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import ShapeCosts
 from traceanalyzer.analyzers.operators.loops import Repeat, Repeats
-from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse
+from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse, sides_of
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.products import FP32_BYTES, memory_bandwidth, sides_of
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.places import at_line
+from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.operator_times import Peer
 
 _LOOP = page("loop-vectorizable")
@@ -69,21 +67,20 @@ class _Gap(msgspec.Struct, frozen=True):
     peer: Peer | None
 
 
-def _loops(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _loops(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("repeats", Repeats).rows:
         if not row.is_carrying and row.most_turns >= limits["turns"]:
             yield from _loop(facts, row, limits)
 
 
-def _loop(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     taken = row.host_ns + row.backward_ns
     processor = Processor.of(facts)
     per_step = processor.per_step if processor.is_cpu else facts.host_per_step
     removed = per_step(taken * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
-    kind, name = ("operator", " ".join(row.operators)) if row.python_line is None else ("python", row.python_line)
-    where = CodePlace(kind, name, None, row.host_ns, "ns", row.longest_start_ns)
+    where = at_line(row.python_line, "operator", " ".join(row.operators), row.host_ns, row.longest_start_ns)
     evidence = Evidence(_LOOP.text("subject")(), row.most_turns, limits["turns"], "count", (where,))
     exposed = None
     if row.idle_ns is not None:
@@ -100,7 +97,7 @@ def _loop(facts: Facts, row: Repeat, limits: Mapping[str, float]) -> Iterator[Dr
     yield Draft((evidence,), change, params, ceiling="high")
 
 
-def _blowups(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _blowups(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each size of tensors that are far larger than what they are made of, and summed up again."""
     processor = Processor.of(facts)
     used = [row for row in facts.shaped if row.calls and processor.self_ns(row)]
@@ -207,7 +204,7 @@ def _einsum(root: OperatorFact) -> str | None:
     return f'y = torch.einsum("{letters},{letters}->{left}", a, b)  # instead of (a * b).sum({shared[0]})'
 
 
-def _gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _gaps(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each gap, because each has its own cause."""
     gaps = _recorded_gaps(facts, limits) if facts.table is None else _printed_gaps(facts, limits)
     for gap in sorted(gaps, key=lambda gap: (-gap.saved_ns[1], gap.name, gap.shapes)):
@@ -216,7 +213,7 @@ def _gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
             yield _gap(facts, limits, gap, share)
 
 
-def _gap(facts: Facts, limits: Mapping[str, float], gap: _Gap, share: float) -> Draft:
+def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
     low, high = map(facts.gpu_per_step, gap.saved_ns)
     peer, claims = gap.peer, {f"operator:{gap.name}|{gap.shapes}": high}
     where = [CodePlace("operator", gap.name, gap.shapes, gap.time_ns, "ns")]
@@ -252,7 +249,7 @@ def _swapped(gap: _Gap) -> str:
     return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if is_swapped else ""
 
 
-def _recorded_gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[_Gap]:
+def _recorded_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:
     """Calls of a trace that take far longer than others of the same size, or than moving their bytes would take.
 
     Raises:
@@ -288,7 +285,7 @@ def _floors(facts: Facts, floor_ns: float) -> dict[tuple[str, str, str], float]:
     return {key: floor for key, floor in floors.items() if floor >= floor_ns * calls[key]}
 
 
-def _printed_gaps(facts: Facts, limits: Mapping[str, float]) -> Iterator[_Gap]:
+def _printed_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:
     """Calls of a printed table that take far longer than others of the same size.
 
     Raises:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks, Straggler
+from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import late_rank
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.late_rank import LateRank
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.headlines import ranks as late_rank
+from traceanalyzer.rules.engine.headlines.ranks import LateRank
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 
 _STRAGGLER = page("comm-straggler")
@@ -31,7 +28,7 @@ _REPLAYED_SUMMARIES = {
 }
 
 
-def _straggler(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _straggler(facts: Facts, limits: Limits) -> Drafts:
     run = _comparison(facts)
     if run.counted_steps < limits["steps"]:
         raise Missing(_STRAGGLER.text("few-steps")())
@@ -46,14 +43,18 @@ def _straggler(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
         return
     if run.is_on_host and not _is_steady(late, run, limits):
         return
+    steps = tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in row.worst_steps)
+    collectives = tuple(CodePlace("kernel", _name(part), value=part.ns, unit="ns") for part in row.worst_collectives)
     evidence = (
-        Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", _places(row)),
-        Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", _collectives(row)),
+        Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", steps),
+        Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", collectives),
     )
     reason = next((part for part in row.excess if part.ns >= _EXPLAINS * late.wait_ns), None)
-    params: dict[str, float | None] = {"rank": row.rank, "wait": late.wait_ns, "steps": row.steps}
-    params |= {
+    params: dict[str, float | None] = {
+        "rank": row.rank,
+        "wait": late.wait_ns,
         "share": late.wait_ns / run.mean_step_ns,
+        "steps": row.steps,
         "counted": run.counted_steps,
         "excess": reason.ns if reason else None,
     }
@@ -102,18 +103,10 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
     return max(0.0, low), high
 
 
-def _is_steady(late: LateRank, run: Ranks, limits: Mapping[str, float]) -> bool:
+def _is_steady(late: LateRank, run: Ranks, limits: Limits) -> bool:
     """Whether the rank is about equally late in all usual steps, and there are enough of them."""
     least = min(late_rank.usual_waits(late, run)[0], late.gap_ns)
     return run.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
-
-
-def _places(late: Straggler) -> tuple[CodePlace, ...]:
-    return tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in late.worst_steps)
-
-
-def _collectives(late: Straggler) -> tuple[CodePlace, ...]:
-    return tuple(CodePlace("kernel", _name(row), value=row.ns, unit="ns") for row in late.worst_collectives)
 
 
 def _name(row: Caused) -> str:

@@ -7,7 +7,7 @@ logits-of-all-tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,13 +17,11 @@ from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.knowledge.op_shapes import Shape, parse
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.program import workload
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 
@@ -76,7 +74,7 @@ class _Logits:
         return self.inputs * self.outputs + rows * (self.inputs + self.outputs)
 
 
-def _small(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _small(facts: Facts, limits: Limits) -> Drafts:
     recording, busy = facts.need("recording", Recording), facts.resources.gpu_ns
     steps = [step for step in recording.steps if step.phase == "decode" and step.tokens]
     if not steps or busy is None:
@@ -90,7 +88,7 @@ def _small(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), params=params, severity="info")
 
 
-def _mixed(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _mixed(facts: Facts, limits: Limits) -> Drafts:
     recording = facts.need("recording", Recording)
     counted = [step for step in recording.steps if step.reason in _COUNTS]
     mixed, decode = ([step for step in counted if step.phase == phase] for phase in ("mixed", "decode"))
@@ -118,7 +116,7 @@ def _kind(facts: Facts, recording: Recording, phase: str) -> StepKind | None:
     return next((row for row in rows if row.kind == phase and row.framework == recording.framework), None)
 
 
-def _padded(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _padded(facts: Facts, limits: Limits) -> Drafts:
     batches = facts.need("decode_graphs", DecodeGraphs).batches
     if all(batch.size is None for batch in batches):
         raise Missing(_PADDED.text("no-size")())
@@ -153,7 +151,7 @@ def _place(batch: DecodeBatch, ns: float) -> CodePlace:
     return CodePlace("step", batch.longest, None, ns, "ns", batch.start_ns)
 
 
-def _eager(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _eager(facts: Facts, limits: Limits) -> Drafts:
     batches = facts.need("decode_graphs", DecodeGraphs).batches
     graphs = [batch for batch in batches if batch.in_graph]
     if not graphs:
@@ -194,7 +192,7 @@ def _excess(batch: DecodeBatch, graphs: Sequence[DecodeBatch]) -> float:
     return (batch.median_idle_ns - _nearest(batch, graphs).median_idle_ns) / batch.median_duration_ns
 
 
-def _queue(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _queue(facts: Facts, limits: Limits) -> Drafts:
     waits = facts.need("synchronizations", Synchronizations)
     recording = facts.find("recording", Recording)
     if recording is None or all(sign.kind != _IN_FLIGHT for sign in recording.evidence):
@@ -227,7 +225,7 @@ def _device(facts: Facts) -> tuple[float, float]:
     return facts.resources.gpu_ns * facts.steps, facts.step_ns * facts.steps
 
 
-def _logits(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _logits(facts: Facts, limits: Limits) -> Drafts:
     if workload(facts) == "training":
         return
     rows = [(row, shapes) for row in facts.shaped if (shapes := [s for s in parse(row.shapes) or [] if s])]

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-from traceanalyzer.report.model import Evidence
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.places import longest_steps
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import Draft, Drafts, Evidence, Facts, Limits, Missing, page
 from traceanalyzer.structure.recording import RecordedStep, Recording
 
 _OUTLIERS = page("step-time-outliers")
@@ -22,7 +17,7 @@ _REASONS = {
 }
 
 
-def _outliers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _outliers(facts: Facts, limits: Limits) -> Drafts:
     recording = facts.need("recording", Recording)
     typical = recording.typical_step_ns
     if typical is None or recording.steps_from == "whole-trace" or len(recording.steps) < limits["steps"]:

@@ -7,7 +7,7 @@ are reads that check the parameters of probability distributions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -16,12 +16,9 @@ from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, i
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.places import at_line
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _ITEM = page("sync-item-frequent")
 _DYNAMIC_SHAPE = page("sync-dynamic-shape")
@@ -84,7 +81,7 @@ def _waits(facts: Facts) -> Synchronizations:
     return waits
 
 
-def _item_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if facts.resources.gpu_ns is None and facts.find("value_reads", ValueReads) is not None:
         yield from _item_on_cpu(facts, limits)
         return
@@ -112,7 +109,7 @@ def _item_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]
     yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
 
 
-def _item_on_cpu(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     """Runs of readings on a program that waits for no device."""
     host_work.need_cpu_steps(facts)
     reads = facts.need("value_reads", ValueReads)
@@ -144,7 +141,7 @@ def _scaler_calls(facts: Facts) -> float:
     return sum(row.calls for row in operators.rows if row.name == _SCALER) / facts.steps if operators else 0.0
 
 
-def _item_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
     if not facts.resources.gpu_ns:
         raise Missing(avoidable_waits.NO_DEVICE())
     if facts.table is None or facts.table.steps_from is None:
@@ -164,7 +161,7 @@ def _item_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]
     yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
 
-def _dynamic_shape_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _waits(facts).rows if _SIZED & set(row.operators)]
     gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
@@ -179,7 +176,7 @@ def _dynamic_shape_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterat
     yield Draft((evidence,), change, params, ceiling="medium")
 
 
-def _device_wide_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("device_syncs", DeviceSyncs).rows
     if any(row.avoidable_ns is None for row in rows):
         raise Missing(avoidable_waits.NO_DEVICE())
@@ -197,11 +194,10 @@ def _device_wide_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator
 def _device_wide_place(row: DeviceSync) -> CodePlace:
     if row.owner is not None:
         return avoidable_waits.owned(row.owner, row.call, row.avoidable_ns, row.longest_start_ns)
-    kind, name = ("call", row.call) if row.python_line is None else ("python", row.python_line)
-    return CodePlace(kind, name, value=row.avoidable_ns, unit="ns", start_ns=row.longest_start_ns)
+    return at_line(row.python_line, "call", row.call, row.avoidable_ns, row.longest_start_ns)
 
 
-def _device_wide_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.RUNTIME) if is_device_wide(row.name)]
     if not rows:
         return
@@ -218,7 +214,7 @@ def _device_wide_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator
     yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
 
-def _between_launches_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     device = idle_time.busiest(facts, idle)
     waits = facts.need("synchronizations", Synchronizations)
@@ -249,7 +245,7 @@ def _most_frequent(rows: Sequence[Synchronization]) -> tuple[CodePlace, ...]:
     return tuple(CodePlace(kind, name, value=counts[kind, name], unit="count") for kind, name in order)
 
 
-def _checks_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     checks = facts.need("distribution_checks", DistributionChecks)
     steps = max(1, checks.steps)
     calls, time = checks.checks / steps, checks.time_ns / steps

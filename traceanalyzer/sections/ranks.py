@@ -65,8 +65,6 @@ _RANK_COLUMNS = optional(
     Column(Text("ranks-last", "Came last", "number of collectives"), "count", "last"),
 )
 _ALL = Text("ranks-all-title", "Every rank")
-_STEPS_OF_RANK = Text("ranks-steps", "Steps")
-_TRANSFER = Text("ranks-transfer", "Transfer", "mean of the shortest durations")
 _ALL_COLUMNS = optional(
     known,
     columns.RANK,

@@ -49,8 +49,7 @@ def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:
     if gathered.loader_floor_ns is not None:
         factor = np.minimum(factor, gathered.loader_floor_ns / np.maximum(length, 1))
     factor[0] = 1.0
-    each: F64 = factor[wait]
-    return each
+    return factor[wait]
 
 
 def loader_waits(host: HostPoints) -> tuple[I64, I64]:
@@ -123,5 +122,4 @@ def _left_out(device: DeviceChain, moved: Bool) -> I64:
     position = np.arange(len(device))
     stays = np.maximum.accumulate(np.where(~moved | device.is_first, position, 0))
     before = shifted(stays, 0)
-    left: I64 = np.where(device.is_first, 0, shifted(passed, 0) - passed[before])
-    return left
+    return np.where(device.is_first, 0, shifted(passed, 0) - passed[before])

@@ -208,8 +208,7 @@ def _rest_of_run(small: Contracted) -> I64:
     ends = np.append(small.run[1:] != small.run[:-1], True)
     last = np.flatnonzero(ends)
     place = np.searchsorted(last, np.arange(len(small.run)))
-    rest: I64 = small.length_ns[last[place]] - small.length_ns
-    return rest
+    return small.length_ns[last[place]] - small.length_ns
 
 
 def _longest_rest(small: Contracted) -> I64:
@@ -217,5 +216,4 @@ def _longest_rest(small: Contracted) -> I64:
     if not len(small.run):
         return small.run
     run = np.cumsum(np.append(False, small.run[1:] != small.run[:-1]))
-    rest: I64 = running_maximum(small.length_ns[::-1], (run[-1] - run)[::-1])[::-1] - small.length_ns
-    return rest
+    return running_maximum(small.length_ns[::-1], (run[-1] - run)[::-1])[::-1] - small.length_ns

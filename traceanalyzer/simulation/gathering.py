@@ -159,8 +159,7 @@ def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
     """Mask of the judged device events among some rows of the device table."""
     marked = np.zeros(len(context.trace.device), np.bool_)
     marked[rows] = True
-    is_meant: Bool = marked[device.row] & device.is_judged
-    return is_meant
+    return marked[device.row] & device.is_judged
 
 
 def _is_in(values: I64, wanted: I64, size: int) -> Bool:
@@ -173,8 +172,7 @@ def _is_in(values: I64, wanted: I64, size: int) -> Bool:
 
 def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
     """Mask of the judged points that are ends of calls, given by rows of the launch table."""
-    is_meant: Bool = host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
-    return is_meant
+    return host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
 
 
 def _shrunk(host: HostPoints, gathered: Gathered) -> None:
@@ -197,8 +195,7 @@ def _shrunk(host: HostPoints, gathered: Gathered) -> None:
 
 def _shares(remains: F64, length: I64) -> F64:
     """The remaining share of some times; 1 for those of length 0."""
-    shares: F64 = np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
-    return shares
+    return np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
 
 
 def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
@@ -222,8 +219,7 @@ def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
     """Remaining time from the first edge to each time; negative before the first edge."""
     piece = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 1)
     passed = times - edges[piece]
-    remains: F64 = left[piece] + np.where(passed > 0, passed * factor[piece], passed)
-    return remains
+    return left[piece] + np.where(passed > 0, passed * factor[piece], passed)
 
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:

@@ -149,5 +149,4 @@ def joined(graphs: Sequence[Graph]) -> Graph:
 
 def shifted(values: I64, first: int) -> I64:
     """Shift values by one position: the previous value of each."""
-    before: I64 = np.concatenate((np.array([first], np.int64), values[:-1])) if len(values) else values
-    return before
+    return np.concatenate((np.array([first], np.int64), values[:-1])) if len(values) else values

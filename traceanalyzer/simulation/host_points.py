@@ -82,8 +82,6 @@ def _last_of_others(context: Context, thread: I64, time_ns: I64, is_end: Bool, a
     return np.where(valid, ends[np.maximum(last, 0)], NOTHING)
 
 
-# Points of host threads with their causes: starts and ends of calls, step marks, waits for the loader.
-
 _CALL_ENDS, _MARK, _CALL_STARTS = range(3)
 """Sort order of points of a thread with equal times."""
 
@@ -184,8 +182,7 @@ def _between(waits: I64, size: int) -> Bool:
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, waits[0] + 1, 1)
     np.add.at(change, waits[1] + 1, -1)
-    inside: Bool = np.cumsum(change)[:size] > 0
-    return inside
+    return np.cumsum(change)[:size] > 0
 
 
 def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:

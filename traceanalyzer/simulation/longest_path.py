@@ -192,8 +192,7 @@ def _run_keys(host: HostPoints, device: DeviceChain, runs: I64) -> I64:
 def _last_known(values: I64, is_first: Bool) -> I64:
     """Replace each `NOTHING` by the last other value before it in its group."""
     known = (values != NOTHING) | is_first
-    last: I64 = values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
-    return last
+    return values[np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))]
 
 
 def _marked(size: int, rows: I64) -> Bool:

@@ -78,8 +78,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def durations_ns(self, times: Times) -> I64:
         """Duration in ns of each judged step in a replay that changes nothing."""
-        durations: I64 = step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
-        return durations
+        return step_times.ends(self.bounds, times) - step_times.starts(self.bounds, times)
 
     def start_errors_ns(self) -> I64:
         """Absolute errors in ns of the modelled starts of device events within their step."""

@@ -275,8 +275,7 @@ def _names(context: Context, node: I64) -> I64:
     """Names of host nodes, or of the operators around modules and steps; -1 for none."""
     host = context.host
     named = host.tree.nearest((host.kind != NodeKind.MODULE) & (host.kind != NodeKind.STEP))
-    names: I64 = take_or(host.name.astype(np.int64), take_or(named, node, NO_PARENT), NO_PARENT)
-    return names
+    return take_or(host.name.astype(np.int64), take_or(named, node, NO_PARENT), NO_PARENT)
 
 
 def _of_events(model: Model) -> I64:

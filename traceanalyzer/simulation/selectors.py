@@ -109,12 +109,6 @@ def _events_by_call(context: Context) -> _Ordered:
     return _Ordered.by(context.links.launch)
 
 
-# Resolves selectors in a trace: resources, operators, kernels and their classes, owners of host time, waits.
-#
-# A selector is `loader`, `gpu`, `host` or `communication`, or a name with the wildcards `*` and `?`. Operators,
-# kernels, classes of kernels and owners are searched for it in this order; a prefix such as `kernel:NAME` chooses one
-# of them.
-
 RESOURCES = ("loader", "gpu", "host", "communication")
 _SUGGESTED = 3
 _ALL = "*"
@@ -232,8 +226,7 @@ def _operators(context: Context) -> Bool:
 
 
 def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
-    marked: Bool = _operators(context) & context.trace.names.where(is_named)[context.host.name]
-    return marked
+    return _operators(context) & context.trace.names.where(is_named)[context.host.name]
 
 
 def _operator(context: Context, name: str) -> Selected | None:

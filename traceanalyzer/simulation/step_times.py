@@ -87,8 +87,7 @@ def starts(bounds: StepBounds, times: Times) -> I64:
     event = np.append(times.start_ns, NEVER)[bounds.start_event]
     previous = np.append(times.end_ns, NEVER)[bounds.previous_event]
     by_event = (bounds.start_event != NOTHING) & (bounds.previous_event == NOTHING)
-    start: I64 = np.where(by_event, event, np.maximum(point, previous))
-    return start
+    return np.where(by_event, event, np.maximum(point, previous))
 
 
 def ends(bounds: StepBounds, times: Times) -> I64:
@@ -126,8 +125,7 @@ def lengths(bounds: StepBounds, times: Times) -> I64:
     """
     first = np.diff(bounds.part, prepend=-1) != 0
     start, end = starts(bounds, times), ends(bounds, times)
-    lengths_ns: I64 = end - np.where(first, start, np.maximum(start, np.append(0, end)[:-1]))
-    return lengths_ns
+    return end - np.where(first, start, np.maximum(start, np.append(0, end)[:-1]))
 
 
 def moved(bounds: StepBounds, place: I64) -> StepBounds:

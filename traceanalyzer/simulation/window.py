@@ -86,8 +86,7 @@ def of_steps(steps: ProgramSteps, kept: I64) -> ModelledWindow:
 def _events_before(context: Context, times: I64) -> I64:
     """Number of calls and device events that start before each time."""
     launches, device = context.trace.launches, context.trace.device
-    count: I64 = np.searchsorted(launches.start_ns, times) + np.searchsorted(device.start_ns, times)
-    return count
+    return np.searchsorted(launches.start_ns, times) + np.searchsorted(device.start_ns, times)
 
 
 class Calls(msgspec.Struct, frozen=True):

@@ -136,8 +136,7 @@ def _has_closure(context: Context, calls: I64) -> Bool:
     """Which calls contain the start of an evaluation by autograd, on any thread."""
     host = context.trace.host
     start = ascending(context.host.tree.start_ns[context.cached(evaluations)])
-    found: Bool = np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
-    return found
+    return np.searchsorted(start, host.start_ns[calls]) < np.searchsorted(start, host.end_ns[calls])
 
 
 def updates(context: Context) -> I64:

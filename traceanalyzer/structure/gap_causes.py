@@ -161,8 +161,7 @@ def _launched_by(context: Context, gaps: Gaps) -> I64:
     """The time until which each late-fed gap is caused by the host: the return of the call that ends it."""
     launched = take_or(context.trace.launches.end_ns, gaps.launch, np.iinfo(np.int64).max)
     until = np.clip(launched, gaps.start_ns, gaps.end_ns)
-    found: I64 = np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
-    return found
+    return np.where(gaps.whole_end_ns - launched < SHORT_GAP_NS, gaps.end_ns, until)
 
 
 def fed_late(context: Context, gaps: Gaps) -> Bool:

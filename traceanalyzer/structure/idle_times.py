@@ -73,8 +73,7 @@ class DividedGaps(msgspec.Struct, frozen=True):
         """How many whole gaps have some time of each cause, shape (causes,)."""
         begins = np.append(True, np.diff(self.gaps.whole_start_ns) != 0)[: len(self.gaps)]
         gap = np.cumsum(begins)[self.part]
-        found: I64 = np.bincount(distinct(gap * len(CAUSES) + self.cause) % len(CAUSES), minlength=len(CAUSES))
-        return found
+        return np.bincount(distinct(gap * len(CAUSES) + self.cause) % len(CAUSES), minlength=len(CAUSES))
 
 
 def divide(context: Context, device: int, steps: Steps) -> DividedGaps:
@@ -195,8 +194,7 @@ def _passed(found: Starvation, passed: I64, time: I64) -> I64:
     sums = np.concatenate((np.zeros((1, len(CAUSES)), np.int64), np.cumsum(found.by_cause, axis=0)))
     part = (time - passed[gap]) / (passed[gap + 1] - passed[gap])
     until = np.rint(np.cumsum(found.by_cause[gap], axis=1) * part[:, None]).astype(np.int64)  # rounded as a whole
-    result: I64 = sums[gap] + np.diff(until, axis=1, prepend=0)
-    return result
+    return sums[gap] + np.diff(until, axis=1, prepend=0)
 
 
 def summed(times: I64) -> tuple[IdleTime, ...]:

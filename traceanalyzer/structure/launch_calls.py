@@ -60,8 +60,7 @@ class GraphCapture(msgspec.Struct, frozen=True):
 def graph_calls(context: Context) -> Bool:
     """Which rows of the launch table launch a captured graph."""
     launches = context.trace.launches
-    found: Bool = context.trace.names.where(marks.is_graph_launch)[launches.name]
-    return found
+    return context.trace.names.where(marks.is_graph_launch)[launches.name]
 
 
 @cached

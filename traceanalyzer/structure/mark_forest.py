@@ -62,15 +62,12 @@ class Forest(msgspec.Struct, frozen=True):
     def sums(self, values: I64) -> I64:
         """For each mark the sum over it and everything inside."""
         total = np.concatenate(([0], np.cumsum(values)))
-        found: I64 = total[self.after] - total[: len(self)]
-        return found
+        return total[self.after] - total[: len(self)]
 
     def child_sums(self, values: I64) -> I64:
         """For each mark the sum over the marks directly inside."""
-        sums = np.zeros(len(self), np.int64)
-        nested = np.flatnonzero(self.parent != NO_PARENT)
-        np.add.at(sums, self.parent[nested], values[nested])
-        return sums
+        nested = self.parent != NO_PARENT
+        return sum_by(self.parent[nested], values[nested], len(self))
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time the innermost mark of its thread, -1 for none."""
@@ -86,9 +83,8 @@ def forest(context: Context) -> Forest:
     adopter = around[root]
     adopted: Bool = adopter != NO_PARENT
     size = tree.after - np.arange(len(tree))
-    extra = np.zeros(len(tree), np.int64)
-    roots = np.flatnonzero(around != NO_PARENT)
-    np.add.at(extra, around[roots], size[roots])
+    is_held = around != NO_PARENT
+    extra = sum_by(around[is_held], size[is_held], len(tree))
     own = np.arange(len(tree))
     chosen = np.lexsort((own, adopted, np.where(adopted, adopter, own)))
     place = np.empty(len(tree), np.int64)

@@ -72,8 +72,7 @@ def evaluations(context: Context) -> Bool:
     row = host.row[nodes]
     part[nodes] |= (trace.host.forward_thread[row] > 0) & (trace.host.sequence[row] != UNKNOWN)
     nested = take_or(part, host.tree.parent, False)
-    outermost: Bool = surrounds | (part & ~nested)
-    return outermost
+    return surrounds | (part & ~nested)
 
 
 def is_accumulation(name: str) -> bool:

@@ -58,8 +58,7 @@ def _counted_launches(host: HostTree, node: I64) -> Bool:
     replaced = np.zeros(len(host.tree) + 1, np.bool_)
     replaced[host.tree.parent[host.merged]] = True
     replaced[NO_PARENT] = True
-    counted: Bool = ~replaced[node]
-    return counted
+    return ~replaced[node]
 
 
 def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]:
@@ -98,14 +97,20 @@ def leaves(context: Context) -> Bool:
     return found
 
 
+def launched_by(context: Context, rows: I64) -> tuple[I64, I64]:
+    """Those among some rows of the device table whose launch is known, and for each the node that launched it."""
+    node = context.links.device_node()[rows]
+    known = node != NO_PARENT
+    return rows[known], context.host.top[node[known]]
+
+
 def _crossing(context: Context) -> Bool:
     """Which nodes copy between memories: host to device, back, or device to device over a link."""
     device, names = context.trace.device, context.trace.names
     copies = device.category == Category.MEMCPY
     copies &= names.where(lambda name: "HtoD" in name or "DtoH" in name or "PtoP" in name)[device.name]
-    node = context.links.device_node()[copies]
     crossing = np.zeros(len(context.host.tree), np.bool_)
-    crossing[context.host.top[node[node != NO_PARENT]]] = True
+    crossing[launched_by(context, np.flatnonzero(copies))[1]] = True
     return crossing
 
 

@@ -37,8 +37,7 @@ def communication_kernels(trace: Trace) -> Bool:
 def kernels_of_collectives(context: Context) -> Bool:
     """Which device events are collective kernels that start in the chosen steps (anywhere without a choice)."""
     device = context.trace.device
-    found: Bool = communication_kernels(context.trace) & context.in_scope(device.start_ns)
-    return found
+    return communication_kernels(context.trace) & context.in_scope(device.start_ns)
 
 
 def described_by(context: Context, kernels: I64) -> tuple[I64, I64]:
@@ -96,8 +95,7 @@ def of_libraries(context: Context) -> Bool:
     Only these compare between ranks: a program's own name no process group, and need not end everywhere at once.
     """
     device = context.trace.device
-    found: Bool = library_collectives(context.trace) & context.in_scope(device.start_ns)
-    return found
+    return library_collectives(context.trace) & context.in_scope(device.start_ns)
 
 
 def on_device(context: Context) -> RecordedCollectives:
@@ -197,8 +195,7 @@ def _exposed_on_host(context: Context, start_ns: I64, end_ns: I64) -> I64:
     reach = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end_ns[order]))[:-1]
     own = np.empty(len(order), np.int64)
     own[order] = np.minimum(np.maximum(start_ns[order], reach), end_ns[order])
-    exposed: I64 = end_ns - own - context.cached(computing).within(own, end_ns)
-    return exposed
+    return end_ns - own - context.cached(computing).within(own, end_ns)
 
 
 def on_host(context: Context) -> RecordedCollectives:

@@ -64,8 +64,7 @@ class Steps(msgspec.Struct, frozen=True):
         """Find the step that contains each point in time: its row, or -1 between steps."""
         step = np.searchsorted(self.start_ns, times, side="right") - 1
         inside = (step >= 0) & (times < take_or(self.end_ns, step, 0))
-        found: I64 = np.where(inside, step, -1)
-        return found
+        return np.where(inside, step, -1)
 
     def take(self, rows: slice) -> Steps:
         """Keep some of the steps."""

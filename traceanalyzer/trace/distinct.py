@@ -72,8 +72,7 @@ def is_among(codes: Array, wanted: Iterable[int]) -> Bool:
     some = np.fromiter(wanted, np.int64)
     table = np.zeros(max(int(codes.max(initial=0)), int(some.max(initial=0))) + 2, np.bool_)
     table[some] = True  # the last entry is for -1
-    found: Bool = table[codes]
-    return found
+    return table[codes]
 
 
 def _first_of_equal(values: Array) -> Array:

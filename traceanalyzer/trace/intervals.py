@@ -90,8 +90,7 @@ class Intervals:
     def contains(self, times: I64) -> Bool:
         """Which points in time lie in the set."""
         row = np.searchsorted(self.start, times, side="right") - 1
-        inside: Bool = (row >= 0) & (times < np.append(self.end, 0)[row])
-        return inside
+        return (row >= 0) & (times < np.append(self.end, 0)[row])
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""

@@ -168,6 +168,16 @@ class Tree:
         np.add.at(sums, self.parent[nested], values[nested])
         return sums
 
+    def outermost(self, label: I64) -> Bool:
+        """Which slices are not inside another of the same label (0 or more), so that recursion counts once."""
+        order = stable_order(label)
+        # Subtrees are ranges of positions: a slice is inside if an earlier one of its label reaches beyond it.
+        shift = label[order] * (len(self) + 1)
+        reach = np.maximum.accumulate(self.after[order] + shift)
+        is_outermost = np.empty(len(self), np.bool_)
+        is_outermost[order] = np.append(0, reach)[: len(self)] <= order + shift
+        return is_outermost
+
 
 def _nesting_order(thread: I32, start: I64, end: I64) -> I64:
     """Rows by thread, start, longest first; equal ones keep their order."""

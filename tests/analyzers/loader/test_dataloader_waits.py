@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers import loader as dataloader
+from traceanalyzer.analyzers.loader import ANALYSES, analyze
 from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
 
@@ -22,7 +22,7 @@ def test_waits_are_summed_by_iterator_and_compared_with_the_median() -> None:
     for start, dur in ((0, 60), (100, 10), (200, 10), (300, 12), (400, 100)):
         trace.annotation(WORKERS, start, dur)
     trace.launch_kernel("k", 420, 30, at=90)
-    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    (loader,) = analyze(Context(read_built(trace))).loaders
     assert (loader.in_process, loader.calls, loader.total_ns, loader.exposed_ns) == (False, 5, 192 * US, 162 * US)
     assert (loader.median_ns, loader.p95_ns, loader.first_ns) == (12 * US, 100 * US, 60 * US)
     assert loader.first_excess_ns == 48 * US
@@ -37,7 +37,7 @@ def test_a_wait_within_a_wait_counts_once() -> None:
     trace.step(0, 0, 100)
     trace.annotation(PIPE, 10, 50)
     trace.annotation(SINGLE, 20, 20)
-    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    (loader,) = analyze(Context(read_built(trace))).loaders
     assert (loader.name, loader.calls, loader.total_ns) == (PIPE, 1, 50 * US)
 
 
@@ -49,7 +49,7 @@ def test_the_name_tells_who_prepares_batches(name: str, wanted: bool | None) -> 
 def test_without_a_loader_there_is_a_reason() -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
-    reason = dataloader.ANALYSES[0].missing(Context(read_built(trace)))
+    reason = ANALYSES[0].missing(Context(read_built(trace)))
     assert reason is not None
     assert "no wait for a DataLoader" in reason.text
 
@@ -73,12 +73,12 @@ def test_what_the_process_itself_waits_for_needs_no_core(name: str, asleep: int)
     trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000, 1000)
     trace.python_function(name, 1200, 300)
     trace.python_function(name, 3000, 500)
-    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    (loader,) = analyze(Context(read_built(trace))).loaders
     assert loader.asleep_ns == asleep
 
 
 def test_without_frames_it_is_unknown_what_a_wait_is_for() -> None:
     trace = TraceBuilder()
     trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000, 1000)
-    (loader,) = dataloader.analyze(Context(read_built(trace))).loaders
+    (loader,) = analyze(Context(read_built(trace))).loaders
     assert loader.asleep_ns is None

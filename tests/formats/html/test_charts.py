@@ -10,9 +10,9 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.formats.samples import EVERY, report_of
 from tests.reading import plain, read_built
-from traceanalyzer.formats import charts, plots
+from traceanalyzer.formats import charts, html, plots
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
-from traceanalyzer.formats.html import drawings, page
+from traceanalyzer.formats.html import drawings
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -48,7 +48,7 @@ def test_the_same_chart_gives_the_same_bytes(chart: Chart, width: int) -> None:
 @each_chart
 @each_width
 def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) -> None:
-    text = page.drawn(chart, ENGLISH, width)
+    text = html.drawn(chart, ENGLISH, width)
     assert not re.search(r"#[0-9a-f]{6}", text)
     assert 'style="' not in text
     assert "<style" not in text
@@ -60,7 +60,7 @@ def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) ->
 
 @each_chart
 def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
-    wide, narrow = (ET.fromstring(page.drawn(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
+    wide, narrow = (ET.fromstring(html.drawn(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
     assert wide.findtext("title") == chart.title
     assert wide.findtext("desc") == chart.description
     ids = [[element.get("id") for element in svg.iter() if element.get("id")] for svg in (wide, narrow)]
@@ -71,12 +71,12 @@ def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
 
 
 def test_texts_stay_text() -> None:
-    texts = [element.text for element in ET.fromstring(page.drawn(BARS, ENGLISH, charts.WIDE)).iter("text")]
+    texts = [element.text for element in ET.fromstring(html.drawn(BARS, ENGLISH, charts.WIDE)).iter("text")]
     assert {"核心 <b>", "$x$", "1 ms", "2 ms"} <= set(texts)
 
 
 def test_every_bar_has_its_place_and_size() -> None:
-    svg = ET.fromstring(page.drawn(STACKS, ENGLISH, charts.NARROW))
+    svg = ET.fromstring(html.drawn(STACKS, ENGLISH, charts.NARROW))
     kernel, other = (next(p.get("d") or "" for p in svg.iter("path") if p.get("fill") == f"var(--{r})") for r in ROLES)
     bars = [tuple(map(float, bar)) for bar in re.findall(r"M(\S+) (\S+)H(\S+)V(\S+)H", kernel)]
     assert [round(bottom - top, 1) for _, top, _, bottom in bars] == pytest.approx(
@@ -95,7 +95,7 @@ def test_a_scale_has_round_steps(top: float, step: float) -> None:
 
 def test_the_shortest_bar_is_seen() -> None:
     tiny = Bars("chart-b", "Idle", "Why", ("a", "b"), ("1 s", "1 ns"), Series("Idle", "runtime", (1e9, 1.0)))
-    assert "H318.4" in page.drawn(tiny, ENGLISH, charts.WIDE)
+    assert "H318.4" in html.drawn(tiny, ENGLISH, charts.WIDE)
 
 
 def test_colours_tell_roles_apart() -> None:
@@ -104,7 +104,7 @@ def test_colours_tell_roles_apart() -> None:
 
 def test_the_colours_of_a_theme_are_those_of_the_palette() -> None:
     """A chart in a separate file looks like the one in the light page."""
-    style = page.source("style.css")
+    style = html.source("style.css")
     for role in ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other", "grid"):
         assert f"--{role.replace('_', '-')}: light-dark({charts.PALETTE[role]}," in style
 
@@ -136,16 +136,16 @@ def test_steps_that_take_much_longer_are_marked() -> None:
 
 def test_many_steps_are_a_line() -> None:
     (chart,) = (c for owner, c in charts.of_report(with_steps([1000] * 300), ENGLISH) if owner == "steps")
-    assert len(page.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
-    assert [label for _, label in page.picture(chart, ENGLISH).legend] == []
-    assert [label for _, label in page.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
+    assert len(html.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
+    assert [label for _, label in html.picture(chart, ENGLISH).legend] == []
+    assert [label for _, label in html.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 def test_every_fixture_has_drawable_charts(path: object) -> None:
     report = report_of(path)  # type: ignore[arg-type]
     found = list(charts.of_report(report, ENGLISH))
-    drawn = [page.drawn(chart, ENGLISH, width) for _, chart in found for width in (charts.WIDE, charts.NARROW)]
+    drawn = [html.drawn(chart, ENGLISH, width) for _, chart in found for width in (charts.WIDE, charts.NARROW)]
     assert [ET.fromstring(text).tag for text in drawn] == ["svg"] * len(drawn)
     if len(plain(report).get("step_breakdown", {}).get("steps", ())) > 1:
         assert "steps" in dict(found)

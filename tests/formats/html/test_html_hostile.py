@@ -13,7 +13,7 @@ from tests.formats.html.advised import advised
 from tests.formats.html.pages import Page
 from tests.formats.samples import HOSTILE, marked, names
 from traceanalyzer.formats import html
-from traceanalyzer.formats.html.page import as_json
+from traceanalyzer.formats.html import as_json
 from traceanalyzer.report.names import clean
 
 NASTY = [

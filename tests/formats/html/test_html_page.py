@@ -19,8 +19,8 @@ from tests.formats.pseudo import pseudo
 from tests.formats.samples import EVERY, NO_GPU, TRAINING, report_of
 from tests.reading import read_built
 from traceanalyzer.formats import html
+from traceanalyzer.formats.html import GROUPS
 from traceanalyzer.formats.html.cells import LIMIT, stages
-from traceanalyzer.formats.html.page import GROUPS
 from traceanalyzer.formats.json import render as to_json
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
@@ -125,9 +125,7 @@ def test_a_huge_trace_fits_and_says_what_it_leaves_out() -> None:
 
 def test_it_takes_the_most_detail_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     report = report_of(TRAINING)
-    sizes = [
-        len(html.page.assemble(report, pseudo(), detail).encode()) for detail in (stages(None)[0], stages(None)[-1])
-    ]
+    sizes = [len(html.assemble(report, pseudo(), detail).encode()) for detail in (stages(None)[0], stages(None)[-1])]
     assert sizes[0] > sizes[1]
     whole = html.render(report)
     monkeypatch.setattr(html, "LIMIT", len(whole.encode()) - 1)

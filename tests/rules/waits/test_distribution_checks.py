@@ -14,7 +14,7 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.rule import page
 
 MADE = "torch/distributions/distribution.py(46): __init__"
 SAMPLED = "torch/distributions/distribution.py(280): _validate_sample"

@@ -19,7 +19,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import step_names
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -115,11 +115,8 @@ class _Search:
         self.tree, self.name, self.row = host.tree, host.name, host.row
         self.makes = trace.names.where(lambda name: bool(_MAKING.match(name) or _FILLING.match(name)))[self.name]
         self.fills = self._fills()
-        launched = np.zeros(len(self.tree), np.int64)
-        node = context.links.device_node()
-        np.add.at(launched, node[node != NO_PARENT], 1)
-        self.launched = self.tree.sums(launched)
-        self.node = node
+        self.node = context.links.device_node()
+        self.launched = self.tree.sums(count_by(self.node[self.node != NO_PARENT], len(self.tree)))
         self.is_operator = np.isin(host.kind, (NodeKind.OPERATOR, NodeKind.PYTHON))
         moves = trace.names.where(_MOVING.__contains__)[self.name]
         self.outermost = self.tree.nearest(~take_or(moves, self.tree.parent, False))

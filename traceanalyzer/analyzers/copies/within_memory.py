@@ -19,7 +19,7 @@ from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
-from traceanalyzer.structure.operator_times import node_times
+from traceanalyzer.structure.operator_times import launched_by, node_times
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -132,10 +132,9 @@ def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
     device, names = context.trace.device, context.trace.names
     within = names.where(lambda name: host_activity.direction(name) == "DtoD")[device.name]
     rows = (device.category == Category.MEMCPY) & within & context.in_scope(device.start_ns)
-    node = context.links.device_node()[rows]
-    found = np.zeros(len(context.host.tree) + 1, np.bool_)
-    found[nodes] = True
-    return int(rows.sum()), int(found[context.host.top[node[node != NO_PARENT]]].sum())
+    copies = np.zeros(len(context.host.tree), np.bool_)
+    copies[nodes] = True
+    return int(rows.sum()), int(copies[launched_by(context, np.flatnonzero(rows))[1]].sum())
 
 
 def _copies(context: Context) -> I64:
@@ -159,10 +158,9 @@ def _crossing(context: Context) -> Bool:
     device, names = context.trace.device, context.trace.names
     crossing = names.where(lambda name: (host_activity.direction(name) or "DtoD") != "DtoD")
     rows = (device.category == Category.MEMCPY) & crossing[device.name]
-    node = context.links.device_node()[rows]
-    found = np.zeros(len(context.host.tree) + 1, np.bool_)
-    found[context.host.top[node[node != NO_PARENT]]] = True
-    return found[:-1]
+    launches = np.zeros(len(context.host.tree), np.bool_)
+    launches[launched_by(context, np.flatnonzero(rows))[1]] = True
+    return launches
 
 
 def _asks(name: str) -> bool:

@@ -83,8 +83,7 @@ def _outermost(context: Context) -> I64:
     host, names = context.host, context.trace.names
     known = host.is_row & names.where(lambda name: op_models.family(name) is not None)[host.name]
     around = np.append(host.tree.nearest(known), NO_PARENT)[host.tree.parent]
-    found: I64 = np.flatnonzero(known & (around == NO_PARENT))
-    return found
+    return np.flatnonzero(known & (around == NO_PARENT))
 
 
 def _needed_ns(work: op_models.Work | None) -> float:

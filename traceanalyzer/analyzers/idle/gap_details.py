@@ -230,8 +230,7 @@ class OwnedGaps(msgspec.Struct, frozen=True):
         return [(self.index.owners[number], round(total[number]), first[number]) for number in order if number in first]
 
     def _sum(self, rows: Bool) -> I64:
-        found: I64 = np.bincount(self.gap[rows], weights=self.time[rows], minlength=self.gaps).astype(np.int64)
-        return found
+        return np.bincount(self.gap[rows], weights=self.time[rows], minlength=self.gaps).astype(np.int64)
 
 
 def by_owner(context: Context, gaps: Gaps, time: I64) -> OwnedGaps:
@@ -261,8 +260,7 @@ def _around(start: I64, end: I64, moments: I64) -> I64:
     found = np.searchsorted(start, moments, side="right") - 1
     inside = found >= 0
     inside[inside] = end[found[inside]] > moments[inside]
-    result: I64 = np.where(inside, found, NO_PARENT)
-    return result
+    return np.where(inside, found, NO_PARENT)
 
 
 def shares_after_waits(context: Context, device: int, part: DividedGaps) -> F64:

@@ -17,6 +17,7 @@ from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_c
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import distinct
@@ -279,8 +280,7 @@ def by_shape(context: Context) -> KernelsByShape:
     device, names = trace.device, trace.names
     kernels = counted(context)
     total = int(device.dur_ns[kernels].sum())
-    node = context.links.device_node()[kernels]
-    kernels, node = kernels[node != NO_PARENT], host.top[node[node != NO_PARENT]]
+    kernels, node = launched_by(context, kernels)
     row = host.row[node]
     keys = (device.name[kernels], host.name[node], trace.host.shapes[row], trace.host.types[row])
     first, groups = group(*keys)

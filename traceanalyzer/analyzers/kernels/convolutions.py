@@ -26,7 +26,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.operator_times import node_times
+from traceanalyzer.structure.operator_times import launched_by, node_times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -109,9 +109,8 @@ def algorithms(context: Context) -> ConvolutionAlgorithms:
 
 def _kernels(context: Context) -> tuple[I64, I64]:
     """Kernels of convolutions: the operator's node, and the row of the kernel."""
-    kernels, host = counted(context), context.host
-    node = context.links.device_node()[kernels]
-    kernels, node = kernels[node != NO_PARENT], host.top[node[node != NO_PARENT]]
+    host = context.host
+    kernels, node = launched_by(context, counted(context))
     named = context.trace.names.where(lambda name: _ANY_CONVOLUTION.match(name) is not None)[host.name[node]]
     return node[named], kernels[named]
 

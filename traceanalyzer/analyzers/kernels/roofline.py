@@ -15,12 +15,11 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.knowledge.op_models import Work
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.operator_times import PRODUCTS, leaves, node_times, works_of
+from traceanalyzer.structure.operator_times import PRODUCTS, launched_by, leaves, node_times, works_of
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
-from traceanalyzer.trace.tree import NO_PARENT
 
 
 class Roof(msgspec.Struct, frozen=True):
@@ -141,9 +140,8 @@ def _unit_times(context: Context, answer: bool | None) -> I64:
     kernels = np.flatnonzero(device.category == Category.KERNEL)
     codes, kernel = ranked(device.name[kernels])
     used = np.array([uses_tensor_cores(names[code]) is answer for code in codes.tolist()], np.bool_)
-    node = context.links.device_node()[kernels]
-    own = (node != NO_PARENT) & used[kernel]
-    return sum_by(context.host.top[node[own]], device.dur_ns[kernels[own]], len(context.host.tree))
+    answering, node = launched_by(context, kernels[used[kernel]])
+    return sum_by(node, device.dur_ns[answering], len(context.host.tree))
 
 
 def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None) -> RooflineRow:

@@ -229,8 +229,7 @@ def _delays_by_kernel(context: Context, rows: I64) -> tuple[KernelDelay, ...]:
 def _delays(context: Context, rows: I64) -> I64:
     launches, launch = context.trace.launches, context.links.launch[rows]
     called = launches.start_ns[launch] + launches.dur_ns[launch]
-    delay: I64 = np.maximum(context.trace.device.start_ns[rows] - called, 0)
-    return delay
+    return np.maximum(context.trace.device.start_ns[rows] - called, 0)
 
 
 def _median(ordered: I64, first: I64, count: I64) -> F64:

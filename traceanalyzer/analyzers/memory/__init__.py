@@ -72,6 +72,14 @@ class MemoryUse(msgspec.Struct, frozen=True):
     records_without_device: int
     """Number of records that name no device; they are counted nowhere else."""
 
+    def with_peak(self) -> list[tuple[DeviceMemory, int, int]]:
+        """Devices with their peak of allocated memory and their capacity in bytes, where both are known."""
+        return [
+            (device, device.peak_allocated_bytes, device.capacity_bytes)
+            for device in self.devices
+            if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
+        ]
+
 
 def analyze(context: Context) -> MemoryUse:
     """Peaks, curves, operators, steps, and what is in memory at the peak."""

@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import LineTree, line_tree, own_line_tree
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.distinct import ranked, stable_order
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -86,7 +86,7 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
     device_total, backward_total = tree.sums(device_self), tree.sums(backward_self)
     counted = np.flatnonzero(touches)
     first, groups = group(lines.name[counted])
-    once = outermost(lines)[counted]
+    once = tree.outermost(ranked(lines.name)[1].astype(np.int64))[counted]
     columns = [
         sum_by(groups, context.calls_of_frames(lines.row[counted]), len(first)),
         sum_by(groups, (host_total - tree.child_sums(host_total))[counted], len(first)),
@@ -108,19 +108,6 @@ def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int
 
 def _cost(row: Line, on_device: bool) -> int:
     return row.device_self_ns + (row.backward_device_self_ns or 0) if on_device else row.host_self_ns
-
-
-def outermost(lines: LineTree) -> Bool:
-    """Which frames lie in no other frame of the same name, so that recursion counts once."""
-    size = len(lines.tree)
-    order = stable_order(lines.name)
-    # Subtrees are ranges of positions: a frame is inside if an earlier one of its name reaches beyond it.
-    shift = ranked(lines.name)[1][order].astype(np.int64) * (size + 1)
-    reach = np.maximum.accumulate(lines.tree.after[order] + shift)
-    inside = np.append(False, reach[:-1] > order[1:] + shift[1:])[:size]
-    result = np.empty(size, np.bool_)
-    result[order] = ~inside
-    return result
 
 
 def _clipped(context: Context, tree: Tree) -> tuple[I64, I64, Bool]:

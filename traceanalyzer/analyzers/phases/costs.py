@@ -19,7 +19,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import Forest, Labels, forest, labels
 from traceanalyzer.structure.module_calls import device_time
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.structure.sums import count_by, least_by, sum_by
 from traceanalyzer.structure.sums import group as grouped
 from traceanalyzer.trace.distinct import moments, stable_order
 from traceanalyzer.trace.intervals import Intervals
@@ -136,9 +136,7 @@ def _host_self(marks: Forest) -> I64:
     """Duration of each mark without the marks inside it on its thread."""
     duration = marks.end_ns - marks.start_ns
     nested = (marks.parent != NO_PARENT) & (take_or(marks.is_adopted, marks.parent, False) == marks.is_adopted)
-    inside = np.zeros(len(marks), np.int64)
-    np.add.at(inside, marks.parent[nested], duration[nested])
-    return duration - inside
+    return duration - sum_by(marks.parent[nested], duration[nested], len(marks))
 
 
 def device_idle(context: Context) -> Intervals:
@@ -216,8 +214,6 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
     repeated = _inside(grouped(group, marks.thread)[1], marks.start_ns, end)
     outer = np.flatnonzero(~repeated)
     outermost = np.flatnonzero(~_inside(group, np.arange(len(marks)), marks.after))
-    depth = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(depth, group, marks.depth)
     thread = group[grouped(group, marks.thread)[0]]
 
     def of(rows: I64, values: I64) -> I64:
@@ -227,7 +223,7 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
     return Sums(
         calls=count_by(group, count),
         recursive_calls=sum_by(group, repeated.astype(np.int64), count),
-        depth=depth if level is None else level,
+        depth=least_by(group, marks.depth, count) if level is None else level,
         threads=count_by(thread, count),
         host=of(outer, marks.dur_ns),
         host_self=of(every, cost.host_self),
@@ -278,10 +274,8 @@ def paths(marks: Forest, label: I64) -> MarkPaths:
         place[rows[like]] = around[like]
         rows, around = rows[~like], around[~like]  # noqa: PLW2901 - those that need a place of their own
         known, which = np.unique(np.column_stack((around, label[rows])), axis=0, return_inverse=True)
-        start = np.full(len(known), np.iinfo(np.int64).max)
-        np.minimum.at(start, which.ravel(), marks.start_ns[rows])
         place[rows] = count + which.ravel()
-        places.append(np.column_stack((known, start)))
+        places.append(np.column_stack((known, least_by(which.ravel(), marks.start_ns[rows], len(known)))))
         count += len(known)
     last = np.maximum.accumulate(np.where(marks.depth == DEEPEST - 1, np.arange(len(marks)), NO_PARENT))
     deep = np.flatnonzero(marks.depth >= DEEPEST)

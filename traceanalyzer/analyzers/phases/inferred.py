@@ -18,7 +18,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest, mark_rows
 from traceanalyzer.structure.module_calls import device_time, owners
-from traceanalyzer.structure.sums import group, members, sum_by
+from traceanalyzer.structure.sums import group, least_by, members, most_by, sum_by
 from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, take_or
@@ -111,9 +111,7 @@ def _ends_of_forward(context: Context) -> I64:
 def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
     """From the first start to the last end of each segment on each thread."""
     first, of_node = group(thread, segment)
-    low, high = start[first].copy(), end[first].copy()
-    np.minimum.at(low, of_node, start)
-    np.maximum.at(high, of_node, end)
+    low, high = least_by(of_node, start, len(first)), most_by(of_node, end, len(first))
     return Spans(thread[first].astype(np.int64), low, high, len(distinct(segment)))
 
 

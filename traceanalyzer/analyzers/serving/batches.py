@@ -20,6 +20,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import least_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
@@ -218,7 +219,6 @@ def first_work(context: Context, nodes: I64) -> I64:
     events = np.flatnonzero(inside != NO_PARENT)
     owner = tree.nearest(marked)[inside[events]]
     events, owner = events[owner != NO_PARENT], owner[owner != NO_PARENT]
-    first = np.full(len(tree), np.iinfo(np.int64).max)
-    np.minimum.at(first, owner, device.start_ns[events])
+    first = least_by(owner, device.start_ns[events], len(tree))
     idle = first == np.iinfo(np.int64).max
     return np.where(idle, tree.start_ns, first)[nodes]

@@ -25,7 +25,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import count_by, group, members, sum_by
+from traceanalyzer.structure.sums import count_by, group, members, most_by, sum_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -200,9 +200,7 @@ def _graphs(context: Context, rows: I64, step: I64, count: int) -> I64:
 
 def _shared(graph: I64, requests: I64) -> I64:
     """The most requests of a step that replays the same graph, where that is more than the step's own; else -1."""
-    most = np.zeros(int(graph.max(initial=-1)) + 2, np.int64)
-    np.maximum.at(most, graph + 1, requests)
-    shared = most[graph + 1]
+    shared = most_by(graph + 1, requests, int(graph.max(initial=-1)) + 2)[graph + 1]
     return np.where((graph >= 0) & (shared > requests), shared, -1)
 
 

@@ -17,7 +17,7 @@ from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import count_by, group, members
+from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import I32, I64, Array
 from traceanalyzer.trace.tables import Vendor
@@ -201,11 +201,9 @@ def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
     short = np.flatnonzero(~long)
     if len(short):
         cells = start[short] // frame.cell * MAX_DEPTH + bars.depth[short]
-        first, own = group(cells)
-        counts = count_by(own, len(first))
-        low, high = np.full(len(first), frame.end), np.zeros(len(first), np.int64)
-        np.minimum.at(low, own, start[short])
-        np.maximum.at(high, own, end[short])
+        first, cell = group(cells)
+        counts = count_by(cell, len(first))
+        low, high = least_by(cell, start[short], len(first)), most_by(cell, end[short], len(first))
         rows = zip(low.tolist(), high.tolist(), short[first].tolist(), counts.tolist(), strict=True)
         slices += [
             Slice(a, b - a, int(bars.depth[row]), frame.encode(int(bars.name[row])) if n == 1 else None, n)

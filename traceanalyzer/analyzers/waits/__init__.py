@@ -17,7 +17,7 @@ from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_waits import costs
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.table import I64, Bool
 
 
@@ -137,10 +137,8 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     first, groups = group(name, host_waits.operator_chains(context, node), line, owner)
     count, steps = len(first), len(program_steps(context))
     waiting = waits.end_ns - waits.start_ns
-    longest = np.zeros(count, np.int64)
-    np.maximum.at(longest, groups, waiting)
     per_step = count_by(groups[in_step], count) / steps if steps else np.full(count, None)
-    columns = (count_by(groups, count), per_step, sum_by(groups, waiting, count), longest)
+    columns = (count_by(groups, count), per_step, sum_by(groups, waiting, count), most_by(groups, waiting, count))
     sums = None
     if figures is not None:
         sums = np.zeros((count, figures.shape[1]), np.int64)

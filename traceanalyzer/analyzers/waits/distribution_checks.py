@@ -139,8 +139,7 @@ def checks_without_frames(context: Context) -> I64:
 
 def _pairs_in_steps(context: Context) -> I64:
     pairs = context.cached(checks_without_frames)
-    found: I64 = pairs[program_steps(context).typical.at(context.trace.host.start_ns[pairs[:, 0]]) >= 0]
-    return found
+    return pairs[program_steps(context).typical.at(context.trace.host.start_ns[pairs[:, 0]]) >= 0]
 
 
 def _is_environment(name: str) -> bool:
@@ -160,8 +159,7 @@ def _environments(context: Context) -> I64:
 
 
 def _in_steps(context: Context, rows: I64) -> I64:
-    found: I64 = rows[program_steps(context).typical.at(context.trace.frames.start_ns[rows]) >= 0]
-    return found
+    return rows[program_steps(context).typical.at(context.trace.frames.start_ns[rows]) >= 0]
 
 
 def _has_any(context: Context) -> bool:

@@ -177,8 +177,7 @@ def _called(context: Context) -> I64:
         host.kind, (NodeKind.DATALOADER, NodeKind.OPTIMIZER)
     )
     around = np.append(host.tree.nearest(closed), NO_PARENT)[host.tree.parent]
-    found: I64 = np.flatnonzero(closed & (around == NO_PARENT))
-    return found
+    return np.flatnonzero(closed & (around == NO_PARENT))
 
 
 def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:

@@ -1,18 +1,325 @@
-"""Renders a self-contained HTML page that needs no network and no other file, and opens quickly."""
+"""Renders self-contained HTML pages that need no network and no other file, and open quickly.
+
+The page of a report has its sections in groups, the most important first; plain pages have no script. Data for the
+script is embedded as JSON that cannot end its element, for any names in it.
+"""
 
 from __future__ import annotations
 
-from traceanalyzer.formats.html import page
-from traceanalyzer.formats.html.cells import LIMIT, stages
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from markupsafe import Markup
+
+from traceanalyzer import sections
+from traceanalyzer.formats import charts, environment
+from traceanalyzer.formats.charts import Chart
+from traceanalyzer.formats.html import cells, drawings, labels, summary, waterfall
+from traceanalyzer.formats.html.cells import LIMIT, HtmlGrid, PageDetail, stages
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Generator, Report
+from traceanalyzer.report.names import clean, clean_code, shorten
+from traceanalyzer.report.section import Section, Topic
+from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
+
+_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def as_json(value: Any) -> Markup:
+    """Encode a value for a `<script type="application/json">`, without `</script>`, `<!--` and line separators."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.translate(_ESCAPES))  # noqa: S704 - nothing is left that HTML could act upon
+
+
+def policy(style: str, script: str) -> str:
+    """A Content-Security-Policy that allows only this style, this script, and images in the page."""
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def verbatim(source: str) -> Markup:
+    """Mark a style or script of this package as safe, unchanged."""
+    return Markup(source)  # noqa: S704 - a file of this package, no value in it
+
+
+MARK = "traceanalyzer"
+"""Text that identifies a page of this program, which may be overwritten."""
+
+_TITLE = Text("html-title", "Profile of {name}")
+_EVENTS = Text("html-events", "{events:count} events in {span:ns}", one="{events:count} event in {span:ns}")
+_TABLES = Text("html-tables", "{count:count} profiler tables", one="{count:count} profiler table")
+_RANK = Text("html-rank", "rank {rank} of {world}")
+_ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
+_TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
+_TYPICAL = Text("html-waterfall-mean", "Step {step}, {duration:ns}: the typical step closest to their mean.")
+_ALL = Text("html-waterfall-whole", "The whole trace, {duration:ns}.")
+_FINEST = Text(
+    "html-waterfall-left-out",
+    "{count:count} of the shortest slices are not drawn.",
+    one="The shortest slice is not drawn.",
+)
+_LANES = Text(
+    "html-waterfall-lanes",
+    "{count:count} threads and streams with less to show are not drawn.",
+    one="{count:count} thread or stream with less to show is not drawn.",
+)
+
+GROUPS: dict[str, Text] = {
+    "findings": Text("html-group-findings", "Findings"),
+    Topic.RUNS: Text("html-group-runs", "Runs"),
+    Topic.RANKS: ranks.TITLE,
+    Topic.PHASES: phases.TITLE,
+    "timeline": Text("html-group-timeline", "Timeline of one step"),
+    Topic.STEPS: steps.STEPS_TITLE,
+    Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
+    Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
+    Topic.OPERATORS: Text("html-group-operators", "Operators"),
+    Topic.KERNELS: kernels.TITLE,
+    Topic.HOST: Text("html-group-host", "Host, launches and copies"),
+    Topic.COMMUNICATION: communication.TITLE,
+    Topic.MEMORY: memory.TITLE,
+    Topic.MODULES: modules.TITLE,
+    Topic.MORE: Text("html-group-more", "More"),
+    Topic.QUALITY: Text("html-group-quality", "Trace quality"),
+    "definitions": Text("html-group-definitions", "How every metric is defined"),
+}
+"""Titles of the groups in order of importance: the topics of sections, and groups that only a page has."""
+
+_SCRIPTS = ("page", "tables", "waterfall")
+
+
+@dataclass(frozen=True)
+class PagePicture:
+    """One chart, drawn in both widths."""
+
+    title: str
+    description: str
+    wide: Markup
+    narrow: Markup
+    legend: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """One section of the page."""
+
+    id: str
+    title: str | None
+    messages: tuple[Markup, ...]
+    facts: tuple[tuple[str, str], ...]
+    charts: tuple[PagePicture, ...]
+    grids: tuple[HtmlGrid, ...]
+    is_folded: bool
+    size: str | None
+
+
+@dataclass
+class PageGroup:
+    """Sections under a common heading."""
+
+    id: str
+    title: str
+    blocks: list[PageSection] = field(default_factory=list)
+    tree: cells.ModuleTree | None = None
+    tree_more: str | None = None
 
 
 def render(report: Report, top: int | None = None, *, language: Language = ENGLISH) -> str:
     """Render the whole report as HTML, in the most detail that fits `LIMIT`."""
     text = ""
     for detail in stages(top):
-        text = page.assemble(report, language, detail)
+        text = assemble(report, language, detail)
         if len(text.encode("utf-8", "replace")) <= LIMIT:
             break
     return text
+
+
+def assemble(report: Report, language: Language, detail: PageDetail) -> str:
+    """Assemble the page in the given detail."""
+    shown = sections.build(report, detail.rows)
+    tree = cells.module_tree(report, language, detail)
+    fall = waterfall.build(report, language, detail)
+    advice = summary.build_findings(report, language, detail)
+    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
+    groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
+    _fill(groups, report, shown, tree, language, detail)
+    special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
+    present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
+    style, script = source("style.css"), "".join(source(f"{name}.js") for name in _SCRIPTS)
+    return (
+        environment(autoescape=True)
+        .get_template("html/report.html.j2")
+        .render(
+            page={
+                "html_lang": language.html_lang,
+                "generator": f"{MARK} {report.generator.version}",
+                "title": language.text(_TITLE, name=clean(report.source.name)),
+                "facts": tuple(_facts(report, language)),
+                "groups": present,
+                "style": verbatim(style),
+                "script": verbatim(script),
+                "policy": policy(style, script),
+                "labels": as_json(labels.script_labels(language)),
+            },
+            word=SimpleNamespace(**labels.labels(language)),
+            summary=summary.build_summary(report, shown, advice, language),
+            findings=advice,
+            waterfall=_waterfall(fall, report, language) if fall else None,
+            definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
+            say=summary.prose,
+            named=lambda text: cells.name_of(text, detail),
+            brief=lambda text: shorten(clean(text), detail.name),
+            code=clean_code,
+        )
+    )
+
+
+def _order(shown: Iterable[Section]) -> list[str]:
+    """The groups in order; kernels come before operators if the sections are in that order."""
+    order = list(GROUPS)
+    pair = (Topic.OPERATORS, Topic.KERNELS)
+    first = next((section.topic for section in shown if section.topic in pair), Topic.OPERATORS)
+    if first is Topic.KERNELS:
+        order.remove(Topic.KERNELS)
+        order.insert(order.index(Topic.OPERATORS), Topic.KERNELS)
+    return order
+
+
+def source(name: str) -> str:
+    """Text of a file for the page; it must stay unchanged, because the policy contains its hash."""
+    env = environment(autoescape=True)
+    assert env.loader is not None  # noqa: S101 - the environment is ours
+    return env.loader.get_source(env, f"html/{name}")[0]
+
+
+def _facts(report: Report, language: Language) -> Iterator[str]:
+    trace = report.trace
+    if trace is None:
+        tables = report.result("tables", tuple)
+        if tables is not None:
+            yield language.text(_TABLES, count=len(tables))
+        return
+    yield from dict.fromkeys(clean(device.name) for device in trace.devices[:16] if device.name)
+    yield language.text(_EVENTS, events=trace.events, span=trace.span_ns)
+    if trace.rank is not None and trace.world_size is not None:
+        yield language.text(_RANK, rank=trace.rank, world=trace.world_size)
+
+
+def _fill(
+    groups: dict[str, PageGroup],
+    report: Report,
+    shown: Iterable[Section],
+    tree: cells.ModuleTree | None,
+    language: Language,
+    detail: PageDetail,
+) -> None:
+    """Add each section to its group; the first of each group and those with a chart are expanded."""
+    drawn = list(charts.of_report(report, language))
+    for section in shown:
+        if section.topic is Topic.SUMMARY or (section.is_tree and tree):
+            continue
+        group = groups[section.topic]
+        pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
+        group.blocks.append(block(section, pictures, group, language, detail))
+    if tree is not None:
+        groups["modules"].tree = tree
+        if len(tree.nodes) < tree.total:
+            groups["modules"].tree_more = language.text(_TREE_MORE, shown=len(tree.nodes), total=tree.total)
+
+
+def block(
+    section: Section, pictures: tuple[PagePicture, ...], group: PageGroup, language: Language, detail: PageDetail
+) -> PageSection:
+    """A section in its group, without a title if it equals that of the group."""
+    title = clean(language.text(section.title))
+    grids = tuple(cells.grid(table, title, language, detail) for table in section.tables if table.rows)
+    rows = sum(len(grid.rows) for grid in grids)
+    return PageSection(
+        id=f"section-{section.id}",
+        title=None if title == group.title and not group.blocks else title,
+        messages=tuple(summary.prose(language.say(message)) for message in section.messages),
+        facts=tuple(summary.facts(section, language)),
+        charts=pictures,
+        grids=grids,
+        is_folded=section.is_detail and bool(group.blocks) and not pictures,
+        size=language.text(_ROWS, count=rows) if rows else None,
+    )
+
+
+def picture(chart: Chart, language: Language) -> PagePicture:
+    """A chart in both widths, with its legend."""
+    legend = tuple((part.role.replace("_", "-"), part.label) for part in chart.legend)
+    return PagePicture(
+        chart.title,
+        chart.description,
+        drawn(chart, language, charts.WIDE),
+        drawn(chart, language, charts.NARROW),
+        legend,
+    )
+
+
+def drawn(chart: Chart, language: Language, width: int) -> Markup:
+    """A chart as an element of the page, in the page's colours."""
+    if isinstance(chart, charts.Curves):
+        return drawings.draw_curves(chart, language, width)
+    return drawings.draw_bars(chart, language, width)
+
+
+def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:
+    marked = report.trace is not None and report.trace.steps_from == "ProfilerStep"
+    left_out = ((_FINEST, fall.left_out), (_LANES, fall.hidden_lanes))
+    return {
+        "message": language.text(_TYPICAL if marked else _ALL, step=fall.step, duration=fall.duration_ns),
+        "tones": [(tone.replace("_", "-"), label) for tone, label in fall.tones],
+        "has_several": any(-1 in lane["name"] for lane in fall.data["lanes"]),
+        "strips": fall.strips,
+        "grid": waterfall.GRID,
+        "left_out": [language.text(text, count=count) for text, count in left_out if count],
+        "data": as_json(fall.data),
+    }
+
+
+def plain(generator: Generator, title: str, shown: Iterable[Section], language: Language) -> str:
+    """Render a page of sections.
+
+    Args:
+        generator: The program that creates it.
+        title: Its title, safe to show.
+        shown: The sections.
+        language: Language of the texts.
+    """
+    detail, style = next(iter(stages(None))), source("style.css")
+    groups = []
+    for section in shown:
+        group = PageGroup(section.id, clean(language.text(section.title)))
+        group.blocks.append(block(section, (), group, language, detail))
+        groups.append(group)
+    return (
+        environment(autoescape=True)
+        .get_template("html/plain.html.j2")
+        .render(
+            page={
+                "html_lang": language.html_lang,
+                "generator": f"{MARK} {generator.version}",
+                "title": title,
+                "groups": groups,
+                "style": verbatim(style),
+                "policy": policy(style, ""),
+            },
+            word=SimpleNamespace(**labels.labels(language) | {"all_rows_command": "-o x.json"}),
+            say=summary.prose,
+            brief=lambda text: shorten(clean(text), detail.name),
+        )
+    )

@@ -16,10 +16,9 @@ from functools import lru_cache
 
 from markupsafe import Markup
 
-from traceanalyzer.formats import charts, plots
+from traceanalyzer.formats import charts, environment, plots
 from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, StackedBars
 from traceanalyzer.formats.language import Language, scale
-from traceanalyzer.formats.templates import environment
 
 _ROW = 26
 """Height in pixels of a horizontal bar with its label."""

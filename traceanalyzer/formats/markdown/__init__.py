@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from traceanalyzer import sections
+from traceanalyzer.formats import environment
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.formats.markdown.page import LONGEST, DocumentPicture, Page, code, escape, fits, length, levels
-from traceanalyzer.formats.templates import environment
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clipped

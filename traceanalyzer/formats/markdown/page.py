@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from traceanalyzer.formats import cards
+from traceanalyzer.formats import cards, environment
 from traceanalyzer.formats.cards import Card, Proof, Spot
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.templates import environment
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clean, clean_code, clipped, code_parts

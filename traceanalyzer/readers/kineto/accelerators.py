@@ -92,8 +92,7 @@ def _device(vendors: U8, pids: I64) -> I64:
 
 
 def _is_device(numbers: I64) -> Array:
-    found: Array = (numbers >= 0) & (numbers < _DEVICES)
-    return found
+    return (numbers >= 0) & (numbers < _DEVICES)
 
 
 def _numbers(values: list[Any]) -> I64:

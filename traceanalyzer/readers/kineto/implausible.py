@@ -62,8 +62,7 @@ def _crowd(places: I64, most: int) -> Bool:
     known = places != UNKNOWN
     numbers, counts = np.unique(places[known], return_counts=True)
     kept = numbers[np.lexsort((numbers, -counts))[:most]]
-    crowd: Bool = known & ~np.isin(places, kept) if len(numbers) > most else np.zeros(len(places), np.bool_)
-    return crowd
+    return known & ~np.isin(places, kept) if len(numbers) > most else np.zeros(len(places), np.bool_)
 
 
 def _forgotten(numbers: I32, crowd: Bool) -> I32:
@@ -114,5 +113,4 @@ def _near(table: Table, middle: int) -> Bool:
 
 
 def _ends(table: Table) -> I64:
-    end: I64 = table.start_ns + getattr(table, "dur_ns", 0)
-    return end
+    return table.start_ns + getattr(table, "dur_ns", 0)

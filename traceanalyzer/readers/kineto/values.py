@@ -161,8 +161,7 @@ def _eight_digits(digits: Array) -> Array:
     """The numbers that eight digits stand for, one a byte, the first in the lowest."""
     pairs = digits * np.uint64(10) + (digits >> np.uint64(8))
     first, second = pairs & _PAIRS, (pairs >> np.uint64(16)) & _PAIRS
-    found: Array = (first * np.uint64(100 + (10**6 << 32)) + second * np.uint64(1 + (10**4 << 32))) >> np.uint64(32)
-    return found
+    return (first * np.uint64(100 + (10**6 << 32)) + second * np.uint64(1 + (10**4 << 32))) >> np.uint64(32)
 
 
 def _parse(tokens: Array, whole: int) -> I64:

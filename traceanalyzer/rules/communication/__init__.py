@@ -1,7 +1,286 @@
-"""Detects communication that makes steps longer: by collectives themselves, and by how trainings are made parallel."""
+"""Detects communication that makes steps longer: here collectives, in `parallel` how trainings are made parallel.
+
+The rules here are comm-inefficient, comm-exposed and collectives-many: collectives are slow, not hidden, or too many.
+"""
 
 from __future__ import annotations
 
-from traceanalyzer.rules.communication import collectives, parallel
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
-RULES = (*collectives.RULES, *parallel.RULES)
+from traceanalyzer.analyzers.communication import CollectiveRow, Communication, HostCollectives
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.knowledge.collectives import bus_factor
+from traceanalyzer.report.message import Message
+from traceanalyzer.rules.communication import parallel
+from traceanalyzer.rules.engine.program import may_train
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.resources import StepResources
+
+_INEFFICIENT = page("comm-inefficient")
+_EXPOSED = page("comm-exposed")
+_MANY = page("collectives-many")
+
+_BUCKET_BYTES = 25 * 2**20
+"""Default bucket of DistributedDataParallel (`bucket_cap_mb=25`)."""
+_REACHED = 0.5
+"""Share of a link's bandwidth that large messages reach (own choice, cautious: a good ring reaches more)."""
+
+_CURES = {
+    "all_reduce": _EXPOSED.text("advice-all-reduce"),
+    "all_to_all": _EXPOSED.text("advice-all-to-all"),
+    "all_gather": _EXPOSED.text("advice-shards"),
+    "reduce_scatter": _EXPOSED.text("advice-shards"),
+    **dict.fromkeys(("send", "recv", "send_recv"), _EXPOSED.text("advice-stages")),
+    "broadcast": _EXPOSED.text("advice-broadcast"),
+}
+"""What helps against each kind of collective in a training."""
+_OF_A_KIND = 0.2
+"""Least share of the collectives' time for which a kind gets its own advice (own choice)."""
+_NOTED, _SHOWN = 0.05, 3
+"""Least share of a kind that is named, and how many are (own choice)."""
+_MOSTLY = 0.5
+
+_FEWER = 0.9
+"""Own choice: a tenth of the messages still costs a tenth of the latency."""
+_CODE_HOST = "model = DistributedDataParallel(model)  # without bucket_cap_mb"
+
+
+def _inefficient(facts: Facts, limits: Limits) -> Drafts:
+    communication = facts.need("communication", Communication)
+    total = facts.need_step_resources().communication_ns or 0.0
+    if total < limits["share"] * facts.step_ns:
+        return
+    sized = [row for row in communication.rows if row.message_bytes and (row.group_size or 2) > 1]
+    if not sized:
+        raise Missing(_INEFFICIENT.text("no-sizes")())
+    large = [row for row in sized if _size(row) >= limits["large_bytes"]]
+    below = list(_below_link(facts, communication, large, limits))
+    yield from below or _slow(facts, large, limits)
+    yield from _small(facts, communication, [row for row in sized if _size(row) < limits["small_bytes"]], limits)
+
+
+def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
+    """Rows of large messages that are slow compared with the best row of the same operation and group size."""
+    groups: defaultdict[tuple[str | None, int | None], list[CollectiveRow]] = defaultdict(list)
+    for row in large:
+        groups[row.operation, row.group_size].append(row)
+    slow: list[tuple[float, float, CollectiveRow]] = []
+    for rows in groups.values():
+        best = max(map(_rate, rows))
+        slow += [(_excess(row, best), _rate(row) / best, row) for row in rows if _rate(row) < limits["of_best"] * best]
+    if not slow:
+        return
+    slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
+    direct = facts.communication_per_step(sum(excess for excess, _, _ in slow))
+    share, where = slow[0][1], tuple(_sized_place(row) for _, _, row in slow)
+    evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
+    change = _faster(facts, direct, _INEFFICIENT.text("basis")())
+    yield Draft((evidence,), change, {"share": share, "time": direct}, ceiling="low", confidence="C")  # may have waited
+
+
+def _below_link(facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Limits) -> Drafts:
+    """All large messages, if even the fastest is slow for the link: then none of them is a reference for the others."""
+    moved = [(row, _bus_bytes(row)) for row in large if _bus_bytes(row)]
+    link = communication.link
+    if link is None or not moved:
+        return
+    best = max(size / max(1, row.min_ns) for row, size in moved)  # bytes per ns are GB/s
+    if best >= limits["of_link"] * link.gb_per_s:
+        return
+    reachable = _REACHED * link.gb_per_s
+    excess = sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
+    direct = facts.communication_per_step(excess)
+    where = _longest([row for row, _ in moved])
+    evidence = Evidence(_INEFFICIENT.text("of-link")(), best / link.gb_per_s, limits["of_link"], "share", where)
+    yield Draft(
+        (evidence,),
+        _faster(facts, direct, _INEFFICIENT.text("basis-link")(reached=_REACHED)),
+        {"rate": best, "link": link.name, "most": link.gb_per_s, "time": direct},
+        ceiling="medium",
+        confidence="C",
+        summary=_INEFFICIENT.text("summary-link"),
+        advice=_INEFFICIENT.text("advice-link"),
+        code="",
+    )
+
+
+def _small(facts: Facts, communication: Communication, small: list[CollectiveRow], limits: Limits) -> Drafts:
+    """Many small messages, which fewer buckets could carry."""
+    calls, every = sum(row.calls for row in small), communication.calls
+    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in communication.rows)
+    if calls <= limits["small_share"] * every or time <= limits["small_share"] * whole:
+        return
+    payload = sum(row.calls * _size(row) for row in small)
+    buckets = -(-payload // _BUCKET_BYTES)
+    latency = min(row.min_ns for row in small)
+    direct = facts.communication_per_step(max(0, time - buckets * max(latency, time // calls)))
+    size = int(limits["small_bytes"])
+    subject = _INEFFICIENT.text("small")(size=size)
+    evidence = Evidence(subject, calls / every, limits["small_share"], "share", _longest(small))
+    params = {"small": calls, "calls": every, "size": size, "time": facts.communication_per_step(time), "share": 0.0}
+    summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")
+    change = _faster(facts, direct, _INEFFICIENT.text("basis")())
+    yield Draft((evidence,), change, params, summary=summary, advice=advice)
+
+
+def _size(row: CollectiveRow) -> int:
+    """Size of a message in bytes; 0 where it is unknown."""
+    return row.message_bytes or 0
+
+
+def _bus_bytes(row: CollectiveRow) -> float:
+    """Bytes that the slowest link of a GPU carries for one message; 0 where it is unknown."""
+    return _size(row) * (bus_factor(row.operation, row.group_size) or 0.0)
+
+
+def _rate(row: CollectiveRow) -> float:
+    """Bytes per ns of the fastest call, which has waited least."""
+    return _size(row) / max(1, row.min_ns)
+
+
+def _excess(row: CollectiveRow, best: float) -> float:
+    """Time in ns that calls take beyond what they would take at the best rate."""
+    return max(0.0, row.total_ns - row.calls * _size(row) / best)
+
+
+def _faster(facts: Facts, direct: float, basis: Message) -> TimeSaved:
+    """The saving of collectives that are shorter by some time per step, of which a part may be hidden."""
+    exposed = facts.need_step_resources().exposed_communication_ns or 0.0
+    return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
+
+
+def _longest(rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
+    return tuple(_sized_place(row) for row in sorted(rows, key=lambda row: -row.total_ns)[:5])
+
+
+def _sized_place(row: CollectiveRow) -> CodePlace:
+    shapes = None if row.message_bytes is None else f"{row.message_bytes} B x {row.calls}"
+    return CodePlace("kernel", row.operation or "unknown", shapes, row.total_ns, "ns")
+
+
+def _exposed(facts: Facts, limits: Limits) -> Drafts:
+    communication = facts.need("communication", Communication)
+    resources = facts.need_step_resources()
+    ranks = facts.find("ranks", Ranks)
+    exposed, total = _without_waiting(resources, ranks)
+    if not exposed or not total or not resources.gpu_ns:
+        return
+    share = exposed / resources.step_ns
+    if share < limits["exposed_share"]:
+        return
+    where = tuple(
+        CodePlace("kernel", row.operation or row.process_group or "unknown", value=row.total_ns, unit="ns")
+        for row in communication.rows[:5]
+    )
+    evidence = Evidence(_EXPOSED.text("subject")(), share, limits["exposed_share"], "share", where)
+    hideable = min(exposed, max(0.0, resources.gpu_ns - total))
+    basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
+    change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
+    params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
+    kinds = _kinds(communication)
+    summary = None
+    if len(kinds) > 1:
+        shown = list(kinds.items())[:_SHOWN]
+        params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=ns / facts.steps) for kind, ns in shown)
+        summary = _EXPOSED.text("summary-kinds")
+    if not may_train(facts):
+        advice = _EXPOSED.text("advice-inference") if ranks is None else _EXPOSED.text("advice-inference-ranks")
+        yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")  # no gradients to exchange
+        return
+    params["advice"] = _cures(kinds)
+    advice = _EXPOSED.text("advice") if ranks is not None else _EXPOSED.text("advice-late")
+    reduces = not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * sum(kinds.values())
+    yield Draft((evidence,), change, params, summary=summary, advice=advice, code=None if reduces else "")
+
+
+def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[float, float]:
+    """Exposed and all communication; where all ranks are known, without the waiting for each other."""
+    exposed, total = resources.exposed_communication_ns or 0.0, resources.communication_ns or 0.0
+    if ranks is None:
+        return exposed, total
+    return max(0.0, exposed - (ranks.exposed_wait_ns or 0.0)), max(0.0, total - (ranks.wait_ns or 0.0))
+
+
+def _kinds(communication: Communication) -> dict[str, int]:
+    """Time of the collectives by kind, if it is known, the most first."""
+    times: defaultdict[str, int] = defaultdict(int)
+    for row in communication.rows:
+        if row.operation:
+            times[row.operation] += row.total_ns
+    total = sum(times.values())
+    shown = [item for item in times.items() if item[1] >= _NOTED * total]
+    return dict(sorted(shown, key=lambda item: (-item[1], item[0])))
+
+
+def _cures(kinds: Mapping[str, int]) -> Message:
+    """One sentence for each kind of collective that takes a large part of the time.
+
+    If no kind is known, it is the sentence about gradients. If other kinds take most of the time, gradients do not
+    come first.
+    """
+    total = sum(kinds.values())
+    chosen = dict.fromkeys(_CURES[kind] for kind, ns in kinds.items() if kind in _CURES and ns >= _OF_A_KIND * total)
+    advice, *others = list(chosen) or [_EXPOSED.text("advice-all-reduce")]
+    message = advice()
+    for other in others:
+        message = _EXPOSED.text("advice-also")(advice=message, more=other())
+    return message
+
+
+def _many(facts: Facts, limits: Limits) -> Drafts:
+    on_host = facts.find("host_collectives", HostCollectives)
+    if on_host is not None:
+        yield from _many_on_host(facts, on_host, limits)
+        return
+    communication = facts.need("communication", Communication)
+    if not may_train(facts):
+        raise Missing(_MANY.text("inference")())
+    rows = [row for row in communication.rows if row.mean_ns < limits["mean_ns"]]
+    every = sum(row.calls for row in rows)
+    calls = every / facts.steps
+    exposed = facts.need_step_resources().exposed_communication_ns or 0.0
+    time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in communication.rows)
+    exposed *= time / total if total else 0.0
+    if calls <= limits["calls"] or exposed <= limits["exposed_share"] * facts.step_ns:
+        return
+    where = tuple(CodePlace("kernel", row.operation or "unknown", value=row.calls, unit="count") for row in rows[:5])
+    evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
+    saved = 0.0, _FEWER * exposed
+    basis = _MANY.text("basis")(most=_FEWER)
+    change = TimeSaved("communication", saved, basis, saved, {"communication": saved[1]})
+    yield Draft((evidence,), change, {"calls": round(calls), "mean": time / every, "exposed": exposed}, ceiling="high")
+
+
+def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) -> Drafts:
+    """All-reduces of the CPU that would fit into fewer buckets."""
+    found = facts.find("passes", Passes)
+    passes = found.backward_passes if found else 0
+    row = next((row for row in collectives.rows if row.operation == "all_reduce"), None)
+    if row is None or row.total_bytes is None or not passes:
+        return
+    calls, size = row.calls / passes, row.total_bytes / passes
+    surplus = calls - max(1.0, -(-size // _BUCKET_BYTES)) - 1  # the first bucket of DDP is small by design
+    exposed = facts.host_per_step(row.exposed_ns)
+    if surplus < limits["surplus"] or size >= calls * limits["bytes"]:
+        return
+    if exposed <= limits["exposed_share"] * facts.step_ns:
+        return
+    shortest = float(row.min_ns)
+    fewer, most = surplus * passes / facts.steps, max(0.0, exposed - shortest)
+    interval = min(fewer * shortest, most), most
+    change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={"communication": most})
+    where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
+    params = {"calls": round(row.calls / facts.steps), "mean": row.total_ns / row.calls, "exposed": exposed}
+    evidence = Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where)
+    yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST)
+
+
+RULES = (
+    _INEFFICIENT.rule(trace=_inefficient),
+    _EXPOSED.rule(trace=_exposed),
+    _MANY.rule(trace=_many),
+    *parallel.RULES,
+)

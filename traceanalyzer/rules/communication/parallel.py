@@ -6,7 +6,6 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 
 from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
@@ -14,15 +13,11 @@ from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.knowledge.op_shapes import parse
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.idle_claims import claims
-from traceanalyzer.rules.engine.idle_time import need_usual_idle_time
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.places import BACKWARD
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
+from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
+from traceanalyzer.rules.engine.places import BACKWARD, of_operators
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _WRAPPER = page("dataparallel")
 _BUBBLE = page("pipeline-bubble")
@@ -40,7 +35,7 @@ _EXCHANGE_LEAST = 0.5
 _SLOWED = 1.35
 """Greatest saving on a CPU as a multiple of the time of the exchanges (measured in the lab, explained on the page)."""
 _COPYING = re.compile(r"torch::distributed::reducer::|torch\.distributed\.ddp\.reducer::|c10d::allreduce_$")
-"""Operators of DistributedDataParallel beside its collectives on the CPU."""
+"""Operators of DistributedDataParallel that copy gradients into buckets and back, and start all-reduces on the CPU."""
 
 _KEPT = 0.5
 """Share of the idle time that is surely saved (own choice, as for other waits of the host)."""
@@ -56,7 +51,7 @@ pass for each gradient, at its end for each parameter. Sources of the names: tor
 torch/nn/parallel/distributed.py (torch 2.13)."""
 
 
-def _wrapper(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     wrapper = facts.need("data_parallel", DataParallel)
     calls = wrapper.calls / facts.steps
     if not calls > limits["calls_per_step"]:
@@ -87,7 +82,7 @@ def _wrapper(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _wrapper_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
     printed = [] if facts.view is None else [row for row, _ in facts.view.by_name]
     rows = [row for row in printed if row.name == _WRAPPER_NAME and row.calls]
     calls = sum(row.calls or 0 for row in rows) / facts.steps
@@ -101,7 +96,7 @@ def _wrapper_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Dra
     yield Draft((evidence,), change, {"time": own}, summary=summary, advice=advice)
 
 
-def _bubble(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _bubble(facts: Facts, limits: Limits) -> Drafts:
     pipeline = facts.need("passes", Passes).pipeline
     if pipeline is None or pipeline.waiting_ns <= pipeline.other_ns:
         return
@@ -124,7 +119,7 @@ def _bubble(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, ceiling="high", code=code)
 
 
-def _accumulation(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _accumulation(facts: Facts, limits: Limits) -> Drafts:
     exchanges = facts.need("passes", Passes).accumulation
     if exchanges is None or exchanges.early_exchanges < limits["early_exchanges"]:
         return
@@ -138,7 +133,8 @@ def _accumulation(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     time, exposed = facts.host_per_step(exchanges.time_ns), facts.host_per_step(exchanges.exposed_ns)
     least, claimed = _EXCHANGE_LEAST * exposed, {"communication": time}
     if exchanges.is_on_host:
-        copying = early / (early + exchanges.updates) * _copying(facts)
+        moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
+        copying = early / (early + exchanges.updates) * facts.host_per_step(moving)
         basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
         change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed)
     else:
@@ -147,12 +143,7 @@ def _accumulation(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, {**params, "time": time}, severity="info")
 
 
-def _copying(facts: Facts) -> float:
-    """Time per step in which gradients are copied into buckets and back, and all-reduces are started."""
-    return facts.host_per_step(sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name)))
-
-
-def _buffers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _buffers(facts: Facts, limits: Limits) -> Drafts:
     if facts.find("host_collectives", HostCollectives) is not None:
         yield from _buffers_on_host(facts, limits)
         return
@@ -160,7 +151,7 @@ def _buffers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     owners = host_owners.found(facts)
     if owners is None:
         raise Missing(_BUFFERS.text("no-owners")())
-    role = host_owners.role(facts, BUFFERS)
+    role = next((row for row in owners.roles if row.role == BUFFERS), None)
     if role is None or not role.idle_ns_per_step:
         return
     time = role.idle_ns_per_step
@@ -180,7 +171,7 @@ def _buffers(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, {**params, "operator": operator}, ceiling="high")
 
 
-def _buffers_on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     """Without a device the whole time of the broadcast counts."""
     owners = facts.find("host_owners", HostOwners)
     role = next((row for row in owners.roles if row.role == BUFFERS), None) if owners else None
@@ -199,7 +190,7 @@ def _buffers_on_host(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draf
     yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
 
 
-def _search(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _search(facts: Facts, limits: Limits) -> Drafts:
     rows = {row.name: row for row in facts.operators if row.name in (_SEARCHING, _COPY, _ACCUMULATE, *_SINKS)}
     search = rows.get(_SEARCHING)
     if search is None:
@@ -216,10 +207,7 @@ def _search(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    where = tuple(
-        CodePlace(facts.place_kind("operator"), row.name, row.shapes, facts.host_per_step(row.host_total_ns), "ns")
-        for row in (search, *sinks, *notes)[:5]
-    )
+    where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.host_per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
     least = claimed[f"operator:{_SEARCHING}"]
     change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
@@ -234,10 +222,7 @@ def _search(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
 
 def _notes(facts: Facts, searches: int) -> list[OperatorFact]:
     """Calls on the list of used parameters: for each search, as many as it has parameters, or twice as many."""
-    try:
-        shaped = facts.shaped
-    except Missing:
-        return []
+    shaped = if_known(lambda: facts.shaped)
     own = [row for row in shaped if row.name == _NOTE and (row.types or "").startswith('["int",')]
     return [row for row in own if row.calls >= _listed(row) * searches > 0]
 

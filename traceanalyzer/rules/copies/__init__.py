@@ -1,7 +1,178 @@
-"""Detects copies that need not be, or that hold the program up: to devices, and within one memory."""
+"""Detects copies that need not be, or that hold the program up: here to devices, in `within_memory` within one memory.
+
+The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
+"""
 
 from __future__ import annotations
 
-from traceanalyzer.rules.copies import to_device, within_memory
+from collections.abc import Sequence
 
-RULES = (*to_device.RULES, *within_memory.RULES)
+from traceanalyzer.analyzers.copies import Copies, Copy
+from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.analyzers.waits import Synchronizations
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.copies import within_memory
+from traceanalyzer.rules.engine import avoidable_waits, program
+from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.trace.document import TableRow
+
+_PAGEABLE = page("h2d-pageable")
+_BLOCKING = page("h2d-blocking")
+_CREATED = page("tensor-created-on-cpu")
+
+_PCIE_3 = 12.0
+"""GB/s of pinned copies over PCIe 3 x16 in practice; later generations reach two and four times that."""
+_CODE_PINNED = "x = x.pin_memory().to('cuda', non_blocking=True)  # or make it there: device='cuda'"
+_SYNCHRONIZE = frozenset({"cudaStreamSynchronize", "hipStreamSynchronize"})
+_LAUNCH_NS = 20_000
+"""Host time of an operator that launches one kernel, in eager mode on a common CPU."""
+_NO_MEMORY = Text(
+    "copies-no-host-memory",
+    "the trace does not show whether copies come from pageable or pinned memory (only CUDA records it)",
+)
+
+
+def _from_host(facts: Facts) -> list[Copy]:
+    """Select the copies that go from the host to a device.
+
+    Raises:
+        Missing: There are such copies, but none says which kind of host memory it reads.
+    """
+    rows = [row for row in facts.need("copies", Copies).rows if row.kind == "HtoD"]
+    if rows and all(row.host_memory is None for row in rows):
+        raise Missing(_NO_MEMORY())
+    return rows
+
+
+def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
+    from_host = _from_host(facts)
+    rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
+    exposed = facts.gpu_per_step(sum(row.exposed_ns for row in rows))
+    share = exposed / facts.step_ns if facts.step_ns else 0.0
+    if not rows or share <= limits["copy_share"]:
+        return
+    measured = _fastest([row for row in from_host if row.host_memory == "pinned"])
+    bandwidth = measured or max(_PCIE_3, _fastest(rows))
+    size = sum(row.bytes or 0 for row in rows)
+    low = max(0.0, exposed - facts.gpu_per_step(size / bandwidth))
+    high = low + facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    time, interval = sum(row.time_ns for row in rows), (low, high)
+    claims = {f"copies:{row.name}": high * row.time_ns / time for row in rows}
+    change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
+    where = tuple(CodePlace("copy", row.name, value=row.time_ns, unit="ns") for row in rows)
+    evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
+    params = {"time": exposed, "share": share, "bytes": size / facts.steps}
+    advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
+    if program.all_pinned(facts):
+        advice = _PAGEABLE.text("advice-pinned")
+    confidence, code = "A" if measured else "B", _CODE_PINNED if advice else None
+    yield Draft((evidence,), change, params, ceiling="medium", confidence=confidence, advice=advice, code=code)
+
+
+def _fastest(rows: Sequence[Copy]) -> float:
+    """Greatest bandwidth of the copies in GB/s; 0 if there are none."""
+    return max((row.max_bandwidth_gb_per_s or 0 for row in rows), default=0)
+
+
+def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
+    rows = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
+    large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
+    time = facts.gpu_per_step(sum(row.self_device_ns or 0 for row in large))
+    share = time / facts.step_ns
+    if share <= limits["copy_share"]:
+        return
+    where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
+    evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
+    claims = {f"copies:{row.name}": facts.gpu_per_step(row.self_device_ns or 0) for row in large}
+    change = TimeSaved(_held_up(facts), (0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
+    params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
+
+
+def _held_up(facts: Facts) -> str:
+    """The resource whose time is saved: such a copy takes time of the device and of the host; the longer one counts."""
+    step = facts.resources
+    return "host" if (step.host_ns or 0) + (step.loader_ns or 0) > (step.gpu_ns or 0) else "gpu"
+
+
+def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
+    rows = [row for row in _from_host(facts) if row.host_memory == "pinned" and row.synchronized_calls]
+    avoidable = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    share = avoidable / facts.step_ns if facts.step_ns else 0.0
+    if not rows or share <= limits["gain_share"]:
+        return
+    where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
+    evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
+    claims = {f"copies:{row.name}": facts.host_per_step(row.avoidable_ns or 0) for row in rows}
+    wait = facts.host_per_step(sum(row.synchronized_ns or 0 for row in rows))
+    calls = sum(row.synchronized_calls or 0 for row in rows) / facts.steps
+    params = {"calls": calls, "wait": wait, "gain": avoidable}
+    yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium")
+
+
+def _callers(facts: Facts) -> tuple[CodePlace, ...]:
+    """The parts of the program that wait for streams in copying operators, those first that could save most."""
+    waits = facts.find("synchronizations", Synchronizations)
+    rows = [row for row in waits.rows if row.owner and row.call in _SYNCHRONIZE and row.avoidable_ns] if waits else []
+    rows = [row for row in rows if "aten::copy_" in row.operators]
+    rows.sort(key=lambda row: -(row.avoidable_ns or 0))
+    return tuple(map(avoidable_waits.place, rows[:5]))
+
+
+def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
+    copies = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pinned" in row.name and row.calls]
+    waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
+    copied, waited = _calls(copies), _calls(waits)
+    lowest = limits["waits_per_copy"]
+    if not copied or not lowest < waited / copied < 1 / lowest:
+        return
+    wait = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    if wait <= limits["gain_share"] * facts.step_ns:
+        return
+    where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
+    evidence = Evidence(_BLOCKING.text("subject-table")(), waited / copied, lowest, "number", where)
+    claims = {f"copies:{row.name}": wait * (row.calls or 0) / copied for row in copies}
+    change = avoidable_waits.printed_change(facts, wait, claims)
+    params = {"calls": waited / facts.steps, "wait": wait}
+    yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_BLOCKING.text("summary-table"))
+
+
+def _calls(rows: Sequence[TableRow]) -> int:
+    return sum(row.calls or 0 for row in rows)
+
+
+def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
+    origins = facts.need("host_origins", HostOrigins).rows
+    if origins and (facts.summary is None or facts.summary.steps_from != "ProfilerStep"):
+        raise Missing(_CREATED.text("no-steps")())
+    often = limits["calls_per_step"] * facts.steps
+    rows = [row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps]
+    if not rows:
+        return
+    time = facts.host_per_step(sum(row.making_ns + row.moving_ns for row in rows))
+    share = time / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    calls = sum(row.calls for row in rows) / facts.steps
+    where = tuple(map(_origin, rows))
+    evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
+    claims = summed((f"operator:{row.operator}", facts.host_per_step(row.making_ns + row.moving_ns)) for row in rows)
+    least = max(0.0, time - calls * _LAUNCH_NS)
+    change = TimeSaved("host", (least, time), _CREATED.text("basis")(launch=_LAUNCH_NS), claims=claims)
+    params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
+    yield Draft((evidence,), change, params, ceiling="low")
+
+
+def _origin(row: HostOrigin) -> CodePlace:
+    kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
+    return CodePlace(kind, name, row.shapes, row.making_ns + row.moving_ns, "ns", row.first_start_ns)
+
+
+RULES = (
+    _PAGEABLE.rule(trace=_pageable_in_trace, table=_pageable_in_table),
+    _BLOCKING.rule(trace=_blocking_in_trace, table=_blocking_in_table),
+    _CREATED.rule(trace=_created_in_trace),
+    *within_memory.RULES,
+)

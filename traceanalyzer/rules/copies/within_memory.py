@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
 from traceanalyzer.knowledge.op_shapes import Shape, parse
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.facts import OperatorFact, if_known
+from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -95,7 +94,7 @@ def _claim(shapes: str) -> str:
     return f"operator:{_COPY}|{shapes}"
 
 
-def _materialized_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _materialized_in_trace(facts: Facts, limits: Limits) -> Drafts:
     conversions = facts.need("conversions", Conversions)
     rows = [row for row in conversions.rows if not _may_be_cast(row)]
     in_a_row = limits["clones_in_a_row"]
@@ -125,7 +124,7 @@ def _is_asked_for(row: Conversion) -> bool:
     return not (row.on_device or row.is_backward or by_operator or row.operator == _COPY)
 
 
-def _materialized_on_cpu(cost: _Cost, limit: float) -> Iterator[Draft]:
+def _materialized_on_cpu(cost: _Cost, limit: float) -> Drafts:
     """Without a GPU copies take time of the host."""
     if cost.share <= limit:
         return
@@ -137,7 +136,7 @@ def _materialized_on_cpu(cost: _Cost, limit: float) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, confidence="B", summary=_MATERIALIZED.text("summary-cpu"))
 
 
-def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Iterator[Draft]:
+def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Drafts:
     """Copies on a device; besides, so many copies per step in its memory have no known caller."""
     if cost.share <= limit:
         return
@@ -173,7 +172,7 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     return Draft((evidence,), change, params, confidence="C", summary=_MATERIALIZED.text("summary-run"))
 
 
-def _materialized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
     if not facts.gpu_total_ns:
         return
     asked = sorted((row for row in facts.operators if row.name in _ASKING), key=lambda row: -row.device_total_ns)
@@ -184,7 +183,7 @@ def _materialized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterato
         return
     time = facts.gpu_per_step(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
-    where = tuple(CodePlace("row", r.name, r.shapes, r.device_total_ns, "ns") for r in rows)
+    where = of_operators(facts, rows, lambda row: row.device_total_ns)
     claims = {f"operator:{_COPY}": time}
     claims |= {row.claim: facts.gpu_per_step(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
@@ -198,15 +197,12 @@ def _materialized_in_table(facts: Facts, limits: Mapping[str, float]) -> Iterato
 def _shaped(facts: Facts, total: int) -> list[OperatorFact]:
     """Rows of copies by shape, those with most time first; no row has more time than all copies together."""
     heads = _repeated_heads(facts)
-    try:
-        rows = [row for row in facts.shaped if row.name == _COPY and row.shapes not in heads]
-    except Missing:
-        return []
-    rows = [row for row in rows if 0 < row.device_self_ns <= 1.01 * total]
+    copies = [row for row in if_known(lambda: facts.shaped) if row.name == _COPY and row.shapes not in heads]
+    rows = [row for row in copies if 0 < row.device_self_ns <= 1.01 * total]
     return sorted(rows, key=lambda row: (-row.device_self_ns, row.shapes or ""))
 
 
-def _keys(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _keys(facts: Facts, limits: Limits) -> Drafts:
     repeats = _repeated_heads(facts)
     rows = [row for row in facts.shaped if row.name == _COPY and row.shapes in repeats and row.device_self_ns]
     total = sum(row.device_self_ns for row in rows)
@@ -214,8 +210,7 @@ def _keys(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     if share <= limits["gpu_share"]:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.shapes or ""))
-    kind = facts.place_kind("operator")
-    where = tuple(CodePlace(kind, r.name, r.shapes, facts.gpu_per_step(r.device_self_ns), "ns") for r in rows)
+    where = of_operators(facts, rows, lambda row: facts.gpu_per_step(row.device_self_ns))
     claims = summed((row.claim, facts.gpu_per_step(row.device_self_ns)) for row in rows)
     time = facts.gpu_per_step(total)
     least, basis = 0.0, _KEYS.text("basis-unsure")()
@@ -246,10 +241,7 @@ def _repeated_heads(facts: Facts) -> Mapping[str, _RepeatedHeads]:
     Returns:
         Shapes of `aten::copy_` as recorded, to what is repeated; empty where shapes were not recorded.
     """
-    try:
-        rows = facts.shaped
-    except Missing:
-        return {}
+    rows = if_known(lambda: facts.shaped)
     tensors = [(row, found) for row in rows if (found := [s for s in parse(row.shapes) or [] if s])]
     expanded = {found[0] for row, found in tensors if row.name == _EXPAND and len(found[0]) == 5}
     taken = [found for row, found in tensors if row.name == _ATTENTION and len(found) >= 3]
@@ -304,7 +296,7 @@ def _keeps_type(types: str | None) -> bool:
     return len(kinds) < 2 or kinds[0].strip() == kinds[1].strip()
 
 
-def _casts_in_trace(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     rows = [row for row in facts.need("conversions", Conversions).rows if row.on_device != processor.is_cpu]
     if rows and all(row.to_type is None for row in rows):

@@ -11,6 +11,7 @@ from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.places import at_line
 
 _FUNCTION = re.compile(r"^.+\(\d+\): ")
 _KEPT = 0.5
@@ -64,9 +65,8 @@ def printed_change(facts: Facts, waiting_ns: float, claims: Mapping[str, float])
 
 def owned(owner: str, call: str, time_ns: int | None, start_ns: int | None = None) -> CodePlace:
     """A call as a place of the part of the program that makes it: `train.py(12): step`, or `aten::item in MARK`."""
-    if _FUNCTION.match(owner):
-        return CodePlace("python", owner, value=time_ns, unit="ns", start_ns=start_ns)
-    return CodePlace("operator", f"{call} in {owner}", value=time_ns, unit="ns", start_ns=start_ns)
+    line = owner if _FUNCTION.match(owner) else None
+    return at_line(line, "operator", f"{call} in {owner}", time_ns, start_ns)
 
 
 def place(row: Synchronization) -> CodePlace:
@@ -74,6 +74,4 @@ def place(row: Synchronization) -> CodePlace:
     name = row.operators[-1] if row.operators else row.call
     if row.owner is not None:
         return owned(row.owner, name, row.avoidable_ns)
-    if row.python_line is not None:
-        return CodePlace("python", row.python_line, value=row.avoidable_ns, unit="ns")
-    return CodePlace("operator" if row.operators else "call", name, value=row.avoidable_ns, unit="ns")
+    return at_line(row.python_line, "operator" if row.operators else "call", name, row.avoidable_ns)

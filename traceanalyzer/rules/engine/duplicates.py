@@ -18,6 +18,8 @@ would be about the other findings)."""
 _AFTER_WAITS = "idle:synchronization"
 """Idle time after a wait that emptied the queue: the wait and the work after it cause it together."""
 
+_WAITING = ("loader", "communication")
+"""Claims of time in which a device waits, beside those of idle time."""
 Found = tuple[Rule, Draft]
 
 
@@ -30,7 +32,8 @@ def distinct(facts: Facts, found: Sequence[Found]) -> list[Draft | None]:
         draft = kept[i]
         if draft is not None and rule.is_rest:
             kept[i] = _without(draft, claimed)
-    explained = _explained_idle([draft for draft in kept if draft is not None])
+    claims = _largest([draft for draft in kept if draft is not None])
+    explained = sum(ns for key, ns in claims.items() if key.startswith("idle:") or key in _WAITING)
     idle = facts.step_ns - (facts.resources.gpu_ns or 0.0)
     for i, (rule, _) in enumerate(found):
         if rule.sums_up_idle and explained >= _EXPLAINED * idle:
@@ -85,12 +88,3 @@ def _scaled(change: TimeSaved, part: float, claims: Mapping[str, float]) -> Time
 
     exposed = None if change.exposed is None else scaled(change.exposed)
     return replace(change, direct=scaled(change.direct), exposed=exposed, claims=claims)
-
-
-def _explained_idle(drafts: Sequence[Draft]) -> float:
-    """Time of a step in which the device waits for a reason that some finding gives."""
-    return sum(ns for key, ns in _largest(drafts).items() if key.startswith("idle:") or key in _WAITING)
-
-
-_WAITING = ("loader", "communication")
-"""Claims of time in which a device waits, beside those of idle time."""

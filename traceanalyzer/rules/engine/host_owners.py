@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import GapOwner
 from traceanalyzer.knowledge import host_roles
@@ -91,12 +91,6 @@ def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
 def total(listed: Iterable[CodePlace]) -> float:
     """What some places sum to."""
     return sum(place.value or 0.0 for place in listed)
-
-
-def role(facts: Facts, wanted: str) -> RoleTimes | None:
-    """What all owners of one role take; None where none has it."""
-    owners = found(facts)
-    return None if owners is None else next((row for row in owners.roles if row.role == wanted), None)
 
 
 def of_role(facts: Facts, wanted: str) -> list[HostOwner]:

@@ -29,22 +29,13 @@ def need_cpu_steps(facts: Facts) -> None:
     """Refuse to judge recordings with a device, or without steps that recur.
 
     Raises:
-        Missing: A step consists, or may consist, of more than the critical thread; or there are no steps.
+        Missing: A step consists, or may consist, of more than the critical thread; or fewer than three steps count.
     """
     if facts.resources.gpu_ns is not None:
         raise Missing(_HAS_DEVICE())
     own = facts.step_resources
     if own is not None and own.unread_device is not None:
         raise Missing(_UNREAD())
-    _need_steps(facts)
-
-
-def _need_steps(facts: Facts) -> None:
-    """Refuse to judge recordings without steps that recur.
-
-    Raises:
-        Missing: Fewer than three steps count.
-    """
     recording = facts.find("recording", Recording)
     if recording is None or recording.typical_step_ns is None or recording.typical is None:
         raise Missing(_NO_STEPS())

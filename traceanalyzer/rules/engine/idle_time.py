@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.facts.of_trace import is_partial
+from traceanalyzer.rules.engine.facts.sources import is_partial
+from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.recording import Recording
 
 _ONLY_WARM_UP = Text(
@@ -41,7 +43,11 @@ def enough(facts: Facts, events: float) -> StepIdle:
     Raises:
         Missing: There are no steady steps, only a few kernels ran, or much of the idle time has no explanation.
     """
-    _need_explained(facts)
+    recording = facts.find("recording", Recording)
+    removed = recording is not None and any(reason.kind == "removed-events" for reason in recording.evidence)
+    typical = recording.typical if recording is not None else None
+    if removed or (typical is not None and is_partial(typical)):
+        raise Missing(_UNEXPLAINED())
     need_usual_idle_time(facts)
     idle = facts.need("step_idle", StepIdle)
     if not idle.steps:
@@ -62,16 +68,6 @@ def need_usual_idle_time(facts: Facts) -> None:
     idle_ns = (facts.step_ns - (busy or 0.0)) * facts.steps
     if launches is not None and launches.earlier_work_ns and launches.earlier_work_ns >= _MOSTLY * idle_ns:
         raise Missing(_BEGAN_LATE())
-
-
-def _need_explained(facts: Facts) -> None:
-    """Refuse to blame the host where events are missing."""
-    recording = facts.find("recording", Recording)
-    if recording is None:
-        return
-    removed = any(reason.kind == "removed-events" for reason in recording.evidence)
-    if removed or (recording.typical is not None and is_partial(recording.typical)):
-        raise Missing(_UNEXPLAINED())
 
 
 def busiest(facts: Facts, idle: StepIdle) -> DeviceInSteps | None:
@@ -115,3 +111,26 @@ def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> f
     later = sum(row.later_ns for row in rows)
     first = sum(row.time_ns for row in rows) - later
     return max(0.0, first - later / idle.later_steps) if idle.later_steps else 0.0
+
+
+def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
+    """What a change claims of idle time that it removes, per step: `loader`, or for all other idle time `idle:CAUSE`.
+
+    With separate keys, time spent waiting for the loader is not counted again once the loader is fixed. A claim is
+    never more than the typical step's idle time of that cause; the idle time of steps that are left out does not recur.
+    """
+    recording = facts.find("recording", Recording)
+    is_known = recording is not None and recording.typical is not None
+    sums: Counter[str] = Counter()
+    for idle in times:
+        sums[idle.cause] += idle.time_ns
+    found: dict[str, float] = {}
+    for cause, time in sums.items():
+        own = facts.host_per_step(time)
+        typical = min(own, facts.idle_per_step(cause)) if is_known else own
+        found[_key(cause)] = found.get(_key(cause), 0.0) + typical
+    return found
+
+
+def _key(cause: str) -> str:
+    return "loader" if cause == "dataloader" else f"idle:{cause}"

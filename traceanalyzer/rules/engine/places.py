@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from traceanalyzer.analyzers.launches.runtime_calls import SetUp
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
+from traceanalyzer.rules.engine.facts import Facts, OperatorFact
 from traceanalyzer.structure.recording import RecordedStep
 
 FORWARD = Text("place-forward", "forward pass", note="a place of a finding, before its time")
@@ -22,7 +23,20 @@ def longest_steps(steps: Iterable[RecordedStep]) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("step", step.name, None, step.duration_ns, "ns", step.start_ns) for step in ordered[:_SHOWN])
 
 
+def at_line(line: str | None, kind: str, name: str, value: float | None, start_ns: int | None = None) -> CodePlace:
+    """Something that takes a time in ns, as the Python line that causes it if known, else by its own kind and name."""
+    kind, name = (kind, name) if line is None else ("python", line)
+    return CodePlace(kind, name, None, value, "ns", start_ns)
+
+
+def of_operators(
+    facts: Facts, rows: Iterable[OperatorFact], time_ns: Callable[[OperatorFact], float]
+) -> tuple[CodePlace, ...]:
+    """Operators with their shapes and a time in ns, of a trace or of a table."""
+    kind = facts.place_kind("operator")
+    return tuple(CodePlace(kind, row.name, row.shapes, time_ns(row), "ns") for row in rows)
+
+
 def of_set_up(row: SetUp, time_ns: float) -> CodePlace:
     """Calls that allocate memory or load code, at the Python line that caused them if known, with a time in ns."""
-    kind, name = ("call", row.name) if row.python_line is None else ("python", row.python_line)
-    return CodePlace(kind, name, None, time_ns, "ns", row.longest_start_ns)
+    return at_line(row.python_line, "call", row.name, time_ns, row.longest_start_ns)

@@ -1,16 +1,29 @@
-"""Defines rules: an id of a problem, the texts about it, its thresholds, and how to detect it."""
+"""Defines rules: an id of a problem, the texts about it, its thresholds, and how to detect it.
+
+The texts, thresholds and links of the rules of this package are in their pages, `pages/<id>.md`. All that a detection
+takes and makes can be imported from here.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Evidence
+from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts, Missing
+
+__all__ = ["CodePlace", "Draft", "Drafts", "Evidence", "Facts", "Limits", "Missing", "Rule", "RulePage", "Threshold"]
+__all__ += ["TimeSaved", "page", "pages"]
 
 HEADINGS = (
     "What it detects",
@@ -24,6 +37,11 @@ HEADINGS = (
 
 STAGES = ("preview", "stable", "deprecated")
 """Life of a rule: tried, trusted, and replaced by another one."""
+
+_COMPILED = Path(__file__).parents[1] / "pages.json"
+"""The pages as hatch_build.py compiles them."""
+_SOURCES = Path(__file__).parents[1] / "pages"
+"""The pages as people write them; only a checkout has them."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,11 @@ class Draft:
     """Code of this finding, if it differs from the rule's; empty: none."""
 
 
-Detector = Callable[[Facts, Mapping[str, float]], Iterable[Draft]]
+Limits = Mapping[str, float]
+"""Thresholds of a rule by key, as a project wants them."""
+Drafts = Iterator[Draft]
+"""What a detection yields."""
+Detector = Callable[[Facts, Limits], Iterable[Draft]]
 """Makes drafts from facts and thresholds; raises `facts.Missing` if the facts are not enough to judge."""
 
 
@@ -123,3 +145,80 @@ class Rule:
     def defaults(self) -> dict[str, float]:
         """Default thresholds of the rule by key."""
         return {threshold.key: threshold.default for threshold in self.thresholds}
+
+
+class RulePage(msgspec.Struct, frozen=True):
+    """What the page of a rule says: its texts, and fields of its `Rule`, which are explained there."""
+
+    id: str
+    severity: str
+    confidence: str
+    tags: tuple[str, ...]
+    since: str
+    thresholds: tuple[Threshold, ...]
+    links: tuple[str, ...]
+    texts: dict[str, Text]
+    """Texts by the part of their id after that of the rule."""
+    written: str
+    code: str | None = None
+    stage: str = "stable"
+    part_of: tuple[str, ...] = ()
+    is_rest: bool = False
+    sums_up_idle: bool = False
+
+    def text(self, key: str) -> Text:
+        """The text with this key."""
+        return self.texts[key]
+
+    def rule(self, trace: Detector | None = None, table: Detector | None = None) -> Rule:
+        """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
+        own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
+        return Rule(
+            title=self.text("title"),
+            summary=self.text("summary"),
+            advice=self.text("advice"),
+            not_when=self.text("not-when"),
+            trace=trace,
+            table=table,
+            no_trace=self._reason("no-trace"),
+            no_table=self._reason("no-table"),
+            **own,
+        )
+
+    def _reason(self, key: str) -> Message | None:
+        return self.texts[key]() if key in self.texts else None
+
+
+class _Pages(msgspec.Struct, frozen=True):
+    checksum: int
+    """Of the sources, one after the other."""
+    pages: tuple[RulePage, ...]
+
+
+def page(ident: str) -> RulePage:
+    """The page of a rule of this package."""
+    return pages()[ident]
+
+
+@cache
+def pages() -> dict[str, RulePage]:
+    """All pages by the id of the rule, in the order of the documentation.
+
+    Raises:
+        TraceAnalyzerError: In a checkout, the pages were not compiled since they changed.
+    """
+    try:
+        compiled = msgspec.json.decode(_COMPILED.read_bytes(), type=_Pages)
+        is_current = not _SOURCES.is_dir() or compiled.checksum == _checksum(_SOURCES)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        is_current = False
+    if not is_current:
+        raise TraceAnalyzerError(f"{_COMPILED} is missing or older than the pages of rules: run python hatch_build.py")
+    return {entry.id: entry for entry in compiled.pages}
+
+
+def _checksum(folder: Path) -> int:
+    checksum = 0
+    for file in sorted(folder.glob("*.md")):
+        checksum = zlib.crc32(file.read_bytes(), checksum)
+    return checksum

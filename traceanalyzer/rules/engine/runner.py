@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import msgspec
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.config import SEVERITIES
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules.engine import check, repeated, snippets
-from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget
+from traceanalyzer.rules.engine import runs as document_runs
+from traceanalyzer.rules.engine import snippets
+from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
-from traceanalyzer.rules.engine.combine import combine
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, tables
-from traceanalyzer.rules.engine.headlines import runs as run_headlines
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
@@ -44,9 +45,12 @@ _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.0
 """Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
 note)."""
 
-
 _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
+_RESOURCES = ("loader", "host", "gpu", "communication")
+_CONFIDENCES = ("A", "B", "C")
+_LONGEST = 1_000_000
+"""Greatest size of a finding in bytes of JSON; longer texts are not useful as advice."""
 
 
 class Advice(msgspec.Struct, frozen=True):
@@ -86,7 +90,7 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         findings += [entry.finding for entry in ordered]
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
-    return Advice(run_headlines.compared(headlines, counted), repeated.marked(findings), tuple(skipped))
+    return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
@@ -138,9 +142,8 @@ def _failed(error: BaseException) -> Message:
 
 
 def _budget(facts: Facts) -> Budget:
-    return Budget.of(
-        facts.resources,
-        is_estimate=facts.table is not None,
+    return msgspec.structs.replace(
+        Budget.of(facts.resources, is_estimate=facts.table is not None),
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
         unseen_waits=tables.unseen_waits(facts),
@@ -151,16 +154,10 @@ def _prices(facts: Facts) -> Prices | None:
     """Prices by replays; None without a model, so that the budget bounds changes."""
     if facts.model is None or not facts.is_replayed:
         return None
-    return Prices(facts.model, _plain_ns(facts))
-
-
-def _plain_ns(facts: Facts) -> float | None:
-    """Duration of the typical step without the profiler, if a capture timed steps with and without it.
-
-    A profiler makes no step shorter: where steps without it took longer, other programs disturbed them.
-    """
     overhead = facts.capture.overhead_share if facts.capture else None
-    return None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
+    # a profiler makes no step shorter: where steps without it took longer, other programs disturbed them
+    plain = None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
+    return Prices(facts.model, plain)
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
@@ -184,9 +181,12 @@ def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | No
 
 
 def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
-    check.change(draft.change)
+    _check_change(draft.change)
     saving = None if draft.change is None else _saving(facts, prices, draft.change)
-    latent = saving is not None and _is_latent(saving, facts.step_ns)
+    # a fix may remove time that would be worth something if another resource did not bound the step
+    latent = saving is not None and (
+        saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
+    )
     code = rule.code if draft.code is None else draft.code
     finding = Finding(
         rule=rule.id,
@@ -205,7 +205,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         saving=saving,
         stage=rule.stage,
     )
-    check.finding(finding)
+    _check_finding(finding)
     return _Judged(rule, finding, draft)
 
 
@@ -217,11 +217,6 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
         for entry, draft in zip(judged, kept, strict=True)
         if draft is not None
     ]
-
-
-def _is_latent(saving: Saving, step_ns: float) -> bool:
-    """Whether a fix removes time that would be worth something if another resource did not bound the step."""
-    return saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(step_ns, 1.0)
 
 
 def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
@@ -265,3 +260,34 @@ def _ordered(
     fixes = [Fix(e.finding.rule, first + i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
     budget = _budget(facts)
     return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)
+
+
+def _check_change(found: TimeSaved | None) -> None:
+    """Raises a ValueError if the times that are removed are not times."""
+    if found is None:
+        return
+    _require(found.resource, _RESOURCES, "resource of a change")
+    for interval in (found.direct, found.exposed or found.direct):
+        low, high = interval
+        if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
+            raise ValueError(f"a change from {low} to {high} ns")
+    if not all(isinstance(key, str) and math.isfinite(ns) for key, ns in found.claims.items()):
+        raise ValueError("claims that are no times")
+
+
+def _check_finding(found: Finding) -> None:
+    """Raises a ValueError if a finding is not of the types that a saved report has, or more than people can read."""
+    _require(found.severity, SEVERITIES, "severity")
+    _require(found.confidence, _CONFIDENCES, "confidence")
+    for evidence in found.evidence:
+        for unit in (evidence.unit, *(place.unit for place in evidence.where)):
+            _require(unit, units.UNITS, "unit")
+    data = msgspec.json.encode(found)
+    if len(data) > _LONGEST:
+        raise ValueError(f"a finding of {len(data)} bytes; at most {_LONGEST}")
+    msgspec.json.decode(data, type=Finding)  # JSON has no NaN, and each field has its type
+
+
+def _require(value: object, known: Collection[str], name: str) -> None:
+    if value not in known:
+        raise ValueError(f"unknown {name} {str(value)[:40]!r}; one of {', '.join(sorted(known))}")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,14 +20,17 @@ from traceanalyzer.config import Config
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import SUBJECTS
-from traceanalyzer.rules.engine.packages import entry_points
-from traceanalyzer.rules.engine.page import pages
-from traceanalyzer.rules.engine.rule import STAGES, Rule, Threshold
+from traceanalyzer.rules.engine.rule import STAGES, Rule, Threshold, pages
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "traceanalyzer.rules"
 """Entry points of this group are objects of type `Rule`."""
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_METADATA = (".dist-info", ".egg-info")
+_FILE = "entry_points.txt"
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -36,11 +43,8 @@ class Chosen(msgspec.Struct, frozen=True):
 @cache
 def builtin() -> tuple[Rule, ...]:
     """The rules of the package, in the order of their pages."""
-    shared = (import_module(f"traceanalyzer.rules.{subject}").RULES for subject in SUBJECTS)
-    found = {rule.id: rule for rules in shared for rule in rules}
-    for ident in (ident for ident in pages() if ident not in found):
-        found[ident] = import_module(f"traceanalyzer.rules.{ident.replace('-', '_')}").RULE
-    return tuple(found[ident] for ident in pages())
+    rules = {rule.id: rule for subject in SUBJECTS for rule in import_module(f"traceanalyzer.rules.{subject}").RULES}
+    return tuple(rules[ident] for ident in pages())
 
 
 @cache
@@ -121,3 +125,44 @@ def hint(name: str, known: Iterable[str], otherwise: str) -> str:
     """Suggest the nearest known name, or else where to look."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}?" if near else otherwise
+
+
+def entry_points(group: str) -> Iterable[EntryPoint]:
+    """The entry points of a group, as of `importlib.metadata`.
+
+    Python's own way parses the metadata of every installed package, which takes longer than reading 5 MB of a trace. It
+    is asked only if some package names the group at all, which most environments have none of.
+    """
+    if not _may_exist(group):
+        return ()
+    from importlib import metadata  # noqa: PLC0415 - takes 0.02 s of its own
+
+    return metadata.entry_points(group=group)
+
+
+def _may_exist(group: str) -> bool:
+    """Whether a package declares the group, or may be in a place that only Python's own import machinery can search."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    return any(_may_be_in(path or ".", group.encode()) for path in sys.path)
+
+
+def _may_be_in(path: str, group: bytes) -> bool:
+    """Whether a package in an entry of `sys.path` names the group; archives are not opened."""
+    if path.endswith(".egg"):
+        return True
+    try:
+        with os.scandir(path) as entries:
+            packages = [entry.path for entry in entries if entry.name.lower().endswith(_METADATA)]
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    return any(group in _content(Path(package, _FILE)) for package in packages)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""

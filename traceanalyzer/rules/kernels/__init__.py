@@ -1,7 +1,283 @@
-"""Detects kernels that take longer than they need: by their types, shapes, algorithms, or what they leave empty."""
+"""Detects kernels that take longer than they need: by their types, shapes or algorithms, or by what they leave empty.
+
+The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and those about
+convolutions: conv-layout-transposes, conv-bias-before-batchnorm, bn-not-folded-inference and cudnn-benchmark-off.
+"""
 
 from __future__ import annotations
 
-from traceanalyzer.rules.kernels import convolutions, layers, occupancy, precision, products
+import re
+from collections.abc import Iterable, Mapping
 
-RULES = (*precision.RULES, *products.RULES, *convolutions.RULES, *layers.RULES, *occupancy.RULES)
+import msgspec
+
+from traceanalyzer.analyzers.kernels import Kernel, Kernels, SmFill, UnfilledKernel
+from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, ConvolutionNorms
+from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
+from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import summed
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.rules.kernels import layers, precision, products
+
+_UNDERFILLED = page("sm-underfilled")
+_LOW = page("occupancy-low")
+_LIVES_ON_OCCUPANCY = frozenset(
+    {
+        KernelClass.ELEMENTWISE,
+        KernelClass.REDUCTION,
+        KernelClass.NORMALIZATION,
+        KernelClass.COPY,
+        KernelClass.OPTIMIZER,
+    }
+)
+_TRANSPOSES = page("conv-layout-transposes")
+_BIAS = page("conv-bias-before-batchnorm")
+_NOT_FOLDED = page("bn-not-folded-inference")
+_ALGORITHMS = page("cudnn-benchmark-off")
+_REMAINS = 0.5
+"""Share of the layout conversions that is surely saved (own choice)."""
+_TRANSPOSE = re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|nhwcAddPadding|batched_transpose", re.IGNORECASE)
+_CONVOLUTIONS = ("aten::cudnn_convolution", "aten::miopen_convolution", "aten::convolution", "aten::conv2d")
+_NORMS = ("aten::batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm")
+_ADDITION = "aten::add_"
+_BACKWARD = re.compile(r"Backward\d*$|_backward$|^autograd::engine")
+_INFERS = re.compile(r"bn_fw_inf|FwdInfer", re.IGNORECASE)
+_TRAINS = re.compile(r"bn_fw_tr|collect_statistics|FwdTrain", re.IGNORECASE)
+_COUNTS = Text(
+    "rule-norms-counts",
+    "convolutions, batch norms and additions do not occur equally often, so a printed table does not show which "
+    "belong together",
+)
+
+
+def _underfilled(facts: Facts, limits: Limits) -> Drafts:
+    rows = [row for row in facts.need("sm_fill", SmFill).rows if row.total_ns >= limits["kernel_ns"] * row.calls]
+    lost = sum(_lost(row) for row in rows)
+    share = facts.gpu_share(lost)
+    if share <= limits["lost_share"]:
+        return
+    rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
+    time = sum(row.total_ns for row in rows)
+    claims = summed((f"kernel:{row.kernel}", facts.gpu_per_step(_lost(row))) for row in rows)
+    where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
+    params = {
+        "time": facts.gpu_per_step(time),
+        "share": facts.gpu_share(time),
+        "fill": sum(row.fill * row.total_ns for row in rows) / time,
+    }
+    yield Draft(
+        (Evidence(_UNDERFILLED.text("subject")(), share, limits["lost_share"], "share", where),),
+        TimeSaved("gpu", (0.0, facts.gpu_per_step(lost)), _UNDERFILLED.text("basis")(), claims=claims),
+        params,
+        ceiling="high",
+        advice=_UNDERFILLED.text("advice-serving") if program.serves(facts) else None,
+    )
+
+
+def _lost(row: UnfilledKernel) -> float:
+    """Time lost in multiprocessors without a block, converted to time of the whole GPU, in ns."""
+    return row.total_ns * (1 - row.fill)
+
+
+def _low(facts: Facts, limits: Limits) -> Drafts:
+    kernels = facts.need("kernels", Kernels).rows
+    if not any(row.mean_est_achieved_occupancy for row in kernels):
+        raise Missing(_LOW.text("no-figure")())
+    rows = [row for row in kernels if _counts(row, limits) and row.total_ns >= limits["gpu_share"] * facts.gpu_total_ns]
+    if not rows:
+        return
+    longest, time = rows[0], sum(row.total_ns for row in rows)
+    where = tuple(CodePlace("kernel", row.name, None, row.mean_est_achieved_occupancy, "share") for row in rows)
+    occupancy = longest.mean_est_achieved_occupancy or 0.0
+    evidence = Evidence(_LOW.text("subject")(), occupancy, limits["occupancy"], "share", where)
+    params = {
+        "kernel": longest.name,
+        "occupancy": longest.mean_est_achieved_occupancy,
+        "time": facts.gpu_per_step(time),
+        "share": facts.gpu_share(time),
+    }
+    yield Draft((evidence,), params=params, severity="info")
+
+
+def _counts(row: Kernel, limits: Limits) -> bool:
+    """Whether a kernel has a known low occupancy, blocks for the whole device, and is not bound by its launch."""
+    occupancy, blocks = row.mean_est_achieved_occupancy, row.mean_blocks_per_sm
+    is_low = bool(occupancy) and (occupancy or 0.0) < limits["occupancy"]
+    fills = blocks is None or blocks >= 1
+    is_known = kernel_class(row.name) in _LIVES_ON_OCCUPANCY and not is_generated(row.name)
+    return is_low and fills and row.mean_ns >= limits["kernel_ns"] and is_known
+
+
+class _Norms(msgspec.Struct, frozen=True):
+    """Convolutions that a batch norm follows, as sums over the whole recording."""
+
+    calls: int
+    """Number of these convolutions."""
+    with_bias: int
+    """Number of these that have a bias."""
+    bias_ns: int
+    bias_gradient_ns: int
+    norm_ns: int
+    is_inference: bool
+    """Nothing of a backward pass was recorded, and no batch norm computes statistics."""
+    bias_claims: Mapping[str, int]
+    """Keys of a change's claims to ns of the recording."""
+    norm_claims: Mapping[str, int]
+    places: tuple[CodePlace, ...]
+
+
+def _transposes(facts: Facts, limits: Limits) -> Drafts:
+    kernels = facts.kernels
+    rows = [kernel for kernel in kernels if _TRANSPOSE.search(kernel.name)]
+    convolutions = [kernel for kernel in kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
+    on_tensor_cores = sum(kernel.total_ns for kernel in convolutions if kernel.tensor_cores)
+    share = facts.gpu_share(sum(kernel.total_ns for kernel in rows))
+    if share <= limits["gpu_share"] or 2 * on_tensor_cores <= sum(kernel.total_ns for kernel in convolutions):
+        return
+    rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
+    time = facts.gpu_per_step(sum(kernel.total_ns for kernel in rows))
+    claims = {f"kernel:{kernel.name}": facts.gpu_per_step(kernel.total_ns) for kernel in rows}
+    basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
+    where = facts.kernel_places(rows)
+    yield Draft(
+        (Evidence(_TRANSPOSES.text("subject")(), share, limits["gpu_share"], "share", where),),
+        TimeSaved("gpu", (_REMAINS * time, time), basis, claims=claims, is_removed=True),
+        {"time": time, "share": share, "calls": round(sum(kernel.calls for kernel in rows) / facts.steps)},
+    )
+
+
+def _bias(facts: Facts, limits: Limits) -> Drafts:
+    norms = _norms(facts)
+    if norms is None or not norms.with_bias:
+        return
+    total = norms.bias_ns + norms.bias_gradient_ns
+    share = facts.gpu_share(total)
+    if share <= limits["gpu_share"]:
+        return
+    time = facts.gpu_per_step(total)
+    claims = {key: facts.gpu_per_step(ns) for key, ns in norms.bias_claims.items() if ns}
+    yield Draft(
+        (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
+        TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True),
+        {"time": time, "share": share, "calls": round(norms.with_bias / facts.steps)},
+    )
+
+
+def _not_folded(facts: Facts, limits: Limits) -> Drafts:
+    norms = _norms(facts)
+    if norms is None or not norms.is_inference or not norms.norm_ns:
+        return
+    share = facts.gpu_share(norms.norm_ns)
+    if share <= limits["gpu_share"]:
+        return
+    norm, bias = facts.gpu_per_step(norms.norm_ns), facts.gpu_per_step(norms.bias_ns)
+    has_bias = norms.bias_ns > 0 and norms.with_bias == norms.calls
+    direct = (norm, norm + bias) if has_bias else (0.0, norm + bias)
+    claims = {key: facts.gpu_per_step(ns) for key, ns in (*norms.norm_claims.items(), *norms.bias_claims.items()) if ns}
+    basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
+    yield Draft(
+        (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
+        TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True),
+        {"time": norm, "share": share, "calls": round(norms.calls / facts.steps)},
+    )
+
+
+def _norms(facts: Facts) -> _Norms | None:
+    """Convolutions and batch norms: in a trace by their order, in a table by their counts; None without them.
+
+    Raises:
+        Missing: A trace has no convolutions, or the counts of a table do not decide it.
+    """
+    return _recorded_norms(facts) if facts.table is None else _printed_norms(facts)
+
+
+def _recorded_norms(facts: Facts) -> _Norms:
+    norms = facts.need("convolution_norms", ConvolutionNorms)
+    where = tuple(
+        CodePlace("operator", row.name, row.input_shapes or None, row.bias_ns + row.norm_ns, "ns") for row in norms.rows
+    )
+    return _Norms(
+        norms.with_norm,
+        norms.with_bias,
+        norms.bias_ns,
+        norms.bias_gradient_ns,
+        norms.norm_ns,
+        not norms.has_backward and not norms.trains,
+        {"operator:aten::add_": norms.bias_ns, "operator:aten::sum": norms.bias_gradient_ns},
+        {"operator:aten::batch_norm": norms.norm_ns},
+        where,
+    )
+
+
+def _printed_norms(facts: Facts) -> _Norms | None:
+    """Sums of a table: as many convolutions as batch norms (and as additions in place, if they have a bias)."""
+    calls = {row.name: row.calls for row in facts.operators}
+    device = {row.name: row.device_self_ns for row in facts.operators}
+    convolutions, norms = (_first(calls, names) for names in (_CONVOLUTIONS, _NORMS))
+    if not convolutions or not norms:
+        return None
+    has_bias = calls.get(_ADDITION) == convolutions
+    if convolutions != norms or (not has_bias and calls.get(_ADDITION, 0) > convolutions):
+        raise Missing(_COUNTS())
+    bias = device[_ADDITION] if has_bias else 0
+    norm = sum(device.get(name, 0) for name in _NORMS)
+    names = (*((_ADDITION,) if has_bias else ()), *(name for name in _NORMS if device.get(name)))
+    return _Norms(
+        norms,
+        convolutions if has_bias else 0,
+        bias,
+        0,
+        norm,
+        _is_inference(facts, calls),
+        {f"operator:{_ADDITION}": bias},
+        {"operator:aten::batch_norm": norm},
+        tuple(CodePlace("row", name, None, device[name], "ns") for name in names),
+    )
+
+
+def _first(calls: Mapping[str, int], names: Iterable[str]) -> int:
+    """Calls of the first of some operators that occurs; 0 if none does."""
+    return next((calls[name] for name in names if calls.get(name)), 0)
+
+
+def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
+    """Whether there are kernels for inference, none for training, and no backward pass."""
+    kernels = [kernel.name for kernel in facts.kernels]
+    infers = any(map(_INFERS.search, kernels)) and not any(map(_TRAINS.search, kernels))
+    return infers and not any(map(_BACKWARD.search, operators))
+
+
+def _algorithms(facts: Facts, limits: Limits) -> Drafts:
+    measured = facts.need("convolution_algorithms", ConvolutionAlgorithms)
+    rows = [row for row in measured.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
+    saved = sum(row.saving_ns for row in rows)
+    share = facts.gpu_share(saved)
+    if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
+        return
+    where = tuple(CodePlace("operator", row.name, row.input_shapes, row.saving_ns, "ns") for row in rows)
+    claims = {f"operator:{row.name}|{row.input_shapes}": facts.gpu_per_step(row.saving_ns) for row in rows}
+    slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
+    params = {
+        "count": len(rows),
+        "operator": rows[0].name,
+        "shapes": rows[0].input_shapes,
+        "slow": slow.device_ns / slow.calls,
+        "best": best.device_ns / best.calls,
+    }
+    evidence = Evidence(_ALGORITHMS.text("subject")(), share, limits["gpu_share"], "share", where)
+    change = TimeSaved("gpu", (0.0, facts.gpu_per_step(saved)), _ALGORITHMS.text("basis")(), claims=claims)
+    yield Draft((evidence,), change, params, ceiling="low")
+
+
+RULES = (
+    _UNDERFILLED.rule(trace=_underfilled),
+    _LOW.rule(trace=_low),
+    _TRANSPOSES.rule(trace=_transposes, table=_transposes),
+    _BIAS.rule(trace=_bias, table=_bias),
+    _NOT_FOLDED.rule(trace=_not_folded, table=_not_folded),
+    _ALGORITHMS.rule(trace=_algorithms),
+    *precision.RULES,
+    *products.RULES,
+    *layers.RULES,
+)

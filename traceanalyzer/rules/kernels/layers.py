@@ -6,20 +6,19 @@ The rules are attention-unfused, sdpa-math, elementwise-fusion-chain and moe-dom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval, TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, OperatorFact
-from traceanalyzer.rules.engine.page import page
+from traceanalyzer.rules.engine.change import Interval, summed
+from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 
 _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
@@ -104,7 +103,7 @@ class _Row:
         return 2 * self.operator.calls * math.prod(a) * b[-1]
 
 
-def _unfused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _unfused(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     timed = [(row, processor.self_ns(row)) for row in facts.shaped]
     rows = [_Row(row, [s for s in parse(row.shapes) or [] if s], ns) for row, ns in timed if ns]
@@ -118,10 +117,8 @@ def _unfused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
     claims = {row.operator.claim: processor.per_step(row.ns) for row in members}
     change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(processor, members, least, claims)
-    kind = facts.place_kind("operator")
-    where = tuple(
-        CodePlace(kind, row.operator.name, row.operator.shapes, processor.per_step(row.ns), "ns") for row in members
-    )
+    operators = [row.operator for row in members]
+    where = of_operators(facts, operators, lambda row: processor.per_step(processor.self_ns(row)))
     subject = _UNFUSED.text("subject-cpu") if processor.is_cpu else _UNFUSED.text("subject")
     evidence = Evidence(subject(), share, processor.limit(limits), "share", where)
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
@@ -188,14 +185,13 @@ def _fused_on_cpu(
     return TimeSaved("host", direct, basis, claims=claims)
 
 
-def _sdpa(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name == _BY_PRODUCTS and row.device_total_ns]
     total = sum(row.device_total_ns for row in rows)
     share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
-    kind = facts.place_kind("operator")
-    where = tuple(CodePlace(kind, row.name, None, row.device_total_ns, "ns") for row in rows)
+    where = of_operators(facts, rows, lambda row: row.device_total_ns)
     time, calls = facts.gpu_per_step(total), sum(row.calls for row in rows) / facts.steps
     most = (1 - _LEAST_LEFT) * time
     claims = {f"operator:{_BY_PRODUCTS}": most}
@@ -207,7 +203,7 @@ def _sdpa(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _chains(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _chains(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("chains", Chains).rows
     time = facts.gpu_per_step(sum(row.device_ns for row in rows))
     share = time / facts.step_ns
@@ -260,7 +256,7 @@ def _names(row: Chain) -> list[str]:
     return [link.name.removeprefix("aten::") for link in row.links[:_SHOWN]]
 
 
-def _experts(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _experts(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.kernels if kernel_class(row.name) in (KernelClass.MOE, KernelClass.ROUTING)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     total = sum(row.total_ns for row in rows)

@@ -8,27 +8,23 @@ precision), so that one switch is what is missing. Never both.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.first_match import FirstMatch
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
+from traceanalyzer.knowledge.kernel_names import built_for, is_fp32, is_fp64, is_fp64_product
 from traceanalyzer.knowledge.op_models import Call, Family, family
 from traceanalyzer.report.message import Text
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine import program, settings
-from traceanalyzer.rules.engine.change import Interval, TimeSaved, summed
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.products import intensities, roofline_rows
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import Interval, summed
+from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.processor import Processor, intensities, roofline_rows
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _UNUSED = page("tensor-cores-unused")
 _TF32 = page("tf32-disabled")
@@ -43,26 +39,6 @@ _LEAST = 1.3
 _USED = 0.05
 """Own choice: a smaller share of the products' time on Tensor Cores is an accident."""
 _PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION})
-_FP32 = re.compile(
-    r"sgemm|scudnn|simt_s|ffma|winograd|convolve_sgemm|[dw]grad\w{0,32}_(engine|alg\d)|f32f32_f32f32"
-    r"|^(?>.*?cudnn::\w).*<float",
-    re.IGNORECASE,
-)
-_HALF_OR_OTHER = re.compile(
-    r"half|bfloat|bf16|fp16|(?<!t)f16|h884|h1688|h16816|hgemm|hmma|hcudnn"
-    r"|i8|imma|int8|e4m3|e5m2|fp8|d884|dmma|dgemm|zgemm|cgemm",
-    re.IGNORECASE,
-)
-_ARCHITECTURES = FirstMatch(
-    (
-        (r"sm100|blackwell|tcgen05", (10, 0)),
-        (r"sm90|hopper|nvjet", (9, 0)),
-        (r"sm8\d|ampere|cutlass_8\d", (8, 0)),
-        (r"turing|cutlass_75", (7, 5)),
-        (r"volta|cutlass_70", (7, 0)),
-    )
-)
-"""A kernel that was built for a generation runs on it or on a newer one."""
 _CODE_BFLOAT16 = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
 
 _FULL_RATE = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
@@ -75,8 +51,6 @@ _ON_CPU = 0.55, 0.85
 _CALL_NS = 2_000
 """Time of a call that does not depend on the type (own choice: operators on a few numbers take 1 to 3 us)."""
 _NARROWER = frozenset({"float", "c10::Half", "c10::BFloat16"})
-_FP64_PRODUCT = re.compile(r"dgemm|d884|dmma|f64f64", re.IGNORECASE)
-_FP64_NAME = re.compile(r"dgemm|dgemv|d884|dmma|f64f64|\bdouble\b")
 
 _NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a product is in fp32")
 
@@ -114,7 +88,7 @@ class _Double(msgspec.Struct, frozen=True):
     time_ns: int
 
 
-def _unused(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _unused(facts: Facts, limits: Limits) -> Drafts:
     used = _precision(facts)
     if used.is_a_switch or (used.capability is not None and used.capability < _VOLTA):
         return
@@ -143,9 +117,9 @@ def _texts(facts: Facts, used: _Precision) -> tuple[Text | None, Text | None, st
         return _UNUSED.text("summary-unknown"), None, None
     if used.uses_tensor_cores:
         return _UNUSED.text("summary-partly"), _UNUSED.text("advice-partly"), None
-    if settings.uses_autocast(facts):
+    if program.uses_autocast(facts):
         return None, _UNUSED.text("advice-partly"), None
-    if used.capability >= _AMPERE and settings.matmul_tf32(facts):
+    if used.capability >= _AMPERE and program.matmul_tf32(facts):
         return None, _UNUSED.text("advice-tf32-allowed"), _CODE_BFLOAT16
     if used.capability >= _AMPERE:
         return None, _UNUSED.text("advice-ampere"), 'torch.set_float32_matmul_precision("high")'
@@ -163,8 +137,8 @@ def _of_inference(advice: Text | None, code: str | None) -> tuple[Text | None, s
     return advice, code
 
 
-def _tf32_disabled(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
-    if not _precision(facts).is_a_switch or settings.matmul_tf32(facts):
+def _tf32_disabled(facts: Facts, limits: Limits) -> Drafts:
+    if not _precision(facts).is_a_switch or program.matmul_tf32(facts):
         return
     products = _fp32_products(facts, limits, tf32=True, only=frozenset({KernelClass.GEMM}))
     share = facts.gpu_share(products.time_ns)
@@ -188,7 +162,7 @@ def _precision(facts: Facts) -> _Precision:
     products = [kernel for kernel, kind in classes if kind in _PRODUCTS]
     attention = [kernel for kernel, kind in classes if kind is KernelClass.ATTENTION]
     on_tensor_cores = sum(kernel.total_ns for kernel in products + attention if kernel.tensor_cores)
-    fp32 = sum(kernel.total_ns for kernel in products if _is_fp32(kernel.name, kernel.tensor_cores))
+    fp32 = sum(kernel.total_ns for kernel in products if is_fp32(kernel.name, kernel.tensor_cores))
     return _Precision(_capability(facts), on_tensor_cores > _USED * (on_tensor_cores + fp32))
 
 
@@ -204,17 +178,12 @@ def _capability(facts: Facts) -> tuple[int, int] | None:
     known = [device.compute_capability.split(".") for device in devices if device.compute_capability]
     if known:
         return min((int(major), int(minor)) for major, minor in known)
-    built_for = (_ARCHITECTURES.find(kernel.name) for kernel in facts.kernels)
-    return max((number for number in built_for if number is not None), default=None)
-
-
-def _is_fp32(name: str, tensor_cores: bool | None) -> bool:
-    """Whether the name of a kernel shows fp32; False for a name without a type."""
-    return tensor_cores is False and not _HALF_OR_OTHER.search(name) and _FP32.search(name) is not None
+    generations = (built_for(kernel.name) for kernel in facts.kernels)
+    return max((number for number in generations if number is not None), default=None)
 
 
 def _fp32_products(
-    facts: Facts, limits: Mapping[str, float], *, tf32: bool, only: frozenset[KernelClass] = _PRODUCTS
+    facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[KernelClass] = _PRODUCTS
 ) -> _Fp32Products:
     """Products that could get faster: bound neither by memory nor by their launch.
 
@@ -231,7 +200,7 @@ def _fp32_products(
     times: defaultdict[tuple[str, str], int] = defaultdict(int)
     for row in by_shape.rows:
         key = row.operator, row.input_shapes
-        counts = kernel_class(row.kernel) in only and _is_fp32(row.kernel, row.tensor_cores)
+        counts = kernel_class(row.kernel) in only and is_fp32(row.kernel, row.tensor_cores)
         busy = row.total_ns >= limits["kernel_ns"] * row.calls
         if counts and busy and flops_per_byte.get(key, limits["flops_per_byte"]) >= limits["flops_per_byte"]:
             times[key] += row.total_ns
@@ -245,8 +214,8 @@ def _fp32_products(
     )
 
 
-def _by_kernel(facts: Facts, limits: Mapping[str, float], tf32: bool, only: frozenset[KernelClass]) -> _Fp32Products:
-    kernels = [k for k in facts.kernels if kernel_class(k.name) in only and _is_fp32(k.name, k.tensor_cores)]
+def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass]) -> _Fp32Products:
+    kernels = [k for k in facts.kernels if kernel_class(k.name) in only and is_fp32(k.name, k.tensor_cores)]
     kernels = [k for k in kernels if k.calls and k.total_ns >= limits["kernel_ns"] * k.calls]
     time = sum(kernel.total_ns for kernel in kernels)
     counted = min(time, _arithmetic(facts, limits, time))
@@ -260,7 +229,7 @@ def _by_kernel(facts: Facts, limits: Mapping[str, float], tf32: bool, only: froz
     )
 
 
-def _arithmetic(facts: Facts, limits: Mapping[str, float], otherwise: int) -> int:
+def _arithmetic(facts: Facts, limits: Limits, otherwise: int) -> int:
     """Time of products that are not bound by memory, from a table with shapes, which links no kernels to products."""
     flops_per_byte = intensities(facts)
     if not flops_per_byte:
@@ -287,7 +256,7 @@ def _ratio(device: Gpu | None, *, tf32: bool) -> float:
     return max(_LEAST, min(_MOST, peak / device.fp32)) if device and peak and device.fp32 else _MOST
 
 
-def _fp64(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _fp64(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     if processor.is_cpu:
         yield from _fp64_on_cpu(processor, limits)
@@ -302,7 +271,7 @@ def _fp64(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     share = facts.gpu_share(time)
     if share <= limits["gpu_share"]:
         return
-    parts = [(1 - 1 / (_MULTIPLIES if _is_product(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
+    parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
     claims = summed((row.claim, facts.gpu_per_step(part)) for row, part in zip(doubles, parts, strict=True))
     saved = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
     where = tuple(entry.place for entry in doubles)
@@ -315,7 +284,7 @@ def _fp64(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _fp64_on_cpu(processor: Processor, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     """Without a GPU the operators themselves take the time."""
     rows = [row for row in processor.facts.shaped if '"double"' in (row.types or "") and _computes_doubles(row)]
     rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
@@ -361,14 +330,14 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
 
 
 def _doubles_by_name(facts: Facts) -> list[_Double]:
-    rows = [row for row in facts.kernels if _FP64_NAME.search(row.name) and "float" not in row.name]
+    rows = [row for row in facts.kernels if is_fp64(row.name)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     places = facts.kernel_places(rows)
     return [_Double(k.name, f"kernel:{k.name}", where, k.total_ns) for k, where in zip(rows, places, strict=True)]
 
 
-def _is_product(kernel: str) -> bool:
-    return _FP64_PRODUCT.search(kernel) is not None or kernel_class(kernel) in _PRODUCTS
+def _multiplies(kernel: str) -> bool:
+    return is_fp64_product(kernel) or kernel_class(kernel) in _PRODUCTS
 
 
 def _is_other_vendor(facts: Facts) -> bool:

@@ -6,19 +6,18 @@ The rules are matmul-dims-misaligned, gemm-degenerate, gemm-below-roof and fp8-e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
-from traceanalyzer.report.model import CodePlace, Evidence
+from traceanalyzer.knowledge.op_shapes import sides
 from traceanalyzer.rules.engine import program
-from traceanalyzer.rules.engine.change import Interval, TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing, OperatorFact
-from traceanalyzer.rules.engine.page import page
-from traceanalyzer.rules.engine.products import bandwidths, moved, sides
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.facts import OperatorFact
+from traceanalyzer.rules.engine.processor import bandwidths, moved
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -57,7 +56,7 @@ class _Slow(msgspec.Struct, frozen=True):
     """Whether there are aligned products of its type to compare with; else it is compared with the roof itself."""
 
 
-def _misaligned(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     slow = _slow(facts, limits)
     time = sum(entry.row.device_ns for entry in slow)
     share = facts.gpu_share(time)
@@ -91,7 +90,7 @@ def _places(rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("operator", row.name, row.input_shapes, row.device_ns, "ns") for row in rows)
 
 
-def _slow(facts: Facts, limits: Mapping[str, float]) -> list[_Slow]:
+def _slow(facts: Facts, limits: Limits) -> list[_Slow]:
     """Misaligned products that are slower than aligned ones.
 
     Raises:
@@ -177,7 +176,7 @@ def _mean_share(rows: Sequence[RooflineRow]) -> float | None:
     return sum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
 
 
-def _degenerate(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.shaped if _has_side_of_one(row, limits)]
     if not rows or not facts.gpu_total_ns:
         return
@@ -203,7 +202,7 @@ def _degenerate(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     )
 
 
-def _has_side_of_one(row: OperatorFact, limits: Mapping[str, float]) -> bool:
+def _has_side_of_one(row: OperatorFact, limits: Limits) -> bool:
     """Whether a side is 1; one row (m is 1) is decoding, which must read the weights and cannot be faster."""
     if not row.calls or row.device_self_ns < limits["call_ns"] * row.calls:
         return False
@@ -218,7 +217,7 @@ def _floor(row: OperatorFact, bandwidth: float) -> float:
     return (moved(row) or 0) * row.calls / bandwidth
 
 
-def _below_roof(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     roofline = facts.need("roofline", Roofline)
     rows = [row for row in roofline.rows if _is_large(row, limits["call_ns"])]
     if rows and roofline.roof is None:
@@ -258,7 +257,7 @@ def _is_large(row: RooflineRow, least_ns: float) -> bool:
     return row.family == "gemm" and narrow and known and row.device_ns >= least_ns * row.calls
 
 
-def _fp8_eligible(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _fp8_eligible(facts: Facts, limits: Limits) -> Drafts:
     kernels, resources = facts.kernels, facts.need_step_resources()
     roofline = facts.need("roofline", Roofline)
     if facts.gpu is None:

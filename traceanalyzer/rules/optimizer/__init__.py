@@ -1,7 +1,321 @@
-"""Detects faults of trainings: updates of parameters one by one, and passes that nothing uses or that take too long."""
+"""Detects faults of trainings: here updates of parameters, in `passes` those that nothing uses or that take too long.
+
+The rules here are optimizer-not-fused, optimizer-expensive and zero-grad-fill.
+"""
 
 from __future__ import annotations
 
-from traceanalyzer.rules.optimizer import passes, updates
+import re
+from collections.abc import Sequence
 
-RULES = (*updates.RULES, *passes.RULES)
+from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers
+from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.analyzers.tables.kinds import RowKind
+from traceanalyzer.knowledge import marks
+from traceanalyzer.rules.engine import program
+from traceanalyzer.rules.engine.change import Interval
+from traceanalyzer.rules.engine.idle_time import claims
+from traceanalyzer.rules.engine.processor import Processor
+from traceanalyzer.rules.engine.program import has_torch
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.rules.optimizer import passes
+from traceanalyzer.structure.autograd import is_zero_grad
+from traceanalyzer.structure.owners import EVALUATION
+
+_NOT_FUSED = page("optimizer-not-fused")
+_EXPENSIVE = page("optimizer-expensive")
+_ZERO_GRAD = page("zero-grad-fill")
+
+FEWEST_CALLS = 100
+"""Launches, or calls in a program without a GPU, of one update from which on it is a loop over parameters (own choice:
+optimizers on lists launch some tens for any model)."""
+_CLASS = re.compile(r"#(\w+)\.step$")
+"""Finds the class of an optimizer in the name of its range."""
+_SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
+"""Names of optimizers and operators whose gradients are sparse; no fused form supports them."""
+_LEAST, _MOST = 0.5, 0.8
+"""Own choice: the Python loops that collect parameters and a few launches remain."""
+_ARITHMETIC = 0.8
+"""Own choice: an optimizer that does more than arithmetic on its parameters cannot be fused."""
+_OPTION = {
+    **dict.fromkeys(("Adam", "AdamW", "SGD", "Adagrad"), "fused"),
+    **dict.fromkeys(("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"), "foreach"),
+}
+"""How torch.optim's classes update all parameters at once (torch 2.4; their documentation)."""
+
+_Saved = tuple[Interval | None, Interval | None, Interval | None]
+
+_SINCE = (2, 4)
+"""torch whose fused optimizers compute on a CPU (release notes of 2.4)."""
+_CALL_NS = 20_000
+"""Own choice: longer calls move more memory than the cache of a core can hold."""
+_LONG_CALL_NS = 200_000
+"""Own choice: such calls move more memory than the caches of a processor can hold."""
+_SAVED: dict[str, _Saved] = {
+    "Adam": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
+    "AdamW": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
+    "Adagrad": ((0.55, 0.85), (0.4, 0.7), (0.35, 0.85)),
+    "SGD": ((0.6, 0.9), (0.2, 0.4), (0.25, 0.5)),
+}
+"""Least and most of the time that fused=True saves on a CPU, with short, long and very long calls (see the page)."""
+_SAVED_WITHOUT_MOMENTUM: _Saved = ((0.35, 0.6), None, None)
+"""The same for SGD with one operation for each parameter."""
+_MOMENTUM = "aten::mul_"
+
+_SECOND_ORDER = re.compile("shampoo|soap|kfac|k_fac|muon", re.IGNORECASE)
+_HIDDEN = 0.25
+"""Least part of its time that must leave the device without work (own choice)."""
+
+_FILLS = frozenset({"aten::zero_", "aten::fill_", "aten::_foreach_zero_"})
+_LOOP = 0.2
+"""Own choice: setting gradients to None also takes a loop over the parameters, but no operator for each."""
+_MOST_ON_CPU = 1.4
+"""Own choice; the lab measured 4 to 8 % of a step where fills and additions take 5 to 6 % of it."""
+
+
+def _not_fused(facts: Facts, limits: Limits) -> Drafts:
+    rows = facts.need("optimizers", Optimizers).rows
+    if Processor.of(facts).is_cpu:
+        for row in rows:
+            yield from _not_fused_on_cpu(facts, row, limits)
+        return
+    for row in rows:
+        host = facts.host_per_step(row.host_ns)
+        launches, share = row.launches / row.calls, host / facts.step_ns
+        if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
+            continue
+        evidence = (
+            Evidence(_NOT_FUSED.text("subject")(), launches, limits["launches"], "count", _places((row,))),
+            Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places((row,))),
+        )
+        ended = claims(facts, row.exposed)
+        direct, idle = (_LEAST * host, _MOST * host), sum(ended.values())
+        exposed = min(direct[0], idle), min(direct[1], idle)
+        basis = _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST)
+        change = TimeSaved("host", direct, basis, exposed, ended, (f"operator:{row.name}",))
+        params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
+        params |= {"device": facts.host_per_step(row.device_ns)}
+        advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
+        yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name))
+
+
+def _could_use_lists(row: Optimizer) -> bool:
+    """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
+    arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
+    own = row.kind == "step" and not row.closures
+    return own and not row.list_operators and arithmetic and not _is_sparse(row)
+
+
+def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
+    """Without a GPU calls of operators take the time that launches take elsewhere."""
+    processor = Processor.of(facts)
+    each, share = row.in_place / row.calls, processor.share(row.host_ns)
+    saved = _saved_on_cpu(facts, row, limits["launches"])
+    if saved is None or share <= limits["host_share"]:
+        return
+    evidence = [Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places((row,)))]
+    if each >= limits["launches"]:
+        subject = _NOT_FUSED.text("subject-table")()
+        evidence.insert(0, Evidence(subject, each, limits["launches"], "count", _places((row,))))
+    host = processor.per_step(row.host_ns)
+    least, most = saved
+    basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
+    refused = program.refuses_lists(facts)
+    advice = _NOT_FUSED.text("advice-cpu-refused") if refused else _NOT_FUSED.text("advice-cpu")
+    yield Draft(
+        tuple(evidence),
+        TimeSaved("host", (least * host, most * host), basis, claims={f"optimizer:{row.name}": host}),
+        {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
+        summary=_NOT_FUSED.text("summary-cpu"),
+        advice=advice,
+        code=_fused_code(row.name),
+    )
+
+
+def _saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) -> Interval | None:
+    """Least and most of the time of the updates that the fused form saves; None if there is none, or no loop.
+
+    Args:
+        facts: Of a program without a GPU.
+        row: The optimizer.
+        fewest: In-place operations of an update from which on short ones count.
+    """
+    named = _CLASS.search(row.name)
+    if named is None or row.kind != "step" or row.list_operators or not row.in_place or _is_sparse(row):
+        return None
+    if row.closures or not has_torch(facts, _SINCE):
+        return None
+    plain = named[1] == "SGD" and all(entry.name != _MOMENTUM for entry in row.operators)
+    short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
+    if row.in_place_ns > _LONG_CALL_NS * row.in_place:
+        return longest
+    if row.in_place < fewest * row.calls:
+        return None
+    return long if row.host_ns > _CALL_NS * row.in_place else short
+
+
+def _is_sparse(row: Optimizer) -> bool:
+    return any(_SPARSE.search(name) for name in (row.name, *(entry.name for entry in row.operators)))
+
+
+def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if marks.is_optimizer_step(row.name) and row.cpu_total_ns]
+    calls = max((row.calls or 0 for row in rows), default=0)
+    uses_lists = any("_foreach_" in row.name or "_fused_" in row.name for row in facts.operators)
+    if not calls or uses_lists or facts.table is None or not facts.table.cpu_ns:
+        return
+    optimizer = sum(row.cpu_total_ns or 0 for row in rows)
+    if any(_SPARSE.search(row.name) for row in rows) or _has_closure(facts, optimizer):
+        return
+    updates = [row for row in facts.operators if row.name in IN_PLACE]
+    each = sum(row.calls for row in updates) / calls
+    host = facts.host_per_step(optimizer)
+    share = host * facts.steps / facts.table.cpu_ns
+    if each < limits["launches"] or share <= limits["host_share"]:
+        return
+    where = [CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows[:1]]
+    longest = sorted(updates, key=lambda row: (-row.host_total_ns, row.name))[:4]
+    where += [CodePlace("row", row.name, value=row.host_total_ns, unit="ns") for row in longest]
+    evidence = (
+        Evidence(_NOT_FUSED.text("subject-table")(), each, limits["launches"], "count", tuple(where)),
+        Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", tuple(where[:1])),
+    )
+    basis = _NOT_FUSED.text("basis-table")(least=_LEAST, most=_MOST)
+    change = TimeSaved("host", (_LEAST * host, _MOST * host), basis)
+    params = {"optimizer": rows[0].name, "launches": round(each), "host": host, "share": share}
+    summary, code = _NOT_FUSED.text("summary-table"), _fused_code(rows[0].name)
+    yield Draft(evidence, change, params, confidence="C", summary=summary, code=code)
+
+
+def _has_closure(facts: Facts, optimizer_ns: int) -> bool:
+    """Whether the optimizer's time contains what autograd evaluates: a closure, as with LBFGS or PyTorch Lightning."""
+    evaluated = sum(row.host_total_ns for row in facts.operators if row.name.startswith(EVALUATION))
+    whole = facts.table.cpu_ns if facts.table else None
+    return whole is not None and evaluated > 0 and optimizer_ns + evaluated > whole
+
+
+def _fused_code(call: str) -> str:
+    """Code for the optimizer that the program uses, which keeps its settings; empty where it is none of torch's."""
+    named = _CLASS.search(call)
+    option = _OPTION.get(named[1]) if named else None
+    if named is None or option is None:
+        return ""
+    return f"torch.optim.{named[1]}(parameters, **settings, {option}=True)  # settings: as before"
+
+
+def _expensive(facts: Facts, limits: Limits) -> Drafts:
+    for row in facts.need("optimizers", Optimizers).rows:
+        host = facts.host_per_step(row.host_ns)
+        share = host / facts.step_ns
+        if row.kind != "step" or row.closures or share <= limits["host_share"]:
+            continue
+        if _is_loop(facts, row) or _is_hidden(facts, row):
+            continue
+        is_second_order = _SECOND_ORDER.search(row.name) is not None
+        is_fused = any("_fused_" in operator.name for operator in row.operators)
+        yield Draft(
+            (Evidence(_EXPENSIVE.text("subject")(), share, limits["host_share"], "share", _places((row,))),),
+            params={"optimizer": row.name, "host": host, "share": share},
+            severity="low",
+            advice=_EXPENSIVE.text("advice-second-order") if is_second_order else None,
+            code="" if is_second_order or is_fused else _fused_code(row.name),
+        )
+
+
+def _is_loop(facts: Facts, row: Optimizer) -> bool:
+    """Whether it is a loop over single parameters, which optimizer-not-fused reports."""
+    if Processor.of(facts).is_cpu:
+        return _saved_on_cpu(facts, row) is not None
+    return row.launches >= FEWEST_CALLS * row.calls and _could_use_lists(row)
+
+
+def _is_hidden(facts: Facts, row: Optimizer) -> bool:
+    """Whether the device works meanwhile; unknown if events are missing."""
+    if facts.resources.gpu_ns is None or facts.resources.host_ns is None:
+        return False
+    return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.host_per_step(row.host_ns)
+
+
+def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
+    graphs = facts.find("launches", LaunchFigures)
+    if graphs is not None and graphs.graphs.launches:
+        return
+    rows = [row for row in facts.need("optimizers", Optimizers).rows if row.kind == "zero_grad" and _fills(row)]
+    host = facts.host_per_step(sum(row.host_ns for row in rows))
+    share = host / facts.step_ns
+    if share <= limits["host_share"]:
+        return
+    if Processor.of(facts).is_cpu:
+        yield _zero_grad_on_cpu(facts, rows, limits["host_share"])
+        return
+    ended = claims(facts, (idle for row in rows for idle in row.exposed))
+    exposed = sum(ended.values())
+    starved = min(facts.host_per_step(sum(row.starved_ns for row in rows)), exposed)
+    change = TimeSaved(
+        "host",
+        ((1 - _LOOP) * host, host),
+        _ZERO_GRAD.text("basis")(loop=_LOOP),
+        None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
+        ended,
+        tuple(f"operator:{row.name}" for row in rows),
+    )
+    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(rows))
+    yield Draft((evidence,), change, {"fills": _each(rows), "host": host, "idle": starved, "share": share})
+
+
+def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> Draft:
+    """Without a GPU the fills take their full time, and so does adding to them."""
+    processor, passes = Processor.of(facts), facts.find("passes", Passes)
+    total = sum(row.host_ns for row in rows)
+    calls = sum(row.calls for row in rows)
+    # of several backward passes after one call, only the first adds to zeros
+    first = min(1.0, calls / passes.backward_passes) if passes and passes.backward_passes else 0.0
+    adding = first * passes.added_ns if passes else 0.0
+    host, added, share = processor.per_step(total), processor.per_step(adding), processor.share(total)
+    least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
+    basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
+    change = TimeSaved("host", (least, most), basis, claims={f"optimizer:{rows[0].name}": most})
+    params = {"fills": _each(rows), "host": host, "added": added, "share": share}
+    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))
+    return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"))
+
+
+def _each(rows: Sequence[Optimizer]) -> int:
+    """Fills of one call."""
+    return round(sum(_fills(row) for row in rows) / sum(row.calls for row in rows))
+
+
+def _fills(row: Optimizer) -> int:
+    """The fills of a row: launches, or calls of the operators if nothing ran on a device."""
+    return row.launches or sum(entry.calls for entry in row.operators if entry.name in _FILLS)
+
+
+def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
+    rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
+    calls = sum(row.calls or 0 for row in rows)
+    inside = facts.host_per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
+    fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
+    if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
+        return
+    share = inside * facts.steps / facts.table.cpu_ns
+    if share <= limits["host_share"]:
+        return
+    where = tuple(CodePlace("row", row.name, value=row.cpu_total_ns, unit="ns") for row in rows)
+    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", where)
+    change = TimeSaved("host", ((1 - _LOOP) * inside, inside), _ZERO_GRAD.text("basis-table")())
+    params = {"host": inside, "share": share}
+    yield Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-table"))
+
+
+def _places(rows: Sequence[Optimizer]) -> tuple[CodePlace, ...]:
+    """Calls of optimizers with their host time in ns, as places of findings."""
+    return tuple(CodePlace("operator", row.name, None, row.host_ns, "ns", row.start_ns) for row in rows)
+
+
+RULES = (
+    _NOT_FUSED.rule(trace=_not_fused, table=_not_fused_in_table),
+    _EXPENSIVE.rule(trace=_expensive),
+    _ZERO_GRAD.rule(trace=_zero_grad, table=_zero_grad_in_table),
+    *passes.RULES,
+)

@@ -5,20 +5,14 @@ The rules are redundant-passes, autograd-in-inference, anomaly-mode and activati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from traceanalyzer.analyzers.memory import MemoryUse
 from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward
 from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
-from traceanalyzer.report.model import CodePlace, Evidence
-from traceanalyzer.rules.engine.change import TimeSaved
-from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.host_work import need_cpu_steps
-from traceanalyzer.rules.engine.page import page
 from traceanalyzer.rules.engine.places import BACKWARD, FORWARD
 from traceanalyzer.rules.engine.processor import Processor
-from traceanalyzer.rules.engine.rule import Draft
+from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.recording import Recording
 
 _REDUNDANT = page("redundant-passes")
@@ -48,7 +42,7 @@ _RECOMPUTED_ON_GPU = 0.9
 """Least part of the kernels that goes away (own choice)."""
 
 
-def _redundant(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _redundant(facts: Facts, limits: Limits) -> Drafts:
     passes = facts.need("passes", Passes)
     if passes.discarded is not None and passes.discarded.passes >= limits["discarded_passes"]:
         yield _discarded(facts, passes, passes.discarded, limits["discarded_passes"])
@@ -119,7 +113,7 @@ def _bounds_on_gpu(facts: Facts, row: _Pass) -> bool:
     return bool(row.device_ns) and (facts.resources.gpu_ns or 0) >= (facts.resources.host_ns or 0)
 
 
-def _autograd(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _autograd(facts: Facts, limits: Limits) -> Drafts:
     passes = facts.find("passes", Passes)
     if passes is None:  # nothing has a number of autograd, so gradients are off
         facts.need("operators", object)
@@ -137,7 +131,7 @@ def _autograd(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part)), params, severity="low")
 
 
-def _anomaly(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _anomaly(facts: Facts, limits: Limits) -> Drafts:
     checks = facts.find("nan_checks", NanChecks)
     if checks is None or not checks.functions or not checks.steps:
         facts.need("operators", object)
@@ -155,7 +149,7 @@ def _anomaly(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     yield Draft((evidence,), change, params, severity="medium")
 
 
-def _recomputed(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _recomputed(facts: Facts, limits: Limits) -> Drafts:
     again = facts.find("recomputation", Recomputation)
     if again is None or not again.steps:
         facts.need("operators", object)
@@ -189,14 +183,10 @@ def _used_memory(facts: Facts) -> float:
     Raises:
         Missing: It is not known.
     """
-    known = [
-        device.peak_allocated_bytes / device.capacity_bytes
-        for device in facts.need("memory", MemoryUse).devices
-        if device.peak_allocated_bytes and device.capacity_bytes and not device.is_relative
-    ]
+    known = facts.need("memory", MemoryUse).with_peak()
     if not known:
         raise Missing(_RECOMPUTED.text("no-memory")())
-    return max(known)
+    return max(peak / capacity for _, peak, capacity in known)
 
 
 RULES = (

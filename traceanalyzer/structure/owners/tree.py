@@ -84,7 +84,7 @@ def _owns(found: Critical, tree: Tree, slices: Slices, role: I64) -> Bool:
         return np.ones(len(slices), np.bool_)
     time = found.kept.within(tree.start_ns, tree.end_ns)
     label = np.unique(slices.name, return_inverse=True)[1]
-    total = sum_by(label[outer := outermost(tree, label)], time[outer], int(label.max()) + 1)
+    total = sum_by(label[outer := tree.outermost(label)], time[outer], int(label.max()) + 1)
     heavy = total[label] >= FAIR_SHARE * found.kept.length
     passed = _is_passed_on(tree, label, time, total)
     telling = heavy | ~library
@@ -95,19 +95,6 @@ def _owns(found: Critical, tree: Tree, slices: Slices, role: I64) -> Bool:
     begins_role = library & (role > 0) & (role != around_role)
     owns: Bool = begins_role | (telling & ~(library & is_repetition))
     return owns
-
-
-def outermost(tree: Tree, label: I64) -> Bool:
-    """Which slices are not inside another of the same label, so that recursion counts once."""
-    size = len(tree)
-    order = np.argsort(label, kind="stable")
-    # Subtrees are ranges of positions: a slice is inside if an earlier one of its label reaches beyond it.
-    shift = label[order] * (size + 1)
-    reach = np.maximum.accumulate(tree.after[order] + shift)
-    inside = np.append(False, reach[:-1] > order[1:] + shift[1:])[:size]
-    result = np.empty(size, np.bool_)
-    result[order] = ~inside
-    return result
 
 
 def _is_passed_on(tree: Tree, label: I64, time: I64, total: I64) -> Bool:

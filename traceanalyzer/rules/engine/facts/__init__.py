@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
@@ -21,14 +22,13 @@ from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Resources, TraceSummary
-from traceanalyzer.rules.engine.facts.rows import KernelFact, OperatorFact, from_table, from_trace
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 from traceanalyzer.trace.document import TableRow
 
-__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact"]
+__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact", "if_known"]
 
 R = TypeVar("R")
 
@@ -36,7 +36,6 @@ _NO_RESULT = Text("rule-no-result", "an analysis that the rule needs is missing"
 _NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
 _NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
 _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
-
 
 STARTUP_SHARE = 0.5
 """Share of a step from which on start-up makes up most of a recording (own choice: more than everything else)."""
@@ -48,6 +47,45 @@ class Missing(Exception):  # noqa: N818 - not an error: the answer that nothing 
     def __init__(self, reason: Message) -> None:
         super().__init__(reason.text)
         self.reason = reason
+
+
+class OperatorFact(msgspec.Struct, frozen=True):
+    """All calls of one operator (of one list of shapes where it has shapes); sums over all steps."""
+
+    name: str
+    shapes: str | None
+    """JSON or Python text of a list, as recorded; None where they are summed over."""
+    types: str | None
+    """JSON list as recorded; None where unknown (tables print none)."""
+    calls: int
+    device_self_ns: int
+    device_total_ns: int
+    host_self_ns: int
+    host_total_ns: int
+    beside_ns: int = 0
+    """Part of `host_self_ns` on threads other than the one that makes the steps; 0 if unknown, as in tables."""
+
+    @property
+    def claim(self) -> str:
+        """Key of a change's claims for the time of these calls."""
+        return f"operator:{self.name}|{self.shapes}"
+
+
+class KernelFact(msgspec.Struct, frozen=True):
+    """All launches of one kernel without those from before the recording; sums over all steps."""
+
+    name: str
+    calls: int
+    total_ns: int
+    tensor_cores: bool | None
+
+
+def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
+    """Rows of facts, such as `lambda: facts.shaped`; none where they are missing."""
+    try:
+        return rows()
+    except Missing:
+        return ()
 
 
 @dataclass(frozen=True)
@@ -252,9 +290,9 @@ class Facts:
             Missing: There are none.
         """
         if self.view is not None:
-            found = tuple(replace(from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
+            found = tuple(replace(_from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
         else:
-            found = tuple(from_trace(row) for row in self.need("operators", operators.Operators).rows)
+            found = tuple(_from_trace(row) for row in self.need("operators", operators.Operators).rows)
         if not found:
             raise Missing(_NO_OPERATORS())
         return found
@@ -268,11 +306,11 @@ class Facts:
         """
         if self.view is not None:
             found = tuple(
-                from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
+                _from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
             )
         else:
             recorded = self.need("operators_by_shape", operators.OperatorsByShape).rows
-            found = tuple(from_trace(row) for row in recorded if row.input_shapes)
+            found = tuple(_from_trace(row) for row in recorded if row.input_shapes)
         if not found:
             raise Missing(_NO_SHAPES())
         return found
@@ -299,3 +337,33 @@ class Facts:
         if not found:
             raise Missing(_NO_KERNELS())
         return found
+
+
+def _from_trace(row: operators.Operator | operators.OperatorByShape) -> OperatorFact:
+    """The operator of a trace."""
+    shapes, types = (row.input_shapes, row.input_types) if isinstance(row, operators.OperatorByShape) else (None, None)
+    return OperatorFact(
+        name=row.name,
+        shapes=shapes or None,
+        types=types or None,
+        calls=row.calls,
+        device_self_ns=row.device_self_ns,
+        device_total_ns=row.device_total_ns,
+        host_self_ns=row.host_self_ns,
+        host_total_ns=row.host_total_ns,
+        beside_ns=row.beside_ns,
+    )
+
+
+def _from_table(row: TableRow) -> OperatorFact:
+    """The operator of a row of a table; figures that are not in the row are 0."""
+    return OperatorFact(
+        name=row.name,
+        shapes=row.input_shapes or None,
+        types=None,
+        calls=row.calls or 0,
+        device_self_ns=row.self_device_ns or 0,
+        device_total_ns=row.device_total_ns or row.self_device_ns or 0,
+        host_self_ns=row.self_cpu_ns or 0,
+        host_total_ns=row.cpu_total_ns or row.self_cpu_ns or 0,
+    )

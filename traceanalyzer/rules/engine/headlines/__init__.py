@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-import msgspec
-
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline, Shares
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import cpu, sleep, special, tables, typical
+from traceanalyzer.rules.engine.headlines import owners, special, tables, typical
 from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
 from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import StepBreakdown
@@ -23,6 +22,8 @@ _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
 _WORTH = 0.2
 """Least share of a step that a loss must have to bound a run."""
+_WORTH_OF_SLEEP = 0.1
+"""Least share of a step for which the headline mentions sleep (own choice: half of the share that bounds a step)."""
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
@@ -107,6 +108,12 @@ _ONE_RANK = Text(
     "ranks).",
     note="headline is a sentence",
 )
+_ASLEEP = Text(
+    "headline-asleep",
+    "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
+    "network.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
 _FIRST_STEP = Text(
     "headline-first-step",
     "{headline} This mean includes the first step of {first:ns}; the others take {median:ns} in the median.",
@@ -122,13 +129,6 @@ _OUTSIDE = Text(
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
     note="headline is a sentence",
 )
-
-
-class _Parts(msgspec.Struct, frozen=True):
-    """Times of a step by what bounds it; they sum to at most the step."""
-
-    times: dict[str, float]
-    texts: dict[str, Text]
 
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
@@ -162,39 +162,46 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
     found = typical.verdict(facts, recording)
     if found is None:
         return None
-    found = _with_waiting(facts, sleep.with_sleep(facts, found))
+    found = _with_waiting(facts, _with_sleep(facts, found))
     return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
 def _of_parts(facts: Facts) -> StepBound:
     """The headline of printed tables, runs of several ranks, and traces without a device or of a start-up."""
-    found = _of_table(facts) if facts.table is not None else _of_run(facts)
-    bound = None if facts.is_startup else _bound(found.times, facts.step_ns)
+    times, texts = _of_run(facts) if facts.table is None else tables.parts(facts)
+    texts = texts or _WITHOUT_GPU
+    bound = None if facts.is_startup else _bound(times, facts.step_ns)
     if bound is None:
-        largest = max(found.times.values(), default=0.0)
+        largest = max(times.values(), default=0.0)
         share = largest / facts.step_ns if facts.step_ns else None
         return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
-    share = found.times[bound] / facts.step_ns
-    message: Message = found.texts[bound](time=found.times[bound], step=facts.step_ns, share=share)
-    if bound == "host" and found.texts is _WITHOUT_GPU:
-        message = cpu.with_operators(facts, message)
-    said = sleep.with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    share = times[bound] / facts.step_ns
+    message: Message = texts[bound](time=times[bound], step=facts.step_ns, share=share)
+    if bound == "host" and texts is _WITHOUT_GPU:
+        message = owners.with_operators(facts, message)
+    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
 
 
+def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
+    """Add for how long the host sleeps or waits on the critical path, as far as stacks tell: that is no slow code."""
+    path = facts.find("critical_path", CriticalPath)
+    if found.bound != "host" or path is None or not path.step_ns:
+        return found
+    asleep = sum(part.ns_per_step for part in path.parts if part.resource == "asleep")
+    if asleep < _WORTH_OF_SLEEP * path.step_ns:
+        return found
+    return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)
+
+
 def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
-    if found.bound == "communication" and _is_one_rank(facts):
+    alone = facts.summary is not None and facts.summary.world_size == 1
+    if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
         return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
     own = facts.step_resources
     return rank_headlines.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
-
-
-def _is_one_rank(facts: Facts) -> bool:
-    """Whether it is one rank of several, so that others may be late without being known."""
-    alone = facts.summary is not None and facts.summary.world_size == 1
-    return facts.find("ranks", Ranks) is None and not alone
 
 
 def _qualified(facts: Facts, message: Message) -> Message:
@@ -249,11 +256,11 @@ def _nothing(facts: Facts) -> Message:
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
-def _of_run(facts: Facts) -> _Parts:
+def _of_run(facts: Facts) -> tables.Parts:
     resources = facts.need_step_resources()
     loader, step = resources.exposed_loader_ns, resources.step_ns
     if resources.gpu_ns is None:
-        return _Parts(_without_device(facts, loader), _WITHOUT_GPU)
+        return _without_device(facts, loader), None
     communication = resources.exposed_communication_ns or 0.0
     times = {
         gpu_bound(facts): resources.gpu_ns - communication,
@@ -261,7 +268,7 @@ def _of_run(facts: Facts) -> _Parts:
         "communication": communication,
         "host": _starved(facts, resources, step - resources.gpu_ns - loader),
     }
-    return _Parts(times, _WITH_GPU)
+    return times, _WITH_GPU
 
 
 def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
@@ -278,11 +285,6 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
     own = facts.step_resources
     collectives = (own.exposed_communication_ns or 0.0) if own else 0.0
     return {"input": loader, "communication": collectives, "host": max(0.0, facts.step_ns - loader - collectives)}
-
-
-def _of_table(facts: Facts) -> _Parts:
-    times, texts = tables.parts(facts)
-    return _Parts(times, texts or _WITHOUT_GPU)
 
 
 def _sign(facts: Facts) -> str | None:

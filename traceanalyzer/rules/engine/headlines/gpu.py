@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
-from traceanalyzer.rules.engine.facts import Facts, KernelFact, Missing, OperatorFact
+from traceanalyzer.rules.engine.facts import Facts, if_known
 
 _COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
 """Classes of kernels that are bound by arithmetic at the sizes used in training."""
@@ -53,8 +53,8 @@ def printed_communication(facts: Facts) -> float:
 
 def _printed_times(facts: Facts) -> dict[str, int]:
     """Device time by class, from the printed kernels or operators, whichever names classify more time."""
-    kernels = _by_class((kernel_class(row.name), row.total_ns) for row in _kernels(facts))
-    operators = _by_class((operator_class(row.name), row.device_self_ns) for row in _operators(facts))
+    kernels = _by_class((kernel_class(row.name), row.total_ns) for row in if_known(lambda: facts.kernels))
+    operators = _by_class((operator_class(row.name), row.device_self_ns) for row in if_known(lambda: facts.operators))
     return max(kernels, operators, key=lambda found: sum(found.values()) - found.get(KernelClass.OTHER.value, 0))
 
 
@@ -71,17 +71,3 @@ def _by_class(times: Iterable[tuple[KernelClass, int]]) -> dict[str, int]:
     for kind, time in times:
         found[kind.value] += time
     return found
-
-
-def _kernels(facts: Facts) -> tuple[KernelFact, ...]:
-    try:
-        return facts.kernels
-    except Missing:
-        return ()
-
-
-def _operators(facts: Facts) -> tuple[OperatorFact, ...]:
-    try:
-        return facts.operators
-    except Missing:
-        return ()

@@ -1,20 +1,27 @@
-"""Parts of the program in the headline of a host-bound program."""
+"""What takes the time of a program that its host bounds, in its headline: its parts, or operators on a CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
+from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine import host_owners
-from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.structure.recording.left_out import MARKED
 
 _WORTH = 0.1
-"""Share of a step from which on a part of the program is named (own choice: half of what bounds a step)."""
+"""Share of a step from which on an operator or a part of the program is named (own choice: half of what bounds a
+step)."""
 _LONG = 0.3
 """Share of a step from which on a single call is named."""
 _MUCH = 0.2
 """Share of a step from which on time without an owner is mentioned."""
+_BARE = ("operator", "call")
+"""Kinds of owners without anything around them that names a part of the program."""
 _OWN_RULES = frozenset({"loader", "compilation"})
 """Roles that the sentence names by itself."""
 
@@ -60,6 +67,24 @@ _CALL_EARLIER = Text(
     "the recording began.",
     note="headline is a sentence; call is an operator, wait a runtime call",
 )
+_SHOWN = 3
+_WORTH_OUTSIDE = 0.2
+"""Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_MOST = 0.5
+"""Share of the step from which on an optimizer is named (own choice: half)."""
+_NO_CODE = frozenset({"communication", "asleep"})
+"""Resources whose time on the path may be in no operator, but is no code of the program."""
+_OPERATORS = Text(
+    "headline-cpu-operators",
+    "{headline} What takes most of it: {operators}.",
+    note="headline is a sentence; operators is a list such as aten::mkldnn_convolution 15.73 ms",
+)
+_NO_OPERATOR = Text(
+    "headline-cpu-no-operator",
+    "code in no operator {time:ns}",
+    note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
+)
+_OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
 
 
 def of_host(facts: Facts, headline: Message, step_ns: float) -> Message:
@@ -91,7 +116,7 @@ def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: fl
     row = host_owners.largest(facts)
     if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
         headline = _named(owners, row, headline, step_ns)
-    elif _of_leaves(owners) >= _MUCH * step_ns:
+    elif sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
         headline = _LEAVES(headline=headline)
     silent = owners.unowned.idle_self_ns_per_step or 0.0
     return _SILENT(headline=headline, part=(silent, step_ns)) if silent >= _MUCH * step_ns else headline
@@ -111,11 +136,6 @@ def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float
             continue
         return text(**said, other=host_owners.name(other), other_part=(idle, step_ns))
     return _OWNER(**said)
-
-
-def _of_leaves(owners: HostOwners) -> float:
-    """Idle time per step in ns that operators and runtime calls without anything around them take."""
-    return sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in ("operator", "call"))
 
 
 def _long_calls(owners: HostOwners, step_ns: float) -> Iterator[HostOwner]:
@@ -140,3 +160,45 @@ def _with_call(headline: Message, row: HostOwner) -> Message:
     if call.event is None:
         return _CALL(**said)
     return _CALL_WAITS(**said, wait=call.wait, event=call.event)
+
+
+def with_operators(facts: Facts, message: Message) -> Message:
+    """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
+
+    Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
+    most.
+    """
+    path = facts.find("critical_path", CriticalPath)
+    if facts.view:
+        rows = [
+            ("" if row.name.startswith(MARKED) else row.name, row.self_cpu_ns or 0) for row, _ in facts.view.by_name
+        ]
+        times = [(name, facts.host_per_step(time)) for name, time in rows]
+    elif path is not None:
+        times = _of_path(facts, path)
+    else:
+        times = [(row.name, facts.host_per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
+    times = [entry for entry in times if entry[1] >= (_WORTH if entry[0] else _WORTH_OUTSIDE) * facts.step_ns]
+    times.sort(key=lambda entry: (-entry[1], entry[0]))
+    told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])
+    return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
+    """Operators of the typical step, and "" for code in none of them, sleep and collectives excepted.
+
+    An optimizer that takes most of the step is named instead of its arithmetic, but not one that computes the loss in a
+    closure: its arithmetic is the model's.
+    """
+    found = facts.find("optimizers", Optimizers)
+    closures = {row.name for row in found.rows if row.closures} if found else set()
+    optimizers = [
+        (owner.name, owner.ns_per_step)
+        for owner in path.owners
+        if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
+        if owner.name not in closures
+    ]
+    elsewhere = sum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
+    operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
+    outside = sum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
+    return optimizers or [*operators, ("", outside)]

@@ -1,12 +1,17 @@
-"""Adds to the headline of several ranks how long they wait for each other, which the trace of one rank cannot show."""
+"""The rank that others wait for, and its cost, for a finding and for the headline of a run of several ranks.
+
+The trace of one rank cannot show how long it waits for others.
+"""
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.ranks.model import Ranks
+import msgspec
+
+from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.typical import StepBound
-from traceanalyzer.rules.engine.late_rank import LateRank, find
 
 _MOST_STEPS = 0.75
 _MOST_WAITING = 0.5
@@ -56,12 +61,13 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         communication_ns: Time per step in which devices only communicate, mean over the ranks.
     """
     ranks = facts.find("ranks", Ranks)
-    late = late_rank(facts, ranks, communication_ns) if ranks is not None else None
+    late = named_rank(facts, ranks, communication_ns) if ranks is not None else None
     step = ranks.mean_step_ns if ranks is not None else None
     if ranks is None or not step:
         return found
     wait = 0.0 if late is None else late.wait_ns
-    if late is not None and _leads(found, wait / step):
+    leads = found.bound == "communication" or wait / step >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
+    if late is not None and leads:
         text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
         message: Message = text(rank=late.row.rank, wait=wait, step=step, share=wait / step)
         return StepBound("communication", message, wait / step)
@@ -75,12 +81,7 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
     return StepBound(found.bound, message, found.share)
 
 
-def _leads(found: StepBound, share: float) -> bool:
-    """Whether a late rank that costs this share of a step is what bounds the run."""
-    return found.bound == "communication" or share >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
-
-
-def late_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:
+def named_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:
     """The rank that causes most of the waiting in most of the steps, if that is most of the communication."""
     late = find(facts, found) if found.counted_steps and found.exposed_wait_ns is not None else None
     if late is None:
@@ -88,3 +89,60 @@ def late_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank |
     row = late.row
     is_late = row.share >= _MOST_WAITING and row.steps >= _MOST_STEPS * found.counted_steps
     return late if is_late and row.caused_ns >= _MOST_WAITING * communication_ns else None
+
+
+class LateRank(msgspec.Struct, frozen=True):
+    """A rank that others wait for."""
+
+    row: Straggler
+    wait_ns: float
+    """Time in ns by which it makes a step longer: from the replay of all ranks, else how long each other rank waits for
+    it."""
+    gap_ns: float
+    """Part of the waiting in ns that is certainly saved with this rank: the time by which it is later than the next
+    one."""
+    is_replayed: bool
+
+
+def find(facts: Facts, found: Ranks) -> LateRank | None:
+    """The late rank of a run; None if there is none, or the replay names one that causes no exposed waiting.
+
+    Of two equally late ranks neither alone makes a step longer: then it is the one for which others wait longest.
+    """
+    if len(found.ranks) < 2 or not found.stragglers:
+        return None
+    others = _over_others(found)
+    replayed = facts.find("stragglers", Stragglers)
+    if replayed is None or replayed.late_rank is None:
+        row = found.stragglers[0]
+        return LateRank(row, row.caused_ns * others, min(row.gap_ns, row.caused_ns) * others, is_replayed=False)
+    late = next((row for row in found.stragglers if row.rank == replayed.late_rank), None)
+    wait = replayed.late_ns_per_step
+    if late is None or wait is None:
+        return None
+    return LateRank(late, wait, min(late.gap_ns * others, wait), is_replayed=True)
+
+
+def wait_by_step(late: LateRank, found: Ranks) -> list[float]:
+    """How long each other rank waits for the late rank in each step, mean over the others in ns."""
+    others = _over_others(found)
+    return [
+        (step.caused_ns or 0.0) * others if step.waited_for == late.row.rank else 0.0
+        for step in found.steps
+        if step.wait_ns is not None
+    ]
+
+
+def _over_others(found: Ranks) -> float:
+    """Factor from a mean over all ranks to the mean over the ranks that wait for one of them."""
+    return len(found.ranks) / (len(found.ranks) - 1)
+
+
+def usual_waits(late: LateRank, found: Ranks) -> list[float]:
+    """How long each other rank waits for the late rank, by step, ascending, without a tenth of the steps at either end.
+
+    The more steps are recorded, the more likely one of them is disturbed.
+    """
+    times = sorted(wait_by_step(late, found))
+    left_out = len(times) // 10
+    return times[left_out : len(times) - left_out]

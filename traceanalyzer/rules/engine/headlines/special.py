@@ -89,15 +89,10 @@ def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Record
     if window is None and recording.workload == "graph-capture":
         return StepBound("capture", _CAPTURES(), None)
     if recording.has_hardly_any_work and not facts.is_startup:
-        kernels = figures.kernels if figures else _kernels(facts)
+        of_ranks = facts.find("kernel_classes", KernelClasses)
+        kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
         return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
     return None
-
-
-def _kernels(facts: Facts) -> int:
-    """Number of kernels of all ranks."""
-    classes = facts.find("kernel_classes", KernelClasses)
-    return sum(row.calls for row in classes.rows) if classes else 0
 
 
 def _accelerator(facts: Facts) -> StepBound | None:

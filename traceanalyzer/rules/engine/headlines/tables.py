@@ -83,7 +83,7 @@ _WAITING = Text(
 
 
 Parts = tuple[dict[str, float], dict[str, Text] | None]
-"""Times per step in ns by resource, with the sentences about them; None for programs without a GPU."""
+"""Times of a step in ns by what bounds it, at most the step together, and the sentences; None: those without a GPU."""
 
 
 def parts(facts: Facts) -> Parts:
@@ -154,16 +154,12 @@ def unseen_waits(facts: Facts) -> float:
 def unseen(facts: Facts) -> Message | None:
     """The headline of a table that does not show what the host does with its time, or no such time; else None."""
     if facts.table is not None and _has_no_host(facts):
-        return _without_host(facts, facts.resources.gpu_ns or 0.0)
+        time, busy = printed_communication(facts), facts.resources.gpu_ns or 0.0
+        return _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= _MOSTLY * busy else _NO_HOST(time=busy)
     if facts.table is None or not unseen_waits(facts):
         return None
     busy = (facts.resources.gpu_ns or 0.0) / facts.step_ns
     return _UNKNOWN(step=facts.step_ns, busy=busy, hidden=facts.table.cpu_hidden_share)
-
-
-def _without_host(facts: Facts, busy: float) -> Message:
-    collectives = printed_communication(facts)
-    return _NO_HOST_COLLECTIVES(busy=busy, time=collectives) if collectives >= _MOSTLY * busy else _NO_HOST(time=busy)
 
 
 def sign(view: RunView) -> str | None:

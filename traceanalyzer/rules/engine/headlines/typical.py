@@ -6,7 +6,6 @@ that is at least a fifth of the step. All figures are of the typical step, so th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
@@ -136,6 +135,7 @@ _GRAPHS = Text(
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
+_OF_OTHER_LOSS = {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""
 _CAUSES = {
@@ -177,7 +177,7 @@ def verdict(facts: Facts, recording: Recording) -> StepBound | None:
 def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
     """The headline of a waiting device: the largest loss, and unexplained time, if they are large enough to name."""
     step, losses = typical.resources.step_ns, _losses(facts, typical)
-    said = {"unit": _unit(recording), "device": _device(typical)}
+    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
     if losses[bound] < _WORTH * step:
         time, text = max(
@@ -186,7 +186,8 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
         if time >= _WORTH * step:
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
-    message = _of_loss(facts, bound, typical, {"part": (losses[bound], step), **said})
+    said = {"part": (losses[bound], step), **said}
+    message = _HOST(cause=_cause(facts, typical), **said) if bound == "host" else _OF_OTHER_LOSS[bound](**said)
     if bound in ("host", "input"):
         message = (owners.of_host if bound == "host" else owners.of_input)(facts, message, step)
     unknown = _idle_ns(typical, "unknown", "pending")
@@ -194,12 +195,6 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
         is_pending = 2 * _idle_ns(typical, "pending") > unknown
         message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
-
-
-def _of_loss(facts: Facts, bound: str, typical: TypicalStep, said: Mapping[str, Any]) -> Message:
-    if bound == "host":
-        return _HOST(cause=_cause(facts, typical), **said)
-    return {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}[bound](**said)
 
 
 def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:

@@ -1,13 +1,14 @@
-"""Compares the runs of a document of printed tables in their headlines, to show the effect of changes between them."""
+"""Compares the runs of a document of printed tables: their steps, in headlines, and the findings that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Headline
+from traceanalyzer.report.model import Finding, Headline
 
 _MOST_RUNS = 5
 """Runs that are compared (own choice): a list of more is a series of measurements, and its table says enough."""
@@ -57,3 +58,42 @@ def _message(headline: Headline, first: Headline) -> Message:
     if before >= _FACTOR * step:
         return _LESS(**params, times=before / step)
     return _MORE(**params, times=step / before) if step >= _FACTOR * before else headline.message
+
+
+def marked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Add to each finding the runs that have it."""
+    runs: defaultdict[object, dict[str, None]] = defaultdict(dict)
+    for finding in findings:
+        if finding.run is not None:
+            runs[_subject(finding)][finding.run] = None
+    return tuple(
+        msgspec.structs.replace(finding, runs=tuple(found))
+        if finding.run is not None and len(found := runs[_subject(finding)]) > 1
+        else finding
+        for finding in findings
+    )
+
+
+def _subject(finding: Finding) -> object:
+    """The content of a finding without its numbers: its texts, the names in them, and its first place."""
+    texts = (finding.title, finding.summary, finding.advice, finding.not_when)
+    places = [evidence.where[0] for evidence in finding.evidence[:1] if evidence.where]
+    return (
+        finding.rule,
+        finding.latent,
+        finding.blocked_by,
+        finding.code,
+        tuple(map(_words, texts)),
+        tuple((place.kind, place.name, place.shapes) for place in places),
+    )
+
+
+def _words(message: Message) -> tuple[object, ...]:
+    """The id of a text and the names that fill it."""
+    return (message.id, *_names(message.params.values()))
+
+
+def _names(values: Iterable[object]) -> Iterable[str]:
+    for value in values:
+        if not isinstance(value, int | float | None):
+            yield str(value)

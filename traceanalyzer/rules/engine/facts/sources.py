@@ -1,0 +1,114 @@
+"""Makes facts: of a trace, of the runs of a table document, of a run of several ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.runs import PrintedRun
+from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.model import Resources, TraceSummary
+from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.rules.engine.selection import Chosen
+from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.recording import Recording, TypicalStep
+from traceanalyzer.structure.resources import StepResources
+
+_UNRELIABLE = 0.4
+"""Share of idle time without explanation from which on the explanations are chance (own choice)."""
+_NO_COLLECTIVES = Text("skip-no-shared-collectives", "no collective was found on several ranks")
+_ALONE = Text("skip-in-each-rank", "this rule looks at the trace of each rank, not at all ranks together")
+
+
+def of_trace(
+    summary: TraceSummary,
+    results: Mapping[str, Any],
+    reasons: Mapping[str, Message],
+    gpu: Gpu | None = None,
+    model: Model | None = None,
+) -> tuple[Facts, ...]:
+    """The one run of a trace, by its typical step; none if it has no step of any length."""
+    recording = results.get("recording")
+    if not isinstance(recording, Recording) or recording.typical is None:
+        return ()
+    found = recording.typical.resources
+    host = None if is_partial(recording.typical) or _waits_unseen(results, found) else found.host_ns
+    communication = found.exposed_communication_ns if found.gpu_ns is None else found.communication_ns
+    resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
+    steps = len(recording.steps)
+    return (Facts(resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model),)
+
+
+def _waits_unseen(results: Mapping[str, Any], found: StepResources) -> bool:
+    """Whether devices other than GPUs worked; the host may have waited for them unnoticed."""
+    others = results.get("accelerators")
+    return found.gpu_ns is None and isinstance(others, Accelerators) and bool(others.devices)
+
+
+def is_partial(typical: TypicalStep) -> bool:
+    """Whether much idle time has no explanation, so that events are missing and host time is unknown.
+
+    Launched work that waits although nothing recorded delays it (`pending`) counts, because the event that it waits for
+    is missing. If a sampling profiler kept only half of a training's events, the host would otherwise be blamed for
+    delays by other ranks.
+    """
+    unknown = sum(row.ns_per_step for row in typical.idle if row.cause in ("unknown", "pending"))
+    return unknown > _UNRELIABLE * sum(row.ns_per_step for row in typical.idle)
+
+
+def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | None = None) -> tuple[Facts, ...]:
+    """One for each run whose totals are printed and not 0: else it is unknown how much anything matters.
+
+    Args:
+        views: The tables of each run, for rules that look at single rows.
+        results: Results of the analyses by key; `runs` has one for each view.
+        gpu: Peak figures of the device, if they are known.
+    """
+    found = []
+    for view, run in zip(views, results["runs"], strict=True):
+        if run.wall_estimate_ns_per_step:
+            resources = _printed_resources(run, run.wall_estimate_ns_per_step)
+            found.append(Facts(resources, run.steps, run.id, run, view, gpu=gpu))
+    return tuple(found)
+
+
+def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
+    """Time per step of each resource; host time is what remains without loader, waits for the device, and profiler."""
+    loader, waits, profiler = run.dataloader_ns or 0, run.sync_ns or 0, run.profiler_ns or 0
+    host = None if run.cpu_ns is None else max(0, run.cpu_ns - loader - waits - profiler) / run.steps
+    return Resources(
+        step_ns=step_ns,
+        gpu_ns=None if run.device_ns is None else run.device_ns / run.steps,
+        host_ns=host,
+        loader_ns=loader / run.steps,
+        communication_ns=None,
+    )
+
+
+def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:
+    """Facts of the typical step of all ranks; of the mean step where a rank's is not known; none without steps.
+
+    Communication is only what links do: waiting for other ranks takes nothing of them.
+    """
+    mean, ranks, recording = results.get("resources"), results.get("ranks"), results.get("recording")
+    if not isinstance(mean, StepResources) or not isinstance(ranks, Ranks):
+        return ()
+    typical = recording.typical if isinstance(recording, Recording) else None
+    found = mean if typical is None else typical.resources
+    is_cpu = found.gpu_ns is None
+    communication = found.exposed_communication_ns if is_cpu else found.communication_ns
+    if communication is not None:
+        communication = max(0.0, communication - ((ranks.exposed_wait_ns if is_cpu else ranks.wait_ns) or 0.0))
+    host = None if typical is not None and is_partial(typical) else found.host_ns
+    resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
+    reasons = {"communication": _NO_COLLECTIVES(), "passes": _ALONE()}
+    return (Facts(resources, mean.steps, summary=summary, results=results, reasons=reasons),)
+
+
+def applicable(chosen: Iterable[Chosen]) -> tuple[Chosen, ...]:
+    """Rules about communication; all others judge each rank by itself."""
+    return tuple(entry for entry in chosen if "communication" in entry.rule.tags)
