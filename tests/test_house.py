@@ -29,7 +29,8 @@ MIRRORED = {
     "analyzers/launches/graph_join/tables.py:JoinedOperator = analyzers/launches/graph_join/tables.py:"
     "JoinedOperatorByShape": "a base of three figures is longer than what it saves in two structs of one file",
     "analyzers/launches/graph_join/tables.py:JoinedOperator = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedOperatorByShape = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/launches/graph_join/tables.py:JoinedOperatorByShape = "
+    "rules/engine/facts/__init__.py:OperatorFact": _FACTS,
     "analyzers/launches/graph_join/tables.py:JoinedPlace = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
     "analyzers/modules/python_lines.py:Line = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
     "analyzers/operators/__init__.py:OperatorTimes = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
