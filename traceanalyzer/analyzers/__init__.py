@@ -126,5 +126,5 @@ def run_joined(join: graph_join.Join) -> tuple[dict[str, msgspec.Struct], dict[s
 
 def _run(chosen: Sequence[Analysis], context: Context) -> tuple[dict[str, msgspec.Struct], dict[str, Message]]:
     skipped = {a.key: reason for a in chosen if (reason := a.missing(context)) is not None}
-    results = {a.key: a.analyze(context) for a in chosen if a.key not in skipped}
+    results = {a.key: a.run(context) for a in chosen if a.key not in skipped}
     return results, skipped

@@ -44,9 +44,9 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
     if calls.later_compiling_steps >= max(_fewest(facts), _EACH_STEP * (calls.steps - 1)):
         change = _each_step(facts, calls)
     else:
-        exposed = facts.host_per_step(min(calls.later_code_ns, _idle_of(facts)))
+        exposed = facts.spread(min(calls.later_code_ns, _idle_of(facts)))
         basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
-        direct = 0.0, facts.host_per_step(calls.later_code_ns)
+        direct = 0.0, facts.spread(calls.later_code_ns)
         change = TimeSaved("host", direct, basis, (0.0, exposed), {"idle:compilation": exposed})
     params: dict[str, object] = {"time": calls.later_code_ns, "share": share}
     params |= {"calls": sum(row.later_calls for row in later), "what": later[0].name}

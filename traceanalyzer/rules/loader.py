@@ -100,7 +100,7 @@ def _bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
 def _wait_within_epochs(facts: Facts, average: Average) -> float:
     """Exposed waiting per step, without that at the change of epochs, which is about starting workers."""
     epochs = facts.find("loader_epochs", LoaderEpochs)
-    turning = 0.0 if epochs is None else facts.host_per_step(epochs.wait_ns - 2 * epochs.turns * epochs.usual_ns)
+    turning = 0.0 if epochs is None else facts.spread(epochs.wait_ns - 2 * epochs.turns * epochs.usual_ns)
     return average.dataloader_ns - min(max(0.0, turning), average.dataloader_ns)
 
 
@@ -267,11 +267,11 @@ def _stalls_of(facts: Facts, loader: Loader, limits: Limits) -> Drafts:
     if loader.p95_ns > late * usual:
         evidence.append(Evidence(_STALLS.text("p95")(), loader.p95_ns / usual, late, "number", where))
         excess, calls = loader.excess_ns, loader.long_calls
-    wait = facts.host_per_step(excess)  # a late first batch is not part of a typical step, so it has no saving
+    wait = facts.spread(excess)  # a late first batch is not part of a typical step, so it has no saving
     if loader.first_ns > first_late * usual:
         evidence.append(Evidence(_STALLS.text("first")(), loader.first_ns / usual, first_late, "number", where))
         excess, calls = excess + loader.first_excess_ns, calls + 1
-    if not evidence or facts.host_per_step(excess) < limits["gain_share"] * facts.step_ns:
+    if not evidence or facts.spread(excess) < limits["gain_share"] * facts.step_ns:
         return
     change = TimeSaved("loader", (0.0, wait), _STALLS.text("basis")(), (0.0, wait), {"loader": wait}) if wait else None
     params = {"calls": calls, "all": loader.calls, "usual": loader.median_ns, "excess": excess}
@@ -284,8 +284,9 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if starts is None:
         raise Missing(_RESTARTED.text("no-sign")())
     usual = 2 * epochs.turns * epochs.usual_ns
-    most = facts.host_per_step(max(0.0, epochs.total_ns - usual, epochs.excess_ns or 0.0))
-    least = min(max(0.0, facts.host_per_step(epochs.wait_ns - usual)), most)
+    longer = max(0.0, epochs.total_ns - usual, epochs.excess_ns or 0.0)
+    most = facts.spread(longer)
+    least = min(max(0.0, facts.spread(epochs.wait_ns - usual)), most)
     share = most / facts.step_ns
     if not starts or share <= limits["share"]:
         return
@@ -296,7 +297,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
     change = TimeSaved("host", interval, basis(), claims={"loader:epochs": most})
-    params = {"turns": epochs.turns, "each": most * facts.steps / epochs.turns, "share": share}
+    params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     evidence = Evidence(_RESTARTED.text("subject")(), share, limits["share"], "share", where)
     yield Draft((evidence,), change, params, ceiling=ceiling)
 

@@ -222,7 +222,8 @@ def _device(facts: Facts) -> tuple[float, float]:
         return accelerators.devices[0].busy_ns, accelerators.devices[0].span_ns
     if facts.resources.gpu_ns is None or not facts.step_ns:
         raise Missing(_QUEUE.text("no-device")())
-    return facts.resources.gpu_ns * facts.steps, facts.step_ns * facts.steps
+    span = facts.recorded_steps_ns
+    return facts.resources.gpu_ns / facts.step_ns * span, span
 
 
 def _logits(facts: Facts, limits: Limits) -> Drafts:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from traceanalyzer.report.message import Message, Text
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.tables import Category
 
@@ -31,8 +32,14 @@ class Analysis(msgspec.Struct, frozen=True):
     result: type[msgspec.Struct]
     analyze: Callable[[Context], msgspec.Struct]
     needs: tuple[Need, ...] = ()
+    is_of_steps: bool = False
+    """Whether only what starts in a typical step counts in its sums."""
     question: str = ""
     """What it answers, where the docstring of its module does not begin with it; the published schema says it."""
+
+    def run(self, context: Context) -> msgspec.Struct:
+        """Its result for a trace."""
+        return self.analyze(typical.part(context) if self.is_of_steps else context)
 
     def missing(self, context: Context) -> Message | None:
         """The reason why it cannot run on a trace: that of the first need that is not met, or None."""

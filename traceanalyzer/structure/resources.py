@@ -56,6 +56,8 @@ class StepResources(msgspec.Struct, frozen=True):
     unread_device: str | None = None
     """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
     null if there is none."""
+    steps_device_ns: int | None = None
+    """The same sum in ns of those that start in the steps; null in reports of old versions."""
     only_copies_ns: float | None = None
     """Part of the time of the device in ns in which copies or fills run and no kernel computes; null without device
     events."""
@@ -102,6 +104,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
         outside_device_ns=_outside(context, own, inside),
         unread_device=unrecorded_work.unread_device(context),
+        steps_device_ns=int(context.trace.device.dur_ns[own & (steps.at(context.trace.device.start_ns) >= 0)].sum()),
         only_copies_ns=None if device is None else mean(_only_copies(context, device) & within),
     )
 

@@ -5,6 +5,9 @@ An event counts with the part of it that lies in a typical step. Which steps are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 
 from traceanalyzer.structure import gaps
@@ -14,6 +17,8 @@ from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
 
+T = TypeVar("T")
+
 _TURNS = 0.01
 """Streams take turns if they run at the same time for at most this share of the time of one (own choice)."""
 
@@ -21,6 +26,19 @@ _TURNS = 0.01
 def count(context: Context) -> int:
     """Number of typical steps."""
     return len(program_steps(context).typical)
+
+
+@cached
+def part(context: Context) -> Context:
+    """The same trace, of which only what starts in a typical step is in scope."""
+    steps = program_steps(context).typical
+    return context.only(steps) if len(steps) else context
+
+
+def beside(context: Context, rows: Callable[[Context], tuple[T, ...]]) -> tuple[tuple[T, ...], tuple[T, ...] | None]:
+    """The rows of a table for all that is in scope, and for the typical steps; None where these are the same."""
+    found, steady = rows(context), rows(part(context))
+    return found, None if steady == found else steady
 
 
 @cached

@@ -286,7 +286,7 @@ def test_idle_time_of_a_step_that_is_left_out_is_not_saved_in_the_others() -> No
     assert finding.saving is not None
     own = recording.typical.resources
     idle = own.step_ns - (own.gpu_ns or 0)
-    assert finding.saving.direct_ns_per_step[1] > idle, "over all steps 560 launches per step"
+    assert finding.saving.direct_ns_per_step[1] < 1.1 * idle, "over all steps 560 launches per step"
     assert finding.saving.wall_ns_per_step[1] <= idle
 
 

@@ -262,5 +262,5 @@ def test_a_long_wait_of_a_step_that_is_left_out_is_not_avoided_in_the_others() -
     (finding,) = found.findings
     assert finding.saving is not None
     idle = recording.typical.resources.step_ns - (recording.typical.resources.gpu_ns or 0)
-    assert finding.saving.direct_ns_per_step[1] == pytest.approx(idle), "over all six steps it would be 1 ms"
+    assert 0.9 * idle < finding.saving.direct_ns_per_step[1] <= idle, "over all six steps it would be 1 ms"
     assert idle < 800_000

@@ -294,6 +294,14 @@ _NEEDED = Need(
 )
 _HOST_COLLECTIVES_QUESTION = "What do collectives cost that run on the CPU, such as those of gloo?"
 ANALYSES = (
-    Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,)),
-    Analysis(300, "host_collectives", HostCollectives, on_host, needs=(_NEEDED,), question=_HOST_COLLECTIVES_QUESTION),
+    Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,), is_of_steps=True),
+    Analysis(
+        300,
+        "host_collectives",
+        HostCollectives,
+        on_host,
+        needs=(_NEEDED,),
+        is_of_steps=True,
+        question=_HOST_COLLECTIVES_QUESTION,
+    ),
 )

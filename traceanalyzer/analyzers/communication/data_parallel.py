@@ -153,4 +153,4 @@ _HOST = Need(
     Text("skip-no-host-events", "the trace has no operators, ranges or Python frames"),
     lambda context: bool(len(context.trace.host) or len(context.trace.frames)),
 )
-ANALYSES = (Analysis(530, "data_parallel", DataParallel, analyze, needs=(_HOST,)),)
+ANALYSES = (Analysis(530, "data_parallel", DataParallel, analyze, needs=(_HOST,), is_of_steps=True),)

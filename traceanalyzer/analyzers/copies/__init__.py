@@ -189,4 +189,4 @@ _COPIES = Need(
     Text("skip-no-copies", "the trace has no copies or fills on a device"),
     lambda context: _is_transfer(context).any(),
 )
-ANALYSES = (Analysis(180, "copies", Copies, analyze, needs=(_COPIES,)),)
+ANALYSES = (Analysis(180, "copies", Copies, analyze, needs=(_COPIES,), is_of_steps=True),)

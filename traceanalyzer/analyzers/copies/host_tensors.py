@@ -206,4 +206,4 @@ _COPIES_NEEDED = Need(
     Text("skip-no-copies-to-device", "the trace has no copy from the host to a device"),
     lambda context: len(_copies(context)) > 0,
 )
-ANALYSES = (Analysis(240, "host_origins", HostOrigins, analyze, needs=(_COPIES_NEEDED,)),)
+ANALYSES = (Analysis(240, "host_origins", HostOrigins, analyze, needs=(_COPIES_NEEDED,), is_of_steps=True),)

@@ -248,4 +248,4 @@ def _types(text: str) -> tuple[str | None, str | None]:
     return known[0], known[1]
 
 
-ANALYSES = (Analysis(500, "conversions", Conversions, analyze, needs=(OPERATORS,)),)
+ANALYSES = (Analysis(500, "conversions", Conversions, analyze, needs=(OPERATORS,), is_of_steps=True),)

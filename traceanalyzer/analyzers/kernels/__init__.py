@@ -15,6 +15,7 @@ import numpy as np
 from traceanalyzer.knowledge.kernel_classes import generated, kernel_class
 from traceanalyzer.knowledge.kernel_names import is_communication, uses_tensor_cores
 from traceanalyzer.report.message import Text
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import launched_by
@@ -114,6 +115,8 @@ class Kernels(msgspec.Struct, frozen=True):
 
     rows: tuple[Kernel, ...]
     """One row per kernel name, the most time first."""
+    in_steps: tuple[Kernel, ...] | None = None
+    """The same of what starts in typical steps; null where everything does, and in reports of old versions."""
 
 
 class KernelsByOperator(msgspec.Struct, frozen=True):
@@ -127,6 +130,10 @@ class KernelsByOperator(msgspec.Struct, frozen=True):
 
 def by_name(context: Context) -> Kernels:
     """One row per kernel."""
+    return Kernels(*typical.beside(context, _rows_by_name))
+
+
+def _rows_by_name(context: Context) -> tuple[Kernel, ...]:
     rows = counted(context)
     kernels, names = context.trace.device.take(rows), context.trace.names
     first, groups = group(kernels.name)
@@ -141,7 +148,7 @@ def by_name(context: Context) -> Kernels:
             kernels.name[first].tolist(), figures, sources, nodes, calls, times, strict=True
         )
     ]
-    return Kernels(tuple(sorted(found, key=lambda k: (-k.total_ns, k.name))))
+    return tuple(sorted(found, key=lambda k: (-k.total_ns, k.name)))
 
 
 def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, earlier: tuple[int, int]) -> Kernel:
@@ -390,7 +397,13 @@ ANALYSES = (
     Analysis(120, "kernels", Kernels, by_name, needs=(KERNELS,)),
     Analysis(360, "kernels_by_operator", KernelsByOperator, by_operator, needs=(KERNELS,)),
     Analysis(
-        370, "kernels_by_shape", KernelsByShape, by_shape, needs=(KERNELS, SHAPES), question=_KERNELS_BY_SHAPE_QUESTION
+        370,
+        "kernels_by_shape",
+        KernelsByShape,
+        by_shape,
+        needs=(KERNELS, SHAPES),
+        is_of_steps=True,
+        question=_KERNELS_BY_SHAPE_QUESTION,
     ),
-    Analysis(390, "sm_fill", SmFill, sm_fill, needs=(_BLOCKS,), question=_SM_FILL_QUESTION),
+    Analysis(390, "sm_fill", SmFill, sm_fill, needs=(_BLOCKS,), is_of_steps=True, question=_SM_FILL_QUESTION),
 )

@@ -311,13 +311,21 @@ _HAS_CONVOLUTIONS = Need(
 )
 _CONVOLUTION_NORMS_QUESTION = "Which convolutions does a batch norm follow, do they have a bias, and what do both cost?"
 ANALYSES = (
-    Analysis(410, "convolution_algorithms", ConvolutionAlgorithms, algorithms, needs=(_HAS_KERNELS, _VALUES)),
+    Analysis(
+        410,
+        "convolution_algorithms",
+        ConvolutionAlgorithms,
+        algorithms,
+        needs=(_HAS_KERNELS, _VALUES),
+        is_of_steps=True,
+    ),
     Analysis(
         400,
         "convolution_norms",
         ConvolutionNorms,
         norms,
         needs=(_HAS_CONVOLUTIONS,),
+        is_of_steps=True,
         question=_CONVOLUTION_NORMS_QUESTION,
     ),
 )

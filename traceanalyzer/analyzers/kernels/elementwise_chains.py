@@ -233,4 +233,4 @@ def _row(context: Context, found: _Found, repeated: I64, sums: list[int]) -> Cha
     )
 
 
-ANALYSES = (Analysis(510, "chains", Chains, analyze, needs=(KERNELS, SHAPES)),)
+ANALYSES = (Analysis(510, "chains", Chains, analyze, needs=(KERNELS, SHAPES), is_of_steps=True),)

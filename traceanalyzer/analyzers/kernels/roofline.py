@@ -187,4 +187,4 @@ def _roofline(compute: float | None, bandwidth: float | None) -> tuple[float | N
     return max(compute, bandwidth), "compute" if compute > bandwidth else "memory"
 
 
-ANALYSES = (Analysis(280, "roofline", Roofline, analyze, needs=(KERNELS, SHAPES)),)
+ANALYSES = (Analysis(280, "roofline", Roofline, analyze, needs=(KERNELS, SHAPES), is_of_steps=True),)

@@ -17,6 +17,7 @@ import numpy as np
 
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_shapes import implied, parse
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -71,6 +72,8 @@ class Operators(msgspec.Struct, frozen=True):
 
     rows: tuple[Operator, ...]
     """One row per operator, the most device self time first (host self time where nothing ran on a device)."""
+    in_steps: tuple[Operator, ...] | None = None
+    """The same of what starts in typical steps; null where everything does, and in reports of old versions."""
 
 
 class OperatorsByShape(msgspec.Struct, frozen=True):
@@ -78,18 +81,28 @@ class OperatorsByShape(msgspec.Struct, frozen=True):
 
     rows: tuple[OperatorByShape, ...]
     """One row per operator, input shapes and input types, in the same order as by name."""
+    in_steps: tuple[OperatorByShape, ...] | None = None
+    """The same of what starts in typical steps; null where everything does, and in reports of old versions."""
 
 
 def by_name(context: Context) -> Operators:
     """One row per operator."""
+    return Operators(*typical.beside(context, _rows_by_name))
+
+
+def _rows_by_name(context: Context) -> tuple[Operator, ...]:
     nodes, names = _counted(context), context.trace.names
     rows = [Operator(names[name], **figures) for (name,), figures in _sums(context, nodes, context.host.name[nodes])]
     cost = _cost(context)
-    return Operators(tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name))))
+    return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name)))
 
 
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
+    return OperatorsByShape(*typical.beside(context, _rows_by_shape))
+
+
+def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
     trace, nodes = context.trace, _counted(context)
     row = context.host.row[nodes]
     keys = (context.host.name[nodes], trace.host.shapes[row], trace.host.types[row])
@@ -98,8 +111,7 @@ def by_shape(context: Context) -> OperatorsByShape:
         for (name, shape, kind), figures in _sums(context, nodes, *keys)
     ]
     cost = _cost(context)
-    order = sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types))
-    return OperatorsByShape(tuple(order))
+    return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
 
 
 def _counted(context: Context) -> I64:
@@ -215,5 +227,13 @@ _SHAPE_COSTS_QUESTION = "What does an operator cost per shape, and does a call o
 ANALYSES = (
     Analysis(100, "operators", Operators, by_name, needs=(OPERATORS,)),
     Analysis(110, "operators_by_shape", OperatorsByShape, lambda context: context.cached(by_shape), needs=(OPERATORS,)),
-    Analysis(380, "shape_costs", ShapeCosts, shape_costs, needs=(KERNELS, SHAPES), question=_SHAPE_COSTS_QUESTION),
+    Analysis(
+        380,
+        "shape_costs",
+        ShapeCosts,
+        shape_costs,
+        needs=(KERNELS, SHAPES),
+        is_of_steps=True,
+        question=_SHAPE_COSTS_QUESTION,
+    ),
 )

@@ -212,4 +212,4 @@ _OPERATORS = Need(
     Text("skip-repeats-no-operators", "the trace has no operators"),
     lambda context: (context.host.kind == NodeKind.OPERATOR).any(),
 )
-ANALYSES = (Analysis(250, "repeats", Repeats, analyze, needs=(_OPERATORS,)),)
+ANALYSES = (Analysis(250, "repeats", Repeats, analyze, needs=(_OPERATORS,), is_of_steps=True),)

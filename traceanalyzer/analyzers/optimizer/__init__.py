@@ -193,4 +193,4 @@ _OPTIMIZERS = Need(
     Text("skip-no-optimizers", "the trace has no range of an optimizer"),
     lambda context: len(context.cached(ranges)) > 0,
 )
-ANALYSES = (Analysis(420, "optimizers", Optimizers, analyze, needs=(_OPTIMIZERS,)),)
+ANALYSES = (Analysis(420, "optimizers", Optimizers, analyze, needs=(_OPTIMIZERS,), is_of_steps=True),)

@@ -256,6 +256,8 @@ _CHECKS = Need(
 )
 _NAN_CHECKS_QUESTION = "Does autograd check for anomalies, and how much time does this take?"
 ANALYSES = (
-    Analysis(450, "recomputation", Recomputation, recomputation, needs=(_NOTHING,)),
-    Analysis(440, "nan_checks", NanChecks, nan_checks, needs=(_CHECKS,), question=_NAN_CHECKS_QUESTION),
+    Analysis(450, "recomputation", Recomputation, recomputation, needs=(_NOTHING,), is_of_steps=True),
+    Analysis(
+        440, "nan_checks", NanChecks, nan_checks, needs=(_CHECKS,), is_of_steps=True, question=_NAN_CHECKS_QUESTION
+    ),
 )

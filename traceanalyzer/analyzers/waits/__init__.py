@@ -169,4 +169,4 @@ def _order(row: Synchronization) -> tuple[object, ...]:
     )
 
 
-ANALYSES = (Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,)),)
+ANALYSES = (Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,), is_of_steps=True),)

@@ -112,4 +112,4 @@ def _host_steps(context: Context) -> tuple[I64, I64]:
     return host.start_ns[marked], host.start_ns[marked] + host.dur_ns[marked]
 
 
-ANALYSES = (Analysis(200, "device_syncs", DeviceSyncs, analyze, needs=(RUNTIME_CALLS,)),)
+ANALYSES = (Analysis(200, "device_syncs", DeviceSyncs, analyze, needs=(RUNTIME_CALLS,), is_of_steps=True),)

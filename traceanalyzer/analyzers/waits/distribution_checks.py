@@ -182,4 +182,4 @@ _NEEDED = Need(
     Text("skip-no-distribution-checks", "nothing shows checks of distributions or environments in the typical steps"),
     _has_any,
 )
-ANALYSES = (Analysis(470, "distribution_checks", DistributionChecks, analyze, needs=(_NEEDED,)),)
+ANALYSES = (Analysis(470, "distribution_checks", DistributionChecks, analyze, needs=(_NEEDED,), is_of_steps=True),)

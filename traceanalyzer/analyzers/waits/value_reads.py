@@ -234,4 +234,4 @@ _READINGS = Need(
     Text("skip-no-value-reads", "the program reads no values of tensors one after another in its steps"),
     lambda context: len(context.cached(value_runs).start_ns),
 )
-ANALYSES = (Analysis(460, "value_reads", ValueReads, analyze, needs=(_READINGS,)),)
+ANALYSES = (Analysis(460, "value_reads", ValueReads, analyze, needs=(_READINGS,), is_of_steps=True),)

@@ -50,7 +50,7 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def total_ns(self) -> int:
-        """Time of all operators of the recording in ns."""
+        """Time of all operators of the typical steps in ns."""
         if not self.is_cpu:
             return self.facts.gpu_total_ns
         return sum(map(self.self_ns, self.facts.operators))
@@ -60,14 +60,13 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
         return row.host_self_ns - row.beside_ns if self.is_cpu else row.device_self_ns
 
     def per_step(self, total_ns: float) -> float:
-        """Time of the whole recording per step, in ns.
+        """Time in the typical steps per step, in ns.
 
-        On a CPU it is the same share of the typical step as of all steps; of all operators, where threads run them at
-        once.
+        On a CPU it is a share of the step; of all operators, where threads run them at once.
         """
         if not self.is_cpu:
             return self.facts.gpu_per_step(total_ns)
-        recorded = max(self.facts.recorded_steps_ns, self.total_ns)
+        recorded = max(self.facts.step_ns * self.facts.steps, self.total_ns)
         return self.facts.step_ns * total_ns / recorded if recorded else 0.0
 
     def places(self, rows: Iterable[OperatorFact]) -> tuple[CodePlace, ...]:

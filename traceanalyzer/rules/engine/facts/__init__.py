@@ -88,6 +88,12 @@ def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
         return ()
 
 
+def _steady(table: Any) -> tuple[Any, ...]:
+    """The rows of a table of operators or kernels for the typical steps."""
+    rows: tuple[Any, ...] = table.rows if table.in_steps is None else table.in_steps
+    return rows
+
+
 @dataclass(frozen=True)
 class Facts:
     """The facts about one measured run that rules may use."""
@@ -95,7 +101,7 @@ class Facts:
     resources: Resources
     """Time per step of each resource, in ns; of a trace in its typical step."""
     steps: int
-    """Number of steps that the sums of the whole recording are about."""
+    """Number of typical steps, which all sums are about; of a table, of all its steps."""
     run: str | None = None
     """Id of the run in a document of printed tables; None for a trace."""
     table: PrintedRun | None = None
@@ -189,14 +195,14 @@ class Facts:
         return self.resources.step_ns
 
     def host_per_step(self, total_ns: float) -> float:
-        """Host time of the whole recording, per step."""
+        """Host time of the typical steps, per step."""
         return total_ns / self.steps
 
     def gpu_per_step(self, total_ns: float) -> float:
-        """Device time of the whole recording, per step: its share of the time in which the device computes in a step.
+        """Device time of the typical steps, per step: its share of the time in which the device computes in a step.
 
-        So what ran outside of the steps, or at the same time on several streams, does not count twice; but beside
-        collectives, which wait rather than work, it counts in full.
+        So what ran at the same time on several streams does not count twice; but beside collectives, which wait rather
+        than work, it counts in full.
         """
         busy, total = self.resources.gpu_ns, self.gpu_total_ns
         if busy is None or not total:
@@ -205,7 +211,7 @@ class Facts:
         return min(total_ns / self.steps, computing * total_ns / computed, busy)
 
     def communication_per_step(self, total_ns: float) -> float:
-        """Time of collectives on devices of the whole recording, per step; never more than the step has of it."""
+        """Time of collectives on devices of the typical steps, per step; never more than the step has of it."""
         most = self.resources.communication_ns
         return total_ns / self.steps if most is None else min(total_ns / self.steps, most)
 
@@ -219,11 +225,13 @@ class Facts:
 
     @cached_property
     def gpu_total_ns(self) -> int:
-        """Sum of the durations of everything that ran on devices, in ns."""
+        """Sum of the durations of everything that ran on devices in the typical steps, in ns; of a table in all."""
         if self.table is not None:
             return self.table.device_ns or 0
         found = self.step_resources
-        return found.recorded_device_ns if found else 0
+        if found is None:
+            return 0
+        return found.recorded_device_ns if found.steps_device_ns is None else found.steps_device_ns
 
     def gpu_share(self, total_ns: float) -> float:
         """Part that some device time has of the time of everything that ran on devices; 0 where nothing ran."""
@@ -249,6 +257,11 @@ class Facts:
         devices = [device for device in idle.devices if device.device == own.device]
         times = [cause.time_ns for device in devices for cause in device.causes if cause.cause in causes]
         return sum(times) / self.steps
+
+    def spread(self, total_ns: float) -> float:
+        """Time of the whole recording of what comes now and then, such as a new epoch, per recorded step."""
+        recording = self.find("recording", Recording)
+        return total_ns / (self.steps if recording is None else max(1, len(recording.steps)))
 
     @property
     def recorded_steps_ns(self) -> float:
@@ -292,7 +305,7 @@ class Facts:
         if self.view is not None:
             found = tuple(replace(_from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
         else:
-            found = tuple(_from_trace(row) for row in self.need("operators", operators.Operators).rows)
+            found = tuple(_from_trace(row) for row in _steady(self.need("operators", operators.Operators)))
         if not found:
             raise Missing(_NO_OPERATORS())
         return found
@@ -309,7 +322,7 @@ class Facts:
                 _from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
             )
         else:
-            recorded = self.need("operators_by_shape", operators.OperatorsByShape).rows
+            recorded = _steady(self.need("operators_by_shape", operators.OperatorsByShape))
             found = tuple(_from_trace(row) for row in recorded if row.input_shapes)
         if not found:
             raise Missing(_NO_SHAPES())
@@ -328,7 +341,7 @@ class Facts:
                 for row in self.rows(RowKind.KERNEL)
             )
         else:
-            ran = self.need("kernels", kernels.Kernels).rows
+            ran = _steady(self.need("kernels", kernels.Kernels))
             found = tuple(
                 KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
                 for row in ran

@@ -39,7 +39,7 @@ def of_trace(
     host = None if is_partial(recording.typical) or _waits_unseen(results, found) else found.host_ns
     communication = found.exposed_communication_ns if found.gpu_ns is None else found.communication_ns
     resources = Resources(found.step_ns, found.gpu_ns, host, found.loader_ns, communication)
-    steps = len(recording.steps)
+    steps = recording.typical.steps
     return (Facts(resources, steps, summary=summary, gpu=gpu, results=results, reasons=reasons, model=model),)
 
 
