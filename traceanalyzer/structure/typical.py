@@ -12,7 +12,7 @@ import numpy as np
 
 from traceanalyzer.structure import gaps
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.intervals import Intervals
@@ -30,9 +30,9 @@ def count(context: Context) -> int:
 
 @cached
 def part(context: Context) -> Context:
-    """The same trace, of which only what starts in a typical step is in scope."""
+    """The same trace, of which only what starts in a typical step is in scope; a whole recording is one step."""
     steps = program_steps(context).typical
-    return context.only(steps) if len(steps) else context
+    return context.only(steps) if len(steps) and steps.found_by != WHOLE else context
 
 
 def beside(context: Context, rows: Callable[[Context], tuple[T, ...]]) -> tuple[tuple[T, ...], tuple[T, ...] | None]:
