@@ -16,7 +16,7 @@ import numpy as np
 from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.collectives import bus_factor, message_bytes, operation
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import recorded_collectives
+from traceanalyzer.structure import recorded_collectives, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
@@ -132,6 +132,8 @@ class Communication(msgspec.Struct, frozen=True):
     known size."""
     link: GpuLink | None = None
     """The link between the GPUs of a machine; null if it is unknown for these devices, or the devices differ."""
+    in_steps: tuple[CollectiveRow, ...] | None = None
+    """The rows of what starts in typical steps; null where everything does, and in reports of old versions."""
 
 
 def on_devices(context: Context) -> Communication:
@@ -139,7 +141,7 @@ def on_devices(context: Context) -> Communication:
     device = context.trace.device
     collective = context.cached(kernels_of_collectives)
     numbers = distinct(device.device[collective]).tolist()
-    rows = _rows(context)
+    rows, in_steps = typical.beside(context, _rows)
     return Communication(
         rows=rows,
         devices=tuple(_device(context, number) for number in numbers),
@@ -147,6 +149,7 @@ def on_devices(context: Context) -> Communication:
         calls=sum(row.calls for row in rows),
         calls_without_size=sum(row.calls for row in rows if row.message_bytes is None),
         link=_link(context),
+        in_steps=in_steps,
     )
 
 
@@ -294,7 +297,7 @@ _NEEDED = Need(
 )
 _HOST_COLLECTIVES_QUESTION = "What do collectives cost that run on the CPU, such as those of gloo?"
 ANALYSES = (
-    Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,), is_of_steps=True),
+    Analysis(290, "communication", Communication, on_devices, needs=(_COLLECTIVES,)),
     Analysis(
         300,
         "host_collectives",

@@ -33,7 +33,7 @@ class Synchronization(msgspec.Struct, frozen=True):
     calls: int
     """Number of waits."""
     calls_per_step: float | None
-    """Number of waits that start between the first and the last step of the program, per step; null without steps."""
+    """Number of waits that start in a typical step, per step; null without steps."""
     waiting_ns: int
     """Duration of all waits in ns."""
     max_waiting_ns: int
@@ -50,8 +50,8 @@ class Synchronization(msgspec.Struct, frozen=True):
     """Part of that time in ns that no loader, collective, compilation, allocation or profiler overhead explains; null
     where no device activity was recorded."""
     avoidable_ns: int | None
-    """Time in ns by which the steps could get shorter without these waits: for each the lesser of the wait and the
-    unexplained gap after it; null where no device activity was recorded."""
+    """Time in ns by which the typical steps could get shorter without these waits: for each the lesser of the wait and
+    the unexplained gap after it; null where no device activity was recorded."""
     owner: str | None = None
     """The part of the program that the waits belong to: `file.py(12): function`, a mark or a module, as in the analysis
     `host_owners`; null where only operators and calls were recorded."""
@@ -63,7 +63,7 @@ class Synchronizations(msgspec.Struct, frozen=True):
     calls: int
     """Number of all waits."""
     calls_per_step: float | None
-    """Number of waits that start between the first and the last step of the program, per step; null without steps."""
+    """Number of waits that start in a typical step, per step; null without steps."""
     waiting_ns: int
     """Duration of all waits in ns."""
     waiting_idle_ns: int | None
@@ -78,8 +78,8 @@ class Synchronizations(msgspec.Struct, frozen=True):
     """Part of that time in ns that no loader, collective, compilation, allocation or profiler overhead explains; null
     where no device activity was recorded."""
     avoidable_ns: int | None
-    """Time in ns by which the steps could get shorter without any of these waits; null where no device activity was
-    recorded."""
+    """Time in ns by which the typical steps could get shorter without any of these waits; null where no device activity
+    was recorded."""
     rows: tuple[Synchronization, ...]
     """Waits by function, operators, Python line and owner, those first after which the device did nothing for longest
     without another reason."""
@@ -95,11 +95,14 @@ def analyze(context: Context) -> Synchronizations:
     every = context.cached(costs)
     figures = None if every is None else every[scope]
     waits = waits.take(scope)
-    every_step = program_steps(context).every
-    window, steps = every_step.window, len(every_step)
-    in_step = np.zeros(len(scope), np.bool_)
+    found = program_steps(context)
+    window, steps = found.every.window, len(found.typical)
+    is_between = np.zeros(len(scope), np.bool_)
     if window is not None:
-        in_step = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
+        is_between = (waits.start_ns >= window[0]) & (waits.start_ns < window[1])
+    in_step = found.typical.at(waits.start_ns) >= 0
+    if figures is not None:
+        figures = np.column_stack((figures[:, :-1], np.where(in_step, figures[:, -1], 0)))
     idle, drains, drained, unexplained, avoidable = _device_figures(figures)
     return Synchronizations(
         calls=len(scope),
@@ -111,7 +114,7 @@ def analyze(context: Context) -> Synchronizations:
         drained_unexplained_ns=unexplained,
         avoidable_ns=avoidable,
         rows=_rows(context, waits, in_step, figures),
-        calls_outside_steps=len(scope) - int(in_step.sum()) if steps else None,
+        calls_outside_steps=len(scope) - int(is_between.sum()) if steps else None,
     )
 
 
@@ -135,7 +138,7 @@ def _rows(context: Context, waits: HostWaits, in_step: Bool, figures: I64 | None
     number = np.array([places.index(place) for place in index.places])
     owner = number[index.of_launches(context, waits.row)]
     first, groups = group(name, host_waits.operator_chains(context, node), line, owner)
-    count, steps = len(first), len(program_steps(context))
+    count, steps = len(first), len(program_steps(context).typical)
     waiting = waits.end_ns - waits.start_ns
     per_step = count_by(groups[in_step], count) / steps if steps else np.full(count, None)
     columns = (count_by(groups, count), per_step, sum_by(groups, waiting, count), most_by(groups, waiting, count))
@@ -169,4 +172,4 @@ def _order(row: Synchronization) -> tuple[object, ...]:
     )
 
 
-ANALYSES = (Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,), is_of_steps=True),)
+ANALYSES = (Analysis(170, "synchronizations", Synchronizations, analyze, needs=(RUNTIME_CALLS,)),)

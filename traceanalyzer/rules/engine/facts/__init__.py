@@ -28,7 +28,7 @@ from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 from traceanalyzer.trace.document import TableRow
 
-__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact", "if_known"]
+__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact", "if_known", "steady"]
 
 R = TypeVar("R")
 
@@ -88,8 +88,8 @@ def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
         return ()
 
 
-def _steady(table: Any) -> tuple[Any, ...]:
-    """The rows of a table of operators or kernels for the typical steps."""
+def steady(table: Any) -> tuple[Any, ...]:
+    """The rows of a table of operators, kernels or collectives for the typical steps."""
     rows: tuple[Any, ...] = table.rows if table.in_steps is None else table.in_steps
     return rows
 
@@ -305,7 +305,7 @@ class Facts:
         if self.view is not None:
             found = tuple(replace(_from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
         else:
-            found = tuple(_from_trace(row) for row in _steady(self.need("operators", operators.Operators)))
+            found = tuple(_from_trace(row) for row in steady(self.need("operators", operators.Operators)))
         if not found:
             raise Missing(_NO_OPERATORS())
         return found
@@ -322,7 +322,7 @@ class Facts:
                 _from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
             )
         else:
-            recorded = _steady(self.need("operators_by_shape", operators.OperatorsByShape))
+            recorded = steady(self.need("operators_by_shape", operators.OperatorsByShape))
             found = tuple(_from_trace(row) for row in recorded if row.input_shapes)
         if not found:
             raise Missing(_NO_SHAPES())
@@ -341,7 +341,7 @@ class Facts:
                 for row in self.rows(RowKind.KERNEL)
             )
         else:
-            ran = _steady(self.need("kernels", kernels.Kernels))
+            ran = steady(self.need("kernels", kernels.Kernels))
             found = tuple(
                 KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
                 for row in ran
