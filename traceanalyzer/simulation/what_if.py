@@ -134,7 +134,7 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     ends = [_ends(causal, change, edits) for change, _, edits in resolved]
     least, every, most = ([edit for edits in ends for edit in edits[end]] for end in range(3))
     saving = _saving(causal, every, [least, most] if any(change.kind == "loader" for change in changes) else ())
-    step = _step(causal)
+    step = causal.what_if(()).step_ns
     low, point, high = saving
     info = context.trace.info
     return WhatIf(
@@ -149,10 +149,6 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
         next_bottleneck=None if causal.abstains else critical_path.bottleneck(causal, every),
         helps=() if changes else _helps(context, causal),
     )
-
-
-def _step(causal: Model) -> float:
-    return causal.what_if(()).step_ns
 
 
 def _ends(causal: Model, change: ChangeAsked, edits: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:
