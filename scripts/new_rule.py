@@ -70,24 +70,15 @@ subject: "TODO: what was measured"
 ```
 """
 
-NEEDED = {
-    "CodePlace": "traceanalyzer.report.model",
-    "Draft": "traceanalyzer.rules.engine.rule",
-    "Evidence": "traceanalyzer.report.model",
-    "Facts": "traceanalyzer.rules.engine.facts",
-    "Iterator": "collections.abc",
-    "Mapping": "collections.abc",
-    "TimeSaved": "traceanalyzer.rules.engine.change",
-    "page": "traceanalyzer.rules.engine.rule",
-}
-"""What a detection uses, and the module that has it."""
+NEEDED = ("CodePlace", "Draft", "Drafts", "Evidence", "Facts", "Limits", "TimeSaved", "page")
+"""What a detection uses, all from `traceanalyzer.rules.engine.rule`."""
 
 DETECTION = """
 
 _{constant} = page("{id}")
 
 
-def _{module}(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
+def _{module}(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.kernels if "{module}" in row.name]
     time = facts.gpu_per_step(sum(row.total_ns for row in rows))
     share = time / facts.step_ns
@@ -191,7 +182,7 @@ def _extended(code: str, names: dict[str, str]) -> str:
     before, rules, last = code.rstrip().rpartition("\nRULES = (")
     detection = DETECTION.format(**names)
     entry = "    _{constant}.rule(trace=_{module}),".format(**names)
-    lines = [f"from {home} import {name}" for name, home in NEEDED.items() if name not in imported]
+    lines = [f"from traceanalyzer.rules.engine.rule import {name}" for name in NEEDED if name not in imported]
     head, first, tail = before.partition("\nfrom traceanalyzer")
     imports = "".join(f"\n{line}" for line in lines)
     return f"{head}{imports}{first}{tail.rstrip()}\n{detection}{rules}{last.removesuffix(')').rstrip()}\n{entry}\n)\n"

@@ -227,10 +227,6 @@ def _table(
     )
 
 
-def _name(text: str) -> IndexCell:
-    return IndexCell(clean(text), is_name=True)
-
-
 def _bound(bound: str | None, language: Language) -> str:
     known = BOUNDS.get(bound or "")
     return language.text(known) if known else clean(bound or "")
@@ -260,7 +256,7 @@ def _words(title: Text, text: Callable[[Any, Language], str]) -> _Column:
 
 
 def _names(title: Text, value: Callable[[Any], str]) -> _Column:
-    return _Column(title, False, lambda row, _: _name(value(row)))
+    return _Column(title, False, lambda row, _: IndexCell(clean(value(row)), is_name=True))
 
 
 def _top_advice(run: RunRow, language: Language) -> str:

@@ -192,13 +192,5 @@ def _by_shape(run: PrintedRun) -> Ranked:
         calls, device = sums.setdefault(Key(cost.name, cost.input_shapes), [0.0, 0.0])
         sums[Key(cost.name, cost.input_shapes)] = [calls + cost.calls, device + cost.device_ns]
     rows = {key: Cost(calls / run.steps, device / run.steps, None) for key, (calls, device) in sums.items()}
-    return Ranked(rows, len(run.shape_costs) - len(whole), _unprinted(run, whole_ns=_sum(sums.values())))
-
-
-def _unprinted(run: PrintedRun, whole_ns: float) -> float:
-    """Device time that the rows of the table by shape do not explain."""
-    return max(0.0, (run.device_ns or 0) - whole_ns) / run.steps
-
-
-def _sum(rows: Iterable[Sequence[float]]) -> float:
-    return sum(device for _, device in rows)
+    unprinted_ns = max(0.0, (run.device_ns or 0) - sum(device for _, device in sums.values()))
+    return Ranked(rows, len(run.shape_costs) - len(whole), unprinted_ns / run.steps)

@@ -141,7 +141,7 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
     ends = [least, most] if any(change.kind == "loader" for change in changes) else ()
     is_of_host = all(_is_of_host(change, selected) for change, selected, _ in resolved)
     saving = _saving(causal, every, ends, is_of_host=is_of_host)
-    step = _step(causal)
+    step = causal.what_if(()).step_ns
     low, point, high = saving
     info = context.trace.info
     return WhatIf(
@@ -156,10 +156,6 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
         next_bottleneck=None if causal.abstains else critical_path.bottleneck(causal, every),
         helps=() if changes else _helps(context, causal),
     )
-
-
-def _step(causal: Model) -> float:
-    return causal.what_if(()).step_ns
 
 
 def _ends(causal: Model, change: ChangeAsked, edits: list[Edit]) -> tuple[list[Edit], list[Edit], list[Edit]]:

@@ -121,8 +121,8 @@ def _stepped(context: Context, start: I64) -> Bool:
     """Whether a call of an optimizer lies between each run and the one before."""
     calls = np.sort(np.concatenate(context.cached(optimizer_starts)))
     before = np.searchsorted(calls, start)
-    found: Bool = before[1:] != before[:-1]
-    return found
+    is_stepped: Bool = before[1:] != before[:-1]
+    return is_stepped
 
 
 def ranges(context: Context) -> I64:
@@ -132,7 +132,7 @@ def ranges(context: Context) -> I64:
     return ascending(rows[tree.parent == NO_PARENT])
 
 
-def _has_closure(context: Context, calls: I64) -> Bool:
+def has_closure(context: Context, calls: I64) -> Bool:
     """Which calls contain the start of an evaluation by autograd, on any thread."""
     host = context.trace.host
     start = ascending(context.host.tree.start_ns[context.cached(evaluations)])
@@ -142,7 +142,7 @@ def _has_closure(context: Context, calls: I64) -> Bool:
 def updates(context: Context) -> I64:
     """The `ranges` without those that contain a closure of the program."""
     rows = context.cached(ranges)
-    return rows[~_has_closure(context, rows)]
+    return rows[~has_closure(context, rows)]
 
 
 def is_zero_grad(name: str) -> bool:
@@ -188,8 +188,8 @@ def _marked(context: Context) -> set[int]:
 
 
 def _threads(column: I32) -> list[int]:
-    found: list[int] = distinct(column).tolist()
-    return found
+    threads: list[int] = distinct(column).tolist()
+    return threads
 
 
 def _count(column: I32) -> Counter[int]:

@@ -101,8 +101,8 @@ def operator_rows(context: Context) -> Bool:
     names, host = context.trace.names, context.trace.host
     wrapper = names.where(marks.is_wrapper)[host.name]
     plain = (context.kind == NodeKind.OPERATOR) | (context.kind == NodeKind.PYTHON)
-    found: Bool = plain & ~wrapper
-    return found
+    is_operator: Bool = plain & ~wrapper
+    return is_operator
 
 
 @cached

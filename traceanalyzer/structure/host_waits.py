@@ -38,8 +38,8 @@ def outermost_loads(context: Context) -> I64:
     is_wait, tree = context.host.kind == NodeKind.DATALOADER, context.host.tree
     rows = np.flatnonzero(is_wait)
     around = take_or(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
-    found: I64 = rows[around == NO_PARENT]
-    return found
+    outermost: I64 = rows[around == NO_PARENT]
+    return outermost
 
 
 def operator_chains(context: Context, node: I64) -> I64:

@@ -30,8 +30,8 @@ _ON_HOST = ("gloo:", "mpi:", "ucc:")
 def communication_kernels(trace: Trace) -> Bool:
     """Which device events are kernels that exchange data with other devices, by their metadata or their own name."""
     by_name = trace.names.where(kernel_names.is_communication)[trace.device.name]
-    found: Bool = library_collectives(trace) | ((trace.device.category == Category.KERNEL) & by_name)
-    return found
+    communicates: Bool = library_collectives(trace) | ((trace.device.category == Category.KERNEL) & by_name)
+    return communicates
 
 
 def kernels_of_collectives(context: Context) -> Bool:
@@ -149,8 +149,8 @@ def host_ranges(context: Context) -> Bool:
     """Which host events are collectives that a library on the CPU carries out."""
     trace, host = context.trace, context.trace.host
     named = trace.names.where(lambda name: name.startswith(_ON_HOST) and operation(name) is not None)
-    found: Bool = (host.category == Category.ANNOTATION) & named[host.name] & context.in_scope(host.start_ns)
-    return found
+    is_collective: Bool = (host.category == Category.ANNOTATION) & named[host.name] & context.in_scope(host.start_ns)
+    return is_collective
 
 
 def computing(context: Context) -> Intervals:

@@ -154,8 +154,8 @@ def library_collectives(trace: Trace) -> Bool:
     A program's own collectives are not among them: a step is divided as the TensorBoard plugin divides it.
     """
     by_name = trace.names.where(kernel_names.is_library_collective)[trace.device.name]
-    found: Bool = (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
-    return found
+    is_collective: Bool = (trace.device.category == Category.KERNEL) & (by_name | (trace.device.collective > 0))
+    return is_collective
 
 
 class _Roles(msgspec.Struct, frozen=True):

@@ -76,8 +76,8 @@ def is_among(codes: Array, wanted: Iterable[int]) -> Bool:
 
 
 def _first_of_equal(values: Array) -> Array:
-    found: Array = values[np.append(True, values[1:] != values[:-1])[: len(values)]]
-    return found
+    firsts: Array = values[np.append(True, values[1:] != values[:-1])[: len(values)]]
+    return firsts
 
 
 def _range(values: Array) -> tuple[int, int]:

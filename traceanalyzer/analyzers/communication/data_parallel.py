@@ -116,8 +116,8 @@ def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
         most_by(call, host.tree.end_ns[nodes], len(rows)),
     )
     own = table.dur_ns[ascending] - np.maximum(last - first, 0)
-    result: I64 = own[np.searchsorted(ascending, rows)]
-    return result
+    own_time: I64 = own[np.searchsorted(ascending, rows)]
+    return own_time
 
 
 def _is_distribution(name: str) -> bool:

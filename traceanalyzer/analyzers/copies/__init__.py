@@ -93,8 +93,8 @@ def analyze(context: Context) -> Copies:
 
 def _is_transfer(context: Context) -> Bool:
     category = context.trace.device.category
-    found: Bool = (category == Category.MEMCPY) | (category == Category.MEMSET)
-    return found
+    is_transfer: Bool = (category == Category.MEMCPY) | (category == Category.MEMSET)
+    return is_transfer
 
 
 def _overlapped(context: Context, rows: I64) -> I64:

@@ -193,8 +193,8 @@ def _in_points(times: I64, values: I64) -> Measure:
     passed = np.append(0, np.cumsum(values))
 
     def measure(start: I64, end: I64) -> I64:
-        found: I64 = passed[np.searchsorted(times, end)] - passed[np.searchsorted(times, start)]
-        return found
+        between: I64 = passed[np.searchsorted(times, end)] - passed[np.searchsorted(times, start)]
+        return between
 
     return measure
 

@@ -83,8 +83,8 @@ def of_operators(context: Context) -> Bool:
     """Which device events an operator launched one by one, not as nodes of a graph."""
     operator = context.host.tree.nearest(context.host.is_row)
     by_operator = take_or(operator, context.links.device_node(), NO_PARENT) != NO_PARENT
-    found: Bool = by_operator & ~context.cached(of_graphs)
-    return found
+    is_attributed: Bool = by_operator & ~context.cached(of_graphs)
+    return is_attributed
 
 
 def _of_modules(context: Context) -> Bool:
@@ -94,8 +94,8 @@ def _of_modules(context: Context) -> Bool:
     made_by[evaluations] = forward
     owner = take_or(owned.owner, take_or(owned.launch_node, context.links.launch, NO_PARENT), NO_PARENT)
     module = take_or(owned.module, take_or(made_by, owner, NO_PARENT), NO_PARENT)
-    found: Bool = (module != NO_PARENT) & ~context.cached(of_graphs)
-    return found
+    is_attributed: Bool = (module != NO_PARENT) & ~context.cached(of_graphs)
+    return is_attributed
 
 
 def _of_classes(context: Context) -> Bool:
@@ -103,8 +103,8 @@ def _of_classes(context: Context) -> Bool:
     unknown = (KernelClass.OTHER, KernelClass.TRITON)
     codes, own = ranked(device.name)
     known = np.array([kernel_class(trace.names[code]) not in unknown for code in codes.tolist()], np.bool_)
-    found: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known[own]
-    return found
+    is_attributed: Bool = (device.category != Category.KERNEL) | (device.collective > 0) | known[own]
+    return is_attributed
 
 
 _DEVICE_TIME = Need(

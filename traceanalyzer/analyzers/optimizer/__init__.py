@@ -16,7 +16,7 @@ from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, ke
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
-from traceanalyzer.structure.autograd import _has_closure, is_zero_grad, ranges
+from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.structure.sums import count_by, sum_by
@@ -112,7 +112,7 @@ def analyze(context: Context) -> Optimizers:
         "fills": count_by(launched[fills], count),
         "device_ns": sum_by(launched[device], trace.device.dur_ns[device], count),
         "starved_ns": _starved(context, calls, of_row, count),
-        "closures": count_by(group[_has_closure(context, calls)], count),
+        "closures": count_by(group[has_closure(context, calls)], count),
     }
     operators = _operators(context, calls, of_row)
     rows = []

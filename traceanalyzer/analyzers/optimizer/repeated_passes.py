@@ -181,8 +181,8 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
     root = tree.nearest(outermost)[calls.node]
     frame = np.where(root == NO_PARENT, NO_PARENT, take_or(host.row, root, 0))
     network = take_or(context.trace.frames.module_id, frame, UNKNOWN)
-    own: Bool = (root == NO_PARENT) | np.isin(network, network[calls.records & (root != NO_PARENT)])
-    return own
+    is_trained: Bool = (root == NO_PARENT) | np.isin(network, network[calls.records & (root != NO_PARENT)])
+    return is_trained
 
 
 def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]], steps: I64) -> RepeatedForward:

@@ -78,8 +78,8 @@ def is_pair(own: ProcessGroup) -> bool:
 def _of_steps(table: RankTable, matched: Matched) -> Bool:
     """Meetings that all their ranks have called within a step."""
     outside = table.step[matched.rows] == UNKNOWN
-    found: Bool = count_by(matched.collective[outside], matched.count) == 0
-    return found
+    is_within: Bool = count_by(matched.collective[outside], matched.count) == 0
+    return is_within
 
 
 def _positions(table: RankTable, matched: Matched) -> I64:

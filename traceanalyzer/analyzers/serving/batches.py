@@ -160,8 +160,8 @@ def _copied(context: Context) -> I64:
     device, names = context.trace.device, context.trace.names
     to_device = (device.category == Category.MEMCPY) & names.where(lambda name: "HtoD" in name)[device.name]
     node = distinct(context.links.device_node()[to_device])
-    found: I64 = node[node != NO_PARENT]
-    return found
+    launching: I64 = node[node != NO_PARENT]
+    return launching
 
 
 def _batch(context: Context, layer: int, copies: I64, layers: I64, step: int) -> _Batch:

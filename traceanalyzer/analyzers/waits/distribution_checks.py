@@ -80,8 +80,8 @@ class CheckFrames(msgspec.Struct, frozen=True):
         """Which points in time of threads lie in a check."""
         if not len(self.rows):
             return np.zeros(len(times), np.bool_)
-        found: Bool = innermost(context.trace.frames, self.rows, thread.astype(np.int32), times) != NO_PARENT
-        return found
+        is_within: Bool = innermost(context.trace.frames, self.rows, thread.astype(np.int32), times) != NO_PARENT
+        return is_within
 
 
 def analyze(context: Context) -> DistributionChecks:

@@ -164,8 +164,8 @@ def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool)
     first = np.where((begin - isfinite <= _BETWEEN) & (isfinite >= 0), isfinite, begin - np.minimum(before, _BETWEEN))
     previous = np.concatenate(([-1], at))[bounds[:-1]]
     wall = np.searchsorted(walls, walls[begin])  # the first operator after a node that ends a run
-    found: I64 = np.maximum(np.maximum(first, wall), previous + 1)
-    return found
+    operand: I64 = np.maximum(np.maximum(first, wall), previous + 1)
+    return operand
 
 
 def _called(context: Context) -> I64:
@@ -226,8 +226,8 @@ def _is_mark(context: Context) -> Bool:
     """Ranges that the program sets around parts of its step."""
     host, names = context.host, context.trace.names
     ranges = names.where(lambda name: marks.is_mark_among_operators(name) and not marks.is_wrapper(name))
-    found: Bool = (host.kind == NodeKind.OPERATOR) & ranges[host.name]
-    return found
+    is_mark: Bool = (host.kind == NodeKind.OPERATOR) & ranges[host.name]
+    return is_mark
 
 
 _READINGS = Need(

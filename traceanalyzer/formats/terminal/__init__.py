@@ -18,7 +18,7 @@ from traceanalyzer.formats.terminal.elements import LINES, Level, attempts, cut,
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean
-from traceanalyzer.report.section import Section, SectionTable, Topic
+from traceanalyzer.report.section import Section, Topic
 
 __all__ = ["TOP", "WIDTH", "fit", "plain", "render", "show", "show_sections"]
 
@@ -201,12 +201,9 @@ def _title(shown: Section, width: int, language: Language) -> RichText:
     title = RichText(fit(clean(language.text(shown.title)), width - 20), style="bold cyan")
     for table in shown.tables:
         if len(table.rows) < table.total_rows:
-            title.append(f"  {_rows(table, language)}", style="dim")
+            shown_of_total = language.text(_OF, shown=len(table.rows), total=table.total_rows)
+            title.append(f"  {shown_of_total}", style="dim")
     return title
-
-
-def _rows(table: SectionTable, language: Language) -> str:
-    return language.text(_OF, shown=len(table.rows), total=table.total_rows)
 
 
 def _messages(section: Section, shown: Section) -> Iterator[Message]:

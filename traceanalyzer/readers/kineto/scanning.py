@@ -240,8 +240,8 @@ class _Pools:
 
 def _strings(texts: Iterable[bytes]) -> list[Any]:
     """What JSON texts stand for; a missing one is an empty string."""
-    found: list[Any] = msgspec.json.decode(b"[" + b",".join(text or b'""' for text in texts) + b"]")
-    return found
+    decoded: list[Any] = msgspec.json.decode(b"[" + b",".join(text or b'""' for text in texts) + b"]")
+    return decoded
 
 
 def _descriptions(texts: list[bytes], description: Description) -> tuple[list[Any], Array]:

@@ -66,8 +66,8 @@ def _forward_passes(context: Context, tree: Tree, slices: Slices) -> Bool:
     function = np.isin(slices.kind, (OwnerKind.FUNCTION, OwnerKind.LIBRARY))
     forward = function & context.trace.names.where(_is_forward)[slices.name]
     of_module = take_or(slices.kind, tree.parent, OwnerKind.MARK) == OwnerKind.MODULE
-    found: Bool = forward & of_module
-    return found
+    is_forward_pass: Bool = forward & of_module
+    return is_forward_pass
 
 
 def _is_forward(name: str) -> bool:

@@ -176,8 +176,8 @@ class Nodes(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def is_kernel(self) -> Bool:
         """Which nodes are kernels."""
-        found: Bool = self.graph.kind == Category.KERNEL
-        return found
+        is_kernel: Bool = self.graph.kind == Category.KERNEL
+        return is_kernel
 
     @cached_property
     def kernels(self) -> int:
@@ -206,8 +206,8 @@ class GraphReplay(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def is_kernel(self) -> Bool:
         """Which events are kernels."""
-        found: Bool = self.kind == Category.KERNEL
-        return found
+        is_kernel: Bool = self.kind == Category.KERNEL
+        return is_kernel
 
     @cached_property
     def kernels(self) -> int:
