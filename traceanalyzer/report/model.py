@@ -212,6 +212,38 @@ class Saving(msgspec.Struct, frozen=True):
     as a capture measured it; else null."""
 
 
+class Selection(msgspec.Struct, frozen=True):
+    """What a finding is about on one device or one thread: events, or idle time."""
+
+    kind: str
+    """`device` (kernels, copies, fills), `host` (work of a thread), `call` (runtime calls) or `idle` (of a device)."""
+    name: str
+    """What it is called: an operator, a kernel, an owner, a cause of idle time; of several the one with most time."""
+    rank: int | None
+    """Rank of the trace; null in the report on one trace."""
+    device: int | None
+    """Number of the device; null for threads, and where the trace has none."""
+    thread: str | None
+    """Thread as in the timeline, `pid/tid`; null for devices."""
+    ns_per_step: float | None
+    """Time in ns per typical step in which some of it runs; null outside of the steps."""
+    count: int
+    """Number of events in the recording, or of gaps."""
+    spans: tuple[tuple[int, int], ...]
+    """Times as start since the first event and duration, in ns, merged and within the typical steps; the longest, in
+    the order of time."""
+    omitted: int
+    """Number of times that are left out."""
+    omitted_ns: int
+    """Duration in ns of the times that are left out."""
+    outside_steps: bool = False
+    """Whether it lies outside of the typical steps."""
+    ns: int | None = None
+    """Time in ns, once, of what lies outside of the steps; else null."""
+    shared: bool = False
+    """Whether another finding claims some of this idle time as well."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One piece of advice with its evidence."""
 
@@ -249,6 +281,9 @@ class Finding(msgspec.Struct, frozen=True):
     stage: str = "stable"
     """Stage of the rule: `preview` (not yet confirmed on a real recording, and `--fail-on` does not count
     it), `stable`, or `deprecated` (another rule says the same better)."""
+    where: tuple[Selection, ...] = ()
+    """The events that its saving is about, by device and thread; empty for what is about no event, such as a setting,
+    for printed tables, and in reports of old versions."""
 
 
 class Relief(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ are kept as entries: a part of a gap, a cause, and the time that it has.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
 
@@ -68,6 +70,14 @@ class DividedGaps(msgspec.Struct, frozen=True):
         found = np.zeros(len(self.gaps), np.int64)
         found[self.part[rows]] = self.time_ns[rows]
         return found
+
+    def spans(self, parts: Bool, causes: Iterable[int]) -> tuple[I64, I64]:
+        """Start and end of the time of some causes in some of the parts; within a part, causes follow each other."""
+        before = np.cumsum(self.time_ns) - self.time_ns
+        first = np.searchsorted(self.part, self.part)
+        start = self.gaps.start_ns[self.part] + before - before[first]
+        rows = parts[self.part] & np.isin(self.cause, list(causes))
+        return start[rows], (start + self.time_ns)[rows]
 
     def gaps_by_cause(self) -> I64:
         """How many whole gaps have some time of each cause, shape (causes,)."""

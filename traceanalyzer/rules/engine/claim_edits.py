@@ -27,8 +27,8 @@ from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 _SYNCHRONIZATION = "idle:synchronization"
-_ON_DEVICE = ("operator:", "kernel:", "class:", "copies:")
-_ON_HOST = ("operator:", "owner:")
+ON_DEVICE = ("operator:", "kernel:", "class:", "copies:")
+ON_HOST = ("operator:", "owner:")
 
 HostTimes = tuple[I64, I64, I64]
 """Thread, start and end of times of the host."""
@@ -39,7 +39,7 @@ class Resolver:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._context = model.context
+        self.context = model.context
         self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
         self._found: dict[str, Selected | None] = {}
@@ -66,10 +66,10 @@ class Resolver:
 
     def _communication(self, ns: float, gone: float) -> tuple[Edit, ...]:
         """Collectives become shorter where nothing hides them, each by the same share of that time."""
-        found = self._select("communication")
+        found = self.select("communication")
         if found is None:
             return ()
-        rows, device = found.device, self._context.trace.device
+        rows, device = found.device, self.context.trace.device
         others = np.ones(len(device), np.bool_)
         others[rows] = False
         busy = Intervals.union(device.start_ns[others], device.end_ns[others])
@@ -80,11 +80,11 @@ class Resolver:
 
     def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
-        named = [(key, self._select(key), claim) for key, claim in change.claims.items() if key.startswith(_ON_DEVICE)]
+        named = [(key, self.select(key), claim) for key, claim in change.claims.items() if key.startswith(ON_DEVICE)]
         claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
         claims = [row for row in claims if len(row[1].device)]
         if not claims:
-            rows = np.arange(len(self._context.trace.device))
+            rows = np.arange(len(self.context.trace.device))
             return (edits.ScaleEdit(rows, _left(ns, self._device_ns(rows))),)
         total = sum(claim for _, _, claim in claims)
         found: list[Edit] = []
@@ -112,17 +112,17 @@ class Resolver:
 
     def _launches(self, rows: I64) -> I64:
         """Rows of the launch table that put some device events there."""
-        launch = self._context.links.launch[rows]
+        launch = self.context.links.launch[rows]
         found: I64 = launch[launch != NO_PARENT]
         return found
 
     def _times_of_calls(self, calls: I64) -> HostTimes:
-        launches = self._context.trace.launches
+        launches = self.context.trace.launches
         return launches.thread[calls].astype(np.int64), launches.start_ns[calls], launches.end_ns[calls]
 
     def _copies(self, change: TimeSaved) -> list[I64]:
         """The device events of copies that a change claims."""
-        found = [self._select(key) for key in change.claims if key.startswith("copies:")]
+        found = [self.select(key) for key in change.claims if key.startswith("copies:")]
         return [each.device for each in found if each is not None]
 
     def _waits_for(self, rows: I64) -> I64:
@@ -134,14 +134,12 @@ class Resolver:
 
     def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
         """Remove waits or host time: the named part, else the part for which the device waits, else all of it."""
-        copies = self._copies(change)
-        if copies:
-            return (edits.UnblockEdit(self._waits_for(np.concatenate(copies))),)
-        if is_about_waits(change.claims):
-            return (edits.UnblockEdit(self._waits(change.claims)),)
-        named = change.within or tuple(key for key in change.claims if key.startswith(_ON_HOST))
+        calls = self.unblocked(change)
+        if calls is not None:
+            return (edits.UnblockEdit(calls),)
+        named = change.within or tuple(key for key in change.claims if key.startswith(ON_HOST))
         missing = sum(gone.get(key, 0.0) for key in named)
-        parts = [each for each in map(self._select, named) if each is not None and len(each.thread)]
+        parts = [each for each in map(self.select, named) if each is not None and len(each.thread)]
         if parts:
             thread, start, end = (
                 np.concatenate([getattr(each, name) for each in parts]) for name in ("thread", "start_ns", "end_ns")
@@ -158,9 +156,16 @@ class Resolver:
             return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)
 
+    def unblocked(self, change: TimeSaved) -> I64 | None:
+        """The calls that no longer wait with a change; None for other changes."""
+        copies = self._copies(change)
+        if copies:
+            return self._waits_for(np.concatenate(copies))
+        return self._waits(change.claims) if is_about_waits(change.claims) else None
+
     def _any_host_time(self, ns: float, named: float) -> tuple[Edit, ...]:
         """Host time that is not named becomes shorter, all by the same share."""
-        every = self._select("host")
+        every = self.select("host")
         if every is None:
             return ()
         return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
@@ -168,7 +173,7 @@ class Resolver:
     def _waits(self, claims: Mapping[str, float]) -> I64:
         """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
         named = [key.partition(":")[2] for key in claims if key.startswith("operator:")]
-        found = [self._select(f"wait:{name}") for name in named or ("*DeviceSynchronize*",)]
+        found = [self.select(f"wait:{name}") for name in named or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in found if each is not None]
         return np.concatenate(calls) if calls else np.empty(0, np.int64)
 
@@ -178,40 +183,40 @@ class Resolver:
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
         """
         columns = [CAUSES.index(key[5:]) for key in claims if key.startswith("idle:") and key[5:] in CAUSES]
-        found = self._context.cached(starvation)
+        found = self.context.cached(starvation)
         if not columns or not len(found.start_ns):
             return None
         time = found.by_cause[:, columns].sum(axis=1)
         rows = np.flatnonzero(2 * time > found.end_ns - found.start_ns)  # what else caused the others must go first
-        launches = self._context.trace.launches
+        launches = self.context.trace.launches
         end, thread = launches.start_ns[found.launch[rows]], launches.thread[found.launch[rows]].astype(np.int64)
         inside = self._model.judged.within(end, end + 1) > 0
         rows, end, thread = rows[inside], end[inside], thread[inside]
         return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
 
-    def _select(self, key: str) -> Selected | None:
+    def select(self, key: str) -> Selected | None:
+        """The events that a claim names; None if nothing in the trace has the name."""
         if key not in self._found:
             self._found[key] = self._selected(key)
         return self._found[key]
 
     def _selected(self, key: str) -> Selected | None:
-        """The events that a claim names; None if nothing in the trace has the name."""
         kind, _, rest = key.partition(":")
         try:
             if kind == "copies":
-                return selectors.select(self._context, f"kernel:{rest}")
+                return selectors.select(self.context, f"kernel:{rest}")
             if kind == "wait":
-                return selectors.waiting_calls(self._context, rest)
+                return selectors.waiting_calls(self.context, rest)
             if kind == "operator" and "|" in rest:
                 name, _, shapes = rest.partition("|")
-                return of_nodes(self._context, name, self._with_shapes(name, shapes))
-            return selectors.select(self._context, key)
+                return of_nodes(self.context, name, self._with_shapes(name, shapes))
+            return selectors.select(self.context, key)
         except UsageError:
             return None
 
     def _with_shapes(self, name: str, shapes: str) -> I64:
         """The host nodes that are calls of an operator with these input shapes, ascending."""
-        trace, host = self._context.trace, self._context.host
+        trace, host = self.context.trace, self.context.host
         if name not in self._calls:
             self._calls[name] = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
         nodes = self._calls[name]
@@ -225,7 +230,7 @@ class Resolver:
         own = np.zeros(len(device), np.bool_)
         own[self._model.bounds.events] = True
         counted = own if own.any() else device.is_judged
-        found = np.zeros(len(self._context.trace.device), np.int64)
+        found = np.zeros(len(self.context.trace.device), np.int64)
         found[device.row[counted]] = device.dur_ns[counted]
         return found
 
@@ -236,7 +241,7 @@ class Resolver:
     @cached_property
     def _working_ns(self) -> float:
         """Time in ns per step in which the critical thread waits neither for a device nor for the loader."""
-        host, found = self._model.graph.host, self._context.cached(owner_index).critical
+        host, found = self._model.graph.host, self.context.cached(owner_index).critical
         counted = (
             host.is_judged
             & ~host.in_loader
@@ -247,13 +252,13 @@ class Resolver:
     @cached_property
     def _waiting(self) -> Intervals:
         """When calls run that device events block; this is not the host's own time."""
-        host, launches = self._model.graph.host, self._context.trace.launches
+        host, launches = self._model.graph.host, self.context.trace.launches
         calls = host.call[(host.held_by >= 0) & (host.call != NO_PARENT)]
         return Intervals.union(launches.start_ns[calls], launches.end_ns[calls])
 
     def _host_ns(self, thread: I64, start: I64, end: I64) -> float:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""
-        found = self._context.cached(owner_index).critical
+        found = self.context.cached(owner_index).critical
         by_thread = {
             each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
             for each in distinct(thread).tolist()

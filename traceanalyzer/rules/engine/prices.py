@@ -70,7 +70,7 @@ class Prices:
     model: Model
     plain_ns: float | None = None
     """Duration of a step without the profiler, if a capture measured it."""
-    _resolver: Resolver = field(init=False)
+    resolver: Resolver = field(init=False)
     _steps_ns: dict[tuple[object, ...], float] = field(init=False, default_factory=dict)
     """Steps that were replayed: by changes and scenario."""
     _durations: dict[tuple[int, ...], I64] = field(init=False, default_factory=dict)
@@ -83,7 +83,7 @@ class Prices:
     """Low, point and high; then the uncertainties of the recording."""
 
     def __post_init__(self) -> None:
-        self._resolver = Resolver(self.model)
+        self.resolver = Resolver(self.model)
         most = self._measured_cost() if self.plain_ns is None else self._calibrated_cost(self.plain_ns)
         likely, other = (0.0, most) if self.plain_ns is None else (most, 0.0)
         found = [_Scenario(end, likely) for end in ("low", "point", "high")]
@@ -264,7 +264,7 @@ class Prices:
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
         taken: dict[str, float] = {}
-        found = [edit for change in changes for edit in self._resolver.edits(*_unclaimed(change, scenario.end, taken))]
+        found = [edit for change in changes for edit in self.resolver.edits(*_unclaimed(change, scenario.end, taken))]
         return [*found, *self._without_recording(scenario.cost)]
 
     def _without_recording(self, cost: float) -> tuple[Edit, ...]:

@@ -14,9 +14,10 @@ from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.rules.engine import runs as document_runs
-from traceanalyzer.rules.engine import snippets
+from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
+from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, tables
@@ -87,10 +88,25 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
         ordered, combined = _ordered(facts, prices, _distinct(facts, prices, judged), first=len(findings))
         headlines.append(headline(facts, combined))
-        findings += [entry.finding for entry in ordered]
+        findings += _located(facts, prices, ordered)
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
     return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
+
+
+def _located(facts: Facts, prices: Prices | None, ordered: Sequence[_Judged]) -> list[Finding]:
+    """The findings of a run, each with where in the recording it is."""
+    if facts.model is None:
+        return [entry.finding for entry in ordered]
+    resolver = Resolver(facts.model) if prices is None else prices.resolver
+    return where.with_shared(
+        [
+            msgspec.structs.replace(entry.finding, where=where.selections(resolver, entry.draft.change))
+            if entry.draft.change is not None
+            else entry.finding
+            for entry in ordered
+        ]
+    )
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:

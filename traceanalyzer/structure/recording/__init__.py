@@ -12,6 +12,7 @@ import numpy as np
 from traceanalyzer.structure import idle_times, resources, unrecorded_work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.idle_times import DividedGaps
 from traceanalyzer.structure.recording import workload
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, main_framework
 from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, program_steps
@@ -19,6 +20,7 @@ from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, Step, average, divide
 from traceanalyzer.structure.unrecorded_work import holes
+from traceanalyzer.trace.table import Bool
 
 
 class RecordedWindow(msgspec.Struct, frozen=True):
@@ -189,11 +191,16 @@ def _idle(context: Context, steps: ProgramSteps, device: int | None) -> tuple[Ca
     """Idle time per typical step of one device by cause."""
     if device is None:
         return ()
-    typical = steps.typical
+    found, counts = typical_gaps(context, device)
+    times, count = found.by_cause(counts), len(steps.typical)
+    return tuple(CauseInStep(cause, time / count) for cause, time in zip(CAUSES, times.tolist(), strict=True))
+
+
+def typical_gaps(context: Context, device: int) -> tuple[DividedGaps, Bool]:
+    """The gaps of a device in steps, and which parts of them lie in typical steps."""
+    steps = program_steps(context)
     if idle_times.are_disjoint(steps.every):
         found = idle_times.divide(context, device, steps.every).in_steps()
-        times = found.by_cause(steps.is_typical[found.step])
-    else:
-        found = idle_times.divide(context, device, typical).in_steps()
-        times = found.by_cause(np.ones(len(found.step), np.bool_))
-    return tuple(CauseInStep(cause, time / len(typical)) for cause, time in zip(CAUSES, times.tolist(), strict=True))
+        return found, steps.is_typical[found.step]
+    found = idle_times.divide(context, device, steps.typical).in_steps()
+    return found, np.ones(len(found.step), np.bool_)
