@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from traceanalyzer.report.model import Finding, Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
-from traceanalyzer.structure import recorded_collectives, typical
+from traceanalyzer.structure import gaps, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.recording import typical_gaps
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -89,8 +90,7 @@ def _entries(context: Context, part: _Part) -> Iterator[Selection]:
         own = part.place == place
         every = Intervals.union(part.start[own], part.end[own])
         inside = every & steps
-        times = inside or every
-        spans = tuple(zip(times.start.tolist(), (times.end - times.start).tolist(), strict=True))
+        start, end = _in_single_steps(context, inside) if inside else (every.start, every.end)
         yield Selection(
             kind=part.kind,
             name=part.name,
@@ -99,12 +99,19 @@ def _entries(context: Context, part: _Part) -> Iterator[Selection]:
             thread=None if on_device else _label(context, place),
             ns_per_step=inside.length / count if inside else None,
             count=int(own.sum()),
-            spans=spans,
+            spans=tuple(zip(start.tolist(), (end - start).tolist(), strict=True)),
             omitted=0,
             omitted_ns=0,
             outside_steps=not inside,
             ns=None if inside else every.length,
         )
+
+
+def _in_single_steps(context: Context, times: Intervals) -> tuple[I64, I64]:
+    """Start and end of times, cut where a step begins."""
+    begins = program_steps(context).typical.start_ns
+    cuts = begins[times.within(begins - 1, begins + 1) == 2]
+    return np.sort(np.append(times.start, cuts)), np.sort(np.append(times.end, cuts))
 
 
 def _label(context: Context, thread: int) -> str:
@@ -116,14 +123,22 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
     """The events that a change claims."""
     context = resolver.context
     if change.resource == "loader":
-        rows, tree = outermost_loads(context), context.host.tree
-        yield _Part("host", "DataLoader", tree.thread[rows].astype(np.int64), tree.start_ns[rows], tree.end_ns[rows])
+        yield from _of_loader(context)
     elif change.resource == "communication" or "communication" in change.claims:
         yield from _of_collectives(context)
     elif change.resource == "host":
         yield from _of_host(resolver, change)
     else:
         yield from _of_device(resolver, change)
+
+
+def _of_loader(context: Context) -> Iterator[_Part]:
+    """Waits for the loader, without the time in which a device works."""
+    rows, tree = outermost_loads(context), context.host.tree
+    for thread in distinct(tree.thread[rows]).tolist():
+        own = rows[tree.thread[rows] == thread]
+        times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - gaps.any_busy(context)
+        yield _Part("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
 
 
 def _of_collectives(context: Context) -> Iterator[_Part]:
@@ -151,9 +166,8 @@ def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
         launches = resolver.context.trace.launches
         rows = ascending(distinct(calls))
         name = next((_said(key) for key in change.claims if not key.startswith(_IDLE)), "synchronization")
-        yield _Part(
-            "call", name, launches.thread[rows].astype(np.int64), launches.start_ns[rows], launches.end_ns[rows]
-        )
+        thread = launches.thread[rows].astype(np.int64)
+        yield _Part("call", name, thread, launches.start_ns[rows], launches.end_ns[rows])
         return
     causes = [key.removeprefix(_IDLE) for key in change.claims if key.startswith(_IDLE)]
     named = change.within or tuple(key for key in change.claims if key.startswith(ON_HOST))
@@ -173,8 +187,8 @@ def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[_Part]:
     device, _ = busiest(context, typical.times(context))
     known = [CAUSES.index(cause) for cause in causes if cause in CAUSES]
     if device is not None and known:
-        gaps, counts = typical_gaps(context, device)
-        start, end = gaps.spans(counts, known)
+        found, counts = typical_gaps(context, device)
+        start, end = found.spans(counts, known)
         yield _Part("idle", causes[0], np.full(len(start), device), start, end)
 
 
