@@ -10,11 +10,16 @@ for what. If no change is given, it ranks what would help most.
 
     traceanalyzer whatif trace.json.gz
     traceanalyzer whatif trace.json.gz --loader 0 --speedup "aten::convolution*=2" --no-sync aten::item
-    traceanalyzer whatif trace.json.gz --free class:elementwise --graphs -o whatif.html
+    traceanalyzer whatif trace.json.gz --gone class:elementwise --graphs -o whatif.html
 
 In Python: `traceanalyzer.whatif(trace, loader=0, speedup={"aten::convolution*": 2})`. `traceanalyzer whatif --help`
 describes the selectors. Reports show the [critical path](metrics/critical_path.md), and `analyses.replay` has the error
 of the replay. The savings of findings come from the same replays ([savings](metrics/savings.md)).
+
+*Free* is no time where something runs: kernels take none, but are launched as before, and work of the host takes none.
+*Gone* is without the launches, too, and for operators without their time on the host. So a part that is free never
+saves more than a free GPU, and what is gone may, where the host is what the step waits for. Changes of waits, launches
+or host work save no more than the time for which the busiest stream of the GPU does nothing.
 
 ## What the figures mean
 

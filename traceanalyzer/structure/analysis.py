@@ -39,11 +39,15 @@ class Analysis(msgspec.Struct, frozen=True):
 
     def run(self, context: Context) -> msgspec.Struct:
         """Its result for a trace."""
-        return self.analyze(typical.part(context) if self.is_of_steps else context)
+        return self.analyze(self._scope(context))
 
     def missing(self, context: Context) -> Message | None:
         """The reason why it cannot run on a trace: that of the first need that is not met, or None."""
-        return next((need.reason() for need in self.needs if not need.is_met(context)), None)
+        scope = self._scope(context)
+        return next((need.reason() for need in self.needs if not need.is_met(scope)), None)
+
+    def _scope(self, context: Context) -> Context:
+        return typical.part(context) if self.is_of_steps else context
 
 
 STEPS = Need(
