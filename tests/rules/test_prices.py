@@ -305,3 +305,20 @@ def test_waits_that_may_all_be_necessary_are_most_likely_worth_half_of_what_a_re
     combined = found.combine(budget(400), [Fix("wait", 0, wait), Fix("operator", 1, operator)])
     assert combined is not None
     assert combined.point_ns_per_step == pytest.approx(1000 * (60 + all_of_it / 2))
+
+
+def test_a_wait_is_worth_no_more_than_the_time_for_which_its_stream_does_nothing() -> None:
+    """A graph's stream and its caller's take turns, so that together they leave 100 of a step of 1000."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        for turn in range(2):
+            at = start + 500 * turn
+            trace.launch_kernel("own", at + 10, 230, at=at + 2, call_dur=3, stream=7)
+            trace.launch("cudaStreamSynchronize", at + 6, 236)
+            trace.launch_kernel("of_a_graph", at + 250, 220, at=at + 244, call_dur=3, stream=8)
+            trace.launch("cudaStreamSynchronize", at + 248, 225)
+    found = prices(trace).saving(takes("host", 0, 900, "idle:synchronization"), budget(1000))
+    assert max(wall(found)) <= 100
+    assert found.basis.id == "saving-no-more" or max(wall(found)) < 100

@@ -1,0 +1,96 @@
+"""Where findings are: laws that hold for the programs of all rules, and numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from tests.rules.judging import functions, report, situations
+from tests.simulation.replaying import model_of
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Finding, Selection
+from traceanalyzer.rules.engine import where
+from traceanalyzer.rules.engine.change import TimeSaved
+from traceanalyzer.rules.engine.claim_edits import Resolver
+from traceanalyzer.rules.engine.selection import builtin
+from traceanalyzer.structure import gaps, typical
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.resources import busiest
+from traceanalyzer.trace.intervals import Intervals
+
+
+def programs() -> list[object]:
+    return [
+        pytest.param(rule.id, name, id=f"{rule.id}-{name}")
+        for rule in builtin()
+        for name in functions(situations(rule.id), "fires")
+    ]
+
+
+@pytest.mark.parametrize(("rule", "name"), programs())
+def test_times_are_there_and_add_up(rule: str, name: str) -> None:
+    built = functions(situations(rule), "fires")[name]()
+    found = report(built, rule)
+    recording = found.result("recording", Recording)
+    if not isinstance(built, TraceBuilder) or recording is None:
+        assert all(finding.where == () for finding in found.findings)
+        return
+    context = Context(read_built(built))
+    for finding in found.findings:
+        if finding.saving is not None and finding.saving.wall_ns_per_step[1] > 0:
+            assert finding.where, "a saving is somewhere"
+        for entry in finding.where:
+            adds_up(entry, context)
+
+
+def adds_up(entry: Selection, context: Context) -> None:
+    start, length = np.array(entry.spans, np.int64).reshape(-1, 2).T
+    total = int(length.sum()) + entry.omitted_ns
+    if entry.outside_steps:
+        assert (entry.ns_per_step, entry.ns) == (None, total)
+        return
+    assert entry.ns_per_step == pytest.approx(total / typical.count(context))
+    times = Intervals.union(start, start + length)
+    assert times.length == int(length.sum()), "no time is there twice"
+    assert (times - typical.times(context)).length == 0, "all lie in typical steps"
+    if entry.kind == "device":
+        assert (times - gaps.any_busy(context)).length == 0
+    if entry.kind == "idle":
+        device, busy = busiest(context, typical.times(context))
+        assert device == entry.device
+        assert not times & busy
+
+
+def test_the_longest_times_are_kept() -> None:
+    """Each of 50 steps runs ten kernels with pauses, five of 10 and five of 20: 200 times of 20 are shown."""
+    trace = TraceBuilder(options=("record_shapes",))
+    for number in range(50):
+        start = 1000 * number
+        trace.step(number, start, 1000)
+        for call in range(10):
+            at = start + 20 + 90 * call
+            trace.op("aten::mm", at, 30)
+            trace.launch_kernel("kernel", at + 25, 10 + 10 * (call % 2), at=at + 5, call_dur=5)
+    basis = Message("basis", {}, "because")
+    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {"operator:aten::mm": 1.0})
+    (entry,) = where.selections(Resolver(model_of(trace)), change)
+    assert len(entry.spans) == where.SPANS
+    assert {length for _, length in entry.spans} == {20_000}
+    assert (entry.omitted, entry.omitted_ns) == (300, 50 * 20_000 + 250 * 10_000)
+    assert list(entry.spans) == sorted(entry.spans)
+
+
+def about_idle_time(*spans: tuple[int, int]) -> Finding:
+    (finding, *_) = report(situations("host-python-gap").fires(), "host-python-gap").findings
+    entry = Selection("idle", "host_code", None, 0, None, 1.0, len(spans), spans, 0, 0)
+    return replace(finding, where=(entry,))
+
+
+def test_idle_time_that_two_findings_claim_is_shared() -> None:
+    found = [about_idle_time((0, 10), (40, 10)), about_idle_time((45, 1)), about_idle_time((10, 30))]
+    shared = [finding.where[0].shared for finding in where.with_shared(found)]
+    assert shared == [True, True, False]
