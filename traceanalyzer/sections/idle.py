@@ -92,6 +92,16 @@ _BUSY = Text("gpu-busy", "Busy", "share in which a kernel, copy or fill runs")
 _EFFICIENCY = Text("gpu-sm-efficiency", "Est. SM efficiency")
 
 
+def _all_steps(field: str) -> Callable[[DeviceUse], float | None]:
+    """A figure of a device in all steps, where it is another one than in the typical steps."""
+
+    def cell(device: DeviceUse) -> float | None:
+        value: float | None = getattr(device, field)
+        return None if device.typical is None or getattr(device.typical, field) == value else value
+
+    return cell
+
+
 def _in_steps(field: str) -> Callable[[DeviceUse], float | None]:
     """A figure of a device in the typical steps; in reports of old versions, in all steps."""
     return lambda device: getattr(device.typical or device, field)
@@ -102,14 +112,24 @@ _GPU_COLUMNS = optional(
     columns.GPU,
     Column(_UTILIZATION, "share", _in_steps("utilization"), has_bar=True),
     Column(_BUSY, "share", _in_steps("busy_share")),
+    Column(columns.IDLE.title, "share", lambda device: 1 - (device.typical or device).busy_share, is_extra=True),
     Column(_EFFICIENCY, "share", _in_steps("est_sm_efficiency")),
     Column(columns.OCCUPANCY, "share", _in_steps("est_achieved_occupancy")),
     Column(columns.TENSOR_CORES, "share", "tensor_core_share"),
-    Column(Text("gpu-utilization-all", "Utilization, all steps"), "share", "utilization", is_extra=True),
-    Column(Text("gpu-busy-all", "Busy, all steps"), "share", "busy_share", is_extra=True),
-    Column(Text("gpu-idle-all", "Idle, all steps"), "share", "idle_share", is_extra=True),
-    Column(Text("gpu-sm-efficiency-all", "Est. SM efficiency, all steps"), "share", "est_sm_efficiency", is_extra=True),
-    Column(Text("gpu-occupancy-all", "Est. occupancy, all steps"), "share", "est_achieved_occupancy", is_extra=True),
+    Column(Text("gpu-utilization-all", "Utilization, all steps"), "share", _all_steps("utilization"), is_extra=True),
+    Column(Text("gpu-busy-all", "Busy, all steps"), "share", _all_steps("busy_share"), is_extra=True),
+    Column(
+        Text("gpu-sm-efficiency-all", "Est. SM efficiency, all steps"),
+        "share",
+        _all_steps("est_sm_efficiency"),
+        is_extra=True,
+    ),
+    Column(
+        Text("gpu-occupancy-all", "Est. occupancy, all steps"),
+        "share",
+        _all_steps("est_achieved_occupancy"),
+        is_extra=True,
+    ),
 )
 _GPU_TERMS = (
     Term(
