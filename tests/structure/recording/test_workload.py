@@ -204,6 +204,22 @@ def test_start_up() -> None:
     assert recorded(trace).workload == "inference"
 
 
+def test_what_every_step_takes_is_no_start_up() -> None:
+    """Each of four steps frees memory for 600 of 1000; the first one loads code for 500 besides."""
+    trace, start = TraceBuilder(), 0
+    for number in range(4):
+        length = 1000 if number else 1500
+        trace.step(number, start, length)
+        trace.op("aten::mm", start + 10, 300)
+        trace.launch_kernel("gemm", start + 100, 200, at=start + 15, call_dur=5)
+        trace.launch("cudaFree", start + 320, 600)
+        if not number:
+            trace.launch("cuModuleLoadData", start + 950, 500)
+        start += length
+    assert recorded(trace).startup_ns == 500 * US
+    assert recorded(trace).workload == "inference"
+
+
 def requests(count: int, every: int, *, threads: int = 1, name: str = "handle") -> TraceBuilder:
     """Marks of 1 ms, one begun every so many us, on threads in turn."""
     trace = TraceBuilder()

@@ -116,7 +116,8 @@ class Recording(msgspec.Struct, frozen=True):
     device_busy_ns: int
     """Time in ns in which a kernel, copy or fill runs on some device, in the whole recording."""
     startup_ns: int
-    """Time of the steps in ns in which code is loaded or compiled, or memory taken."""
+    """Time of the steps in ns in which code is loaded or compiled, or memory taken, beyond what every typical step
+    takes for it."""
 
 
 def analyze(context: Context) -> Recording:

@@ -18,6 +18,7 @@ from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, fram
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -75,13 +76,18 @@ def device_busy_ns(context: Context) -> int:
 
 @cached
 def startup_ns(context: Context) -> int:
-    """Time of the recording in which launching threads load or compile code, or take memory."""
+    """Time of the steps in ns in which launching threads load or compile code, or take memory.
+
+    What each of several typical steps takes for it is no start-up, because it recurs.
+    """
     found = program_steps(context)
     if not len(found):
         return 0
     timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION)
-    return sum(int(times.sum()) for times in timeline.within(found.start_ns, found.end_ns, labels))
+    times: I64 = np.sum(timeline.within(found.start_ns, found.end_ns, labels), axis=0)
+    recurs = int(times[found.is_typical].min()) if len(found.typical) > 1 else 0
+    return int(np.maximum(times - recurs, 0).sum())
 
 
 def _capture(context: Context) -> Iterator[WorkloadEvidence]:

@@ -289,7 +289,8 @@ class Facts:
         """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
         if self.table is not None:
             return (self.table.startup_ns or 0) / self.steps
-        return self.idle_per_step("compilation", "allocation")
+        idle, recording = self.idle_per_step("compilation", "allocation"), self.find("recording", Recording)
+        return idle if recording is None else min(idle, recording.startup_ns / max(1, len(recording.steps)))
 
     def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
         """Printed rows of one kind; none of a trace."""
