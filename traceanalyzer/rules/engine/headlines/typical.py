@@ -18,9 +18,12 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import owners
 from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
 from traceanalyzer.structure.recording import Recording, TypicalStep
+from traceanalyzer.structure.resources import StepResources
 
 _BUSY = 0.8
 """Share of a step that the device must work to bound it (own choice: four fifths)."""
+_COMPUTING = 0.7
+"""Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
 _WORTH = 0.2
 """Least share of a step that must be lost to a cause, known or unknown, before it is named."""
 _MOSTLY = 0.5
@@ -179,6 +182,8 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
     step, losses = typical.resources.step_ns, _losses(facts, typical)
     said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
+    if bound == "host" and losses[bound] >= _WORTH * step and _computing_ns(typical.resources) >= _COMPUTING * step:
+        return _of_busy_gpu(facts, recording, typical)
     if losses[bound] < _WORTH * step:
         time, text = max(
             ((_idle_ns(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0]
@@ -195,6 +200,11 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
         is_pending = 2 * _idle_ns(typical, "pending") > unknown
         message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, losses[bound] / step)
+
+
+def _computing_ns(own: StepResources) -> float:
+    """Time in ns of a typical step in which the device neither only copies nor only communicates."""
+    return (own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0) - (own.only_copies_ns or 0.0)
 
 
 def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
