@@ -118,7 +118,8 @@ def test_kernels(path: Path) -> None:
 @with_gpu
 def test_gpus(path: Path) -> None:
     report = report_of(path)
-    devices = plain(report)["gpu"]["devices"]
+    devices = [{**each, **each["typical"]} for each in plain(report)["gpu"]["devices"]]
+    devices = [{**each, "idle_share": 1 - each["busy_share"]} for each in devices]
     table = section(report, "GPU").rows()
     compare(table, devices, GPU)
     assert len(table) == len(devices)

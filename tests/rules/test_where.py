@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -11,14 +13,14 @@ from tests.reading import read_built
 from tests.rules.judging import functions, report, situations
 from tests.simulation.replaying import model_of
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import Finding, Selection
+from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.report.selection import Selection
 from traceanalyzer.rules.engine import where
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.structure import gaps, typical
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.intervals import Intervals
 
@@ -34,35 +36,38 @@ def programs() -> list[object]:
 @pytest.mark.parametrize(("rule", "name"), programs())
 def test_times_are_there_and_add_up(rule: str, name: str) -> None:
     built = functions(situations(rule), "fires")[name]()
-    found = report(built, rule)
-    recording = found.result("recording", Recording)
-    if not isinstance(built, TraceBuilder) or recording is None:
-        assert all(finding.where == () for finding in found.findings)
-        return
-    context = Context(read_built(built))
+    assert list(broken(built, report(built, rule))) == []
+
+
+def broken(built: object, found: Report) -> Iterator[str]:
+    """What does not hold of the places of the findings of a report."""
+    context = Context(read_built(built)) if isinstance(built, TraceBuilder) else None
     for finding in found.findings:
-        if finding.saving is not None and finding.saving.wall_ns_per_step[1] > 0:
-            assert finding.where, "a saving is somewhere"
-        for entry in finding.where:
-            adds_up(entry, context)
+        saves = finding.saving is not None and finding.saving.wall_ns_per_step[1] > 0
+        if (context is not None and saves) != bool(finding.where) and (saves or context is None):
+            yield f"{finding.rule}: a saving in a trace is somewhere, nothing else is"
+        for entry in finding.where if context is not None else ():
+            yield from wrong(entry, context)
 
 
-def adds_up(entry: Selection, context: Context) -> None:
+def wrong(entry: Selection, context: Context) -> Iterator[str]:
     start, length = np.array(entry.spans, np.int64).reshape(-1, 2).T
-    total = int(length.sum()) + entry.omitted_ns
+    total, times = int(length.sum()) + entry.omitted_ns, Intervals.union(start, start + length)
+    if times.length != int(length.sum()):
+        yield "a time is there twice"
     if entry.outside_steps:
-        assert (entry.ns_per_step, entry.ns) == (None, total)
+        if (entry.ns_per_step, entry.ns) != (None, total):
+            yield "what lies outside of the steps has another time"
         return
-    assert entry.ns_per_step == pytest.approx(total / typical.count(context))
-    times = Intervals.union(start, start + length)
-    assert times.length == int(length.sum()), "no time is there twice"
-    assert (times - typical.times(context)).length == 0, "all lie in typical steps"
-    if entry.kind == "device":
-        assert (times - gaps.any_busy(context)).length == 0
-    if entry.kind == "idle":
-        device, busy = busiest(context, typical.times(context))
-        assert device == entry.device
-        assert not times & busy
+    if entry.ns_per_step != pytest.approx(total / typical.count(context)):
+        yield "times do not add up"
+    if (times - typical.times(context)).length:
+        yield "a time lies in no typical step"
+    if entry.kind == "device" and (times - gaps.any_busy(context)).length:
+        yield "nothing runs in a time"
+    device, busy = busiest(context, typical.times(context))
+    if entry.kind == "idle" and (device != entry.device or times & busy):
+        yield "the device works in idle time"
 
 
 def test_the_longest_times_are_kept() -> None:

@@ -73,7 +73,8 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
         )
         return one, two
     common = frozenset(traces.ranks_of(base.reports)).intersection(traces.ranks_of(head.reports)) or None
-    one, two = (traces.measure(s.name, s.reports, common, s.ignored) for s in (base, head))
+    is_typical = all(map(traces.has_typical_steps, (*base.reports, *head.reports)))
+    one, two = (traces.measure(s.name, s.reports, common, s.ignored, is_typical=is_typical) for s in (base, head))
     return one, two
 
 

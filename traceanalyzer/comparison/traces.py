@@ -34,7 +34,12 @@ Figures = tuple[Key, float, float | None, float | None]
 
 
 def measure(
-    name: str, reports: Sequence[Report], ranks: frozenset[int] | None, ignored: tuple[str, ...]
+    name: str,
+    reports: Sequence[Report],
+    ranks: frozenset[int] | None,
+    ignored: tuple[str, ...],
+    *,
+    is_typical: bool = True,
 ) -> Measurement:
     """Bring the reports of one side together.
 
@@ -43,9 +48,10 @@ def measure(
         reports: Of traces, in a fixed order.
         ranks: The ranks that both sides have; None if ranks do not matter.
         ignored: Files that are not part of it.
+        is_typical: Whether both sides know their typical steps; else all recorded steps count.
     """
     chosen = [r for r in reports if ranks is None or rank_of(r) in ranks]
-    steps = [_steps(report) for report in chosen]
+    steps = [(_steps if is_typical else _recorded_steps)(report) for report in chosen]
     # Tables sum the whole recording. A trace is one step at the least, so that its figures are figures per step.
     recorded = sum(max(1, len(_recorded_steps(report)[1])) for report in chosen)
     return Measurement(
@@ -99,6 +105,12 @@ def _side(
         devices=tuple(sorted(devices)),
         ignored=ignored,
     )
+
+
+def has_typical_steps(report: Report) -> bool:
+    """Whether a report knows its typical steps, unlike reports of old versions."""
+    recording = report.result("recording", Recording)
+    return recording is not None and recording.typical is not None and bool(recording.typical.rows)
 
 
 def _steps(report: Report) -> tuple[str | None, tuple[Step, ...]]:

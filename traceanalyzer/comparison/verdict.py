@@ -284,7 +284,9 @@ def _worst(verdict: Verdict, times: StepTime | None) -> float:
 
 def _is_excluded(times: StepTime | None, comparability: Comparability, limit: float) -> bool:
     """Noisy steps may still leave no room for a regression of the size that matters."""
-    if times is None or comparability.obstacle is not None or min(times.base.count, times.head.count) < LEAST_STEPS:
+    if times is None or comparability.obstacle is not None:
+        return False
+    if min(times.base.count, times.head.count) < LEAST_STEPS and not _is_clear(times):
         return False
     both = ((times.median, times.base.median_ns), (times.mean, times.base.mean_ns))
     return all(

@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report.message import Message
+from traceanalyzer.report.selection import Selection
 
 
 class ReportSource(msgspec.Struct, frozen=True):
@@ -212,38 +213,6 @@ class Saving(msgspec.Struct, frozen=True):
     as a capture measured it; else null."""
 
 
-class Selection(msgspec.Struct, frozen=True):
-    """What a finding is about on one device or one thread: events, or idle time."""
-
-    kind: str
-    """`device` (kernels, copies, fills), `host` (work of a thread), `call` (runtime calls) or `idle` (of a device)."""
-    name: str
-    """What it is called: an operator, a kernel, an owner, a cause of idle time; of several the one with most time."""
-    rank: int | None
-    """Rank of the trace; null in the report on one trace."""
-    device: int | None
-    """Number of the device; null for threads, and where the trace has none."""
-    thread: str | None
-    """Thread as in the timeline, `pid/tid`; null for devices."""
-    ns_per_step: float | None
-    """Time in ns per typical step in which some of it runs; null outside of the steps."""
-    count: int
-    """Number of events in the recording, or of gaps."""
-    spans: tuple[tuple[int, int], ...]
-    """Times as start since the first event and duration, in ns, merged and within the typical steps; the longest, in
-    the order of time."""
-    omitted: int
-    """Number of times that are left out."""
-    omitted_ns: int
-    """Duration in ns of the times that are left out."""
-    outside_steps: bool = False
-    """Whether it lies outside of the typical steps."""
-    ns: int | None = None
-    """Time in ns, once, of what lies outside of the steps; else null."""
-    shared: bool = False
-    """Whether another finding claims some of this idle time as well."""
-
-
 class Finding(msgspec.Struct, frozen=True):
     """One piece of advice with its evidence."""
 
@@ -355,7 +324,7 @@ class Shares(msgspec.Struct, frozen=True):
     waits_for_ranks: float | None
     """Only collectives run, and they wait for other ranks; null where the other ranks are not known."""
     idle: float
-    """Nothing runs."""
+    """Nothing runs on the device."""
 
 
 class Headline(msgspec.Struct, frozen=True):

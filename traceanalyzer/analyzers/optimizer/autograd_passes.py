@@ -322,4 +322,4 @@ _AUTOGRAD = Need(
     ),
     lambda context: bool(len(context.cached(backward)) or len(context.cached(graph).node)),
 )
-ANALYSES = (Analysis(430, "passes", Passes, analyze, needs=(_AUTOGRAD,)),)
+ANALYSES = (Analysis(430, "passes", Passes, analyze, needs=(_AUTOGRAD,), is_of_steps=True),)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.report.model import Finding, Selection
+from traceanalyzer.report.model import Finding
+from traceanalyzer.report.selection import Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
 from traceanalyzer.structure import gaps, recorded_collectives, typical
