@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.selection import Selection
+from traceanalyzer.report.selection import Selection, Shares
 
 
 class ReportSource(msgspec.Struct, frozen=True):
@@ -310,21 +310,6 @@ class Resources(msgspec.Struct, frozen=True):
     """Time per step in ns in which the busiest device runs collective kernels, of several ranks without waiting for
     each other; without a device, in which collectives run on the CPU and no operator does; null if unknown, and in a
     table."""
-
-
-class Shares(msgspec.Struct, frozen=True):
-    """What the busiest device does in a typical step, as shares of the step (0 to 1) that add up to 1."""
-
-    computes: float
-    """A kernel runs that is not of a collective."""
-    copies: float
-    """A copy or fill runs, and nothing computes."""
-    communicates: float
-    """Only collectives run; with waiting for other ranks, unless that is known by itself."""
-    waits_for_ranks: float | None
-    """Only collectives run, and they wait for other ranks; null where the other ranks are not known."""
-    idle: float
-    """Nothing runs on the device."""
 
 
 class Headline(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a finding is about in the recording: events of a device or a thread, or idle time."""
+"""What findings and headlines are about: events of a device or a thread, idle time, and shares of a step."""
 
 from __future__ import annotations
 
@@ -35,3 +35,18 @@ class Selection(msgspec.Struct, frozen=True):
     """Time in ns, once, of what lies outside of the steps; else null."""
     shared: bool = False
     """Whether another finding claims some of this idle time as well."""
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """What the busiest device does in a typical step, as shares of the step (0 to 1) that add up to 1."""
+
+    computes: float
+    """A kernel runs that is not of a collective."""
+    copies: float
+    """A copy or fill runs, and nothing computes."""
+    communicates: float
+    """Only collectives run; with waiting for other ranks, unless that is known by itself."""
+    waits_for_ranks: float | None
+    """Only collectives run, and they wait for other ranks; null where the other ranks are not known."""
+    idle: float
+    """Nothing runs on the device."""

@@ -7,7 +7,8 @@ from statistics import median
 
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Combined, Headline, Shares
+from traceanalyzer.report.model import Combined, Headline
+from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import owners, special, tables, typical
 from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
