@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,7 @@ def names(report: Report) -> set[str]:
     for finding in report.findings:
         found |= {finding.rule, *finding.links, *(finding.code or "").splitlines()}
         found |= {place.name for evidence in finding.evidence for place in evidence.where}
+        found |= {clean(name) for name in _params(finding.summary)}
     if report.trace is not None:
         found |= {report.trace.steps_from or "", *report.trace.options.__struct_fields__}
     roof = (plain(report).get("roofline") or {}).get("roof") or {}
@@ -51,6 +53,17 @@ def names(report: Report) -> set[str]:
     for run in plain(report).get("runs", ()):
         found |= {run["id"], clean(run["title"] or ""), run["steps_from"] or ""}
     return found | set(_cells(report))
+
+
+def _params(value: Any) -> Iterator[str]:
+    """The texts that fill a message, which are names, also of messages within it."""
+    if isinstance(value, Message):
+        value = value.params
+    if isinstance(value, dict):
+        for key in value.keys() - {"id", "text"}:
+            yield from _params(value[key])
+    elif isinstance(value, str):
+        yield value
 
 
 def _cells(report: Report) -> Iterator[str]:
