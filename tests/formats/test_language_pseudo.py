@@ -67,8 +67,9 @@ def _params(value: Any) -> Iterator[str]:
 
 
 def _cells(report: Report) -> Iterator[str]:
-    """Names in tables: those of the trace, and of devices, steps, types and operations of a library."""
+    """Names in sections: those of the trace, and of devices, steps, types and operations of a library."""
     for section in sections.build(report, markdown.TOP):
+        yield from (clean(name) for message in section.messages for name in _params(message))
         for table in section.tables:
             for row in table.rows:
                 for value, column in zip(row, table.columns, strict=True):
