@@ -5,7 +5,6 @@ Here are the options of a batch, and the interface that receives its progress; `
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -51,6 +50,8 @@ class ReportOptions:
         """
         settings = replace(self.config, origin="", options=frozenset())  # the location of settings changes no report
         what = (__version__, name, size, version, replace(self, config=settings))
+        import hashlib  # noqa: PLC0415 - OpenSSL takes 5 MB, which a report on one trace does not need
+
         return hashlib.sha256(msgspec.json.encode(what, order="deterministic")).hexdigest()
 
 
