@@ -15,6 +15,7 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.runner import Advice, judge
 from traceanalyzer.rules.engine.selection import Chosen, builtin, choose
+from traceanalyzer.structure.parts import Part
 
 IDS = [rule.id for rule in builtin()]
 FIXTURES = sorted(path for path in (Path(__file__).parents[2] / "fixtures").glob("*/*.json.gz"))
@@ -61,9 +62,9 @@ def claimed_twice(changes: Changes) -> list[tuple[str, str, float, float]]:
     """Claims of one kind that sum to more than what goes away; different kinds are names of the same time."""
     found = []
     for rule, change in changes:
-        kinds = {key.partition(":")[0] for key in change.claims}
+        kinds = {key.of for key in change.claims}
         for kind in sorted(kinds) if rule not in REPLACING | SEVERAL_NAMES else ():
-            claimed = sum(ns for key, ns in change.claims.items() if key.partition(":")[0] == kind)
+            claimed = sum(ns for key, ns in change.claims.items() if key.of is kind)
             if claimed > 1.001 * change.direct[1]:
                 found.append((rule, kind, claimed, change.direct[1]))
     return found
@@ -98,7 +99,7 @@ def test_rows_of_copies_in_a_table_claim_their_own_time(memory: str, synchronize
     report(table([{**row, "# of Calls": n} for row, n in zip(rows, calls, strict=False)], cpu="240ms", device="300ms"))
     found = [change for rule, change in changes if rule in ("h2d-pageable", "h2d-blocking")]
     assert len(found) == 1
-    assert found[0].claims == pytest.approx(dict(zip((f"copies:{n}" for n in names), (1e6, 3e6), strict=True)))
+    assert found[0].claims == pytest.approx(dict(zip((Part.copies(n) for n in names), (1e6, 3e6), strict=True)))
     assert sum(found[0].claims.values()) == pytest.approx(found[0].direct[1])
 
 

@@ -23,6 +23,7 @@ from traceanalyzer.report.model import Combined, Saving
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.prices import Prices
+from traceanalyzer.structure.parts import COMMUNICATION, LOADER, WAITS, Part
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -37,7 +38,10 @@ def budget(step: float) -> Budget:
     return Budget(step * 1000, 0.0, step * 1000, 0.0, 0.0, is_estimate=False)
 
 
-def takes(resource: str, low: float, high: float, *claims: str, **details: object) -> TimeSaved:
+MM, ADDMM, ADD = map(Part.operator, ("aten::mm", "aten::addmm", "aten::add_"))
+
+
+def takes(resource: str, low: float, high: float, *claims: Part, **details: object) -> TimeSaved:
     direct = low * 1000, high * 1000
     return TimeSaved(resource, direct, BASIS, None, dict.fromkeys(claims, high * 1000), **details)  # type: ignore[arg-type]
 
@@ -68,7 +72,7 @@ def on_cpu() -> TraceBuilder:
 
 
 def test_host_time_of_an_operator_shortens_a_step_on_a_cpu() -> None:
-    saving = prices(on_cpu()).saving(takes("host", 100, 200, "operator:aten::addmm"), budget(1000))
+    saving = prices(on_cpu()).saving(takes("host", 100, 200, ADDMM), budget(1000))
     assert wall(saving) == with_steps(100, 150, 200)
     assert saving.wall_share == pytest.approx((0.1, 0.2), rel=1e-3)
     assert (saving.estimated_by, saving.step_ns) == ("model", None)
@@ -76,23 +80,21 @@ def test_host_time_of_an_operator_shortens_a_step_on_a_cpu() -> None:
 
 def test_the_thread_of_autograd_stands_in_for_the_one_that_waits() -> None:
     found = prices(on_cpu())
-    assert wall(found.saving(takes("host", 50, 100, "operator:aten::mm"), budget(1000))) == with_steps(50, 75, 100)
+    assert wall(found.saving(takes("host", 50, 100, MM), budget(1000))) == with_steps(50, 75, 100)
     # half of both: 200 of the program's thread and 100 of autograd's
-    both = takes("host", 300, 300, "operator:aten::addmm", "operator:aten::mm")
+    both = takes("host", 300, 300, ADDMM, MM)
     assert wall(found.saving(both, budget(1000))) == with_steps(300, 300, 300)
 
 
 def test_what_is_not_named_or_not_found_is_taken_off_all_host_time() -> None:
     found = prices(on_cpu())
-    for claims in ((), ("operator:aten::unheard_of",), ("anything:at all",)):
+    for claims in ((), (Part.operator("aten::unheard_of"),), (Part.other("at all"),)):
         assert wall(found.saving(takes("host", 100, 250, *claims), budget(1000))) == with_steps(100, 175, 250)
 
 
 def test_time_beyond_what_is_named_is_around_it() -> None:
     """The operator takes 100; of the other 900, 200 go away as well."""
-    assert wall(prices(on_cpu()).saving(takes("host", 300, 300, "operator:aten::add_"), budget(1000))) == with_steps(
-        300, 300, 300
-    )
+    assert wall(prices(on_cpu()).saving(takes("host", 300, 300, ADD), budget(1000))) == with_steps(300, 300, 300)
 
 
 def test_steps_that_differ_save_no_more_than_goes_away() -> None:
@@ -104,7 +106,7 @@ def test_steps_that_differ_save_no_more_than_goes_away() -> None:
         trace.op("aten::mm", start, own)
         trace.op("aten::add", start + own, 800)
         start += 800 + own
-    low, point, high = wall(prices(trace).saving(takes("host", 125, 125, "operator:aten::mm"), budget(925)))
+    low, point, high = wall(prices(trace).saving(takes("host", 125, 125, MM), budget(925)))
     assert (point, high) == (pytest.approx(125), pytest.approx(125))
     assert 60 < low < 100, "what differs makes the least saving less"
 
@@ -112,7 +114,7 @@ def test_steps_that_differ_save_no_more_than_goes_away() -> None:
 def test_two_changes_of_one_operator_share_it() -> None:
     """Each takes 300 of 400 away, together no more than 400: the second one takes only the rest."""
     found = prices(on_cpu())
-    one, other = (takes("host", 300, 300, "operator:aten::addmm") for _ in range(2))
+    one, other = (takes("host", 300, 300, ADDMM) for _ in range(2))
     combined = found.combine(budget(1000), [Fix("a", 0, one), Fix("b", 1, other)])
     assert combined is not None
     assert wall(combined) == with_steps(300, 300, 300)
@@ -122,8 +124,8 @@ def test_two_changes_of_one_operator_share_it() -> None:
 def test_what_adds_nothing_is_no_row_and_rows_come_by_what_they_save_alone() -> None:
     found = prices(on_cpu())
     fixes = [
-        Fix("small", 0, takes("host", 50, 50, "operator:aten::add_")),
-        Fix("large", 1, takes("host", 200, 200, "operator:aten::addmm")),
+        Fix("small", 0, takes("host", 50, 50, ADD)),
+        Fix("large", 1, takes("host", 200, 200, ADDMM)),
         Fix("nothing", 2, takes("gpu", 10, 20)),
     ]
     combined = found.combine(budget(1000), fixes)
@@ -141,8 +143,8 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
         trace.op("aten::gelu", start, 100)
         trace.launch_kernel("gelu_kernel", start + 70, 10, at=start + 50, call_dur=10)
     found = prices(trace)
-    assert wall(found.saving(takes("gpu", 10, 10, "operator:aten::gelu"), budget(250))) == (0, 0, 0)
-    removed = takes("gpu", 10, 10, "operator:aten::gelu", is_removed=True)
+    assert wall(found.saving(takes("gpu", 10, 10, Part.operator("aten::gelu")), budget(250))) == (0, 0, 0)
+    removed = takes("gpu", 10, 10, Part.operator("aten::gelu"), is_removed=True)
     assert wall(found.saving(removed, budget(250))) == with_steps(100, 100, 100), (
         "half of the operators, as half of the kernels"
     )
@@ -160,7 +162,7 @@ def crowded() -> TraceBuilder:
 
 def test_recording_costs_between_nothing_and_what_was_measured() -> None:
     """The small operators are shorter by what recording them costs, so half of them is less by half of that."""
-    change = takes("host", 250, 250, "operator:aten::add")
+    change = takes("host", 250, 250, Part.operator("aten::add"))
     low, point, high = wall(prices(crowded()).saving(change, budget(1000)))
     assert (low, point, high) == with_steps(250 - 500 * OPERATOR, 250, 250)
 
@@ -168,12 +170,12 @@ def test_recording_costs_between_nothing_and_what_was_measured() -> None:
 def test_a_capture_states_savings_of_the_step_without_the_profiler() -> None:
     """Recording costs 250: then the large operator takes 400 of 750, and half of the step without the profiler."""
     found = prices(crowded(), plain=750)
-    saving = found.saving(takes("host", 400, 400, "operator:aten::mm"), budget(1000))
+    saving = found.saving(takes("host", 400, 400, MM), budget(1000))
     assert saving.step_ns == 750_000
     assert wall(saving) == with_steps(300, 400, 400)
     assert saving.wall_share == pytest.approx((0.4, 400 / 750), abs=0.002)
     assert saving.basis.id == "saving-without-profiler"
-    slower = prices(crowded(), plain=1100).saving(takes("host", 400, 400, "operator:aten::mm"), budget(1000))
+    slower = prices(crowded(), plain=1100).saving(takes("host", 400, 400, MM), budget(1000))
     assert wall(slower) == with_steps(440, 440, 440), "a machine that was busier then: the share is the same"
 
 
@@ -214,7 +216,7 @@ def adds_up(combined: Combined) -> None:
     assert low - 1e-6 <= min(total) <= max(total) <= high + 1e-6
 
 
-KEYS = ["operator:aten::a", "operator:aten::b", "loader", "communication", "idle:launch_bound", "idle:synchronization"]
+KEYS = [Part.operator("aten::a"), Part.operator("aten::b"), LOADER, COMMUNICATION, Part.idle("launch_bound"), WAITS]
 changes = st.builds(
     lambda resource, low, more, keys, removed, within: takes(
         resource, low, low + more, *keys, is_removed=removed, within=within
@@ -224,7 +226,7 @@ changes = st.builds(
     st.integers(0, 20),
     st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
     st.booleans(),
-    st.sampled_from([(), ("operator:aten::a",)]),
+    st.sampled_from([(), (Part.operator("aten::a"),)]),
 )
 
 
@@ -277,7 +279,7 @@ def test_a_host_that_gets_ahead_of_its_device_does_not_make_savings_vary() -> No
         trace.op("aten::item", start, 310)
         trace.launch_kernel("gemm", start + 5, 300, at=start + 2, call_dur=2)
         trace.launch("cudaStreamSynchronize", start + 5, 303)
-    change = takes("host", 100, 100, "operator:aten::item", "idle:synchronization")
+    change = takes("host", 100, 100, Part.operator("aten::item"), WAITS)
     low, point, high = wall(prices(trace).saving(change, budget(410)))
     assert point == pytest.approx(100, abs=15)
     assert (low, high) == (pytest.approx(point, rel=0.05), pytest.approx(point, rel=0.05))
@@ -296,12 +298,12 @@ def test_waits_that_may_all_be_necessary_are_most_likely_worth_half_of_what_a_re
     trace.op("aten::mm", 150, 150)
     trace.launch_kernel("sgemm", 305, 95, at=300, call_dur=3)
     found = prices(trace)
-    wait = takes("host", 0, 100, "operator:aten::item", "idle:synchronization")
+    wait = takes("host", 0, 100, Part.operator("aten::item"), WAITS)
     _, all_of_it, _ = wall(found.saving(takes("host", 100, 100, *wait.claims), budget(400)))
     low, point, high = wall(found.saving(wait, budget(400)))
     assert all_of_it == pytest.approx(100, abs=5)
     assert (low, point, high) == (0, pytest.approx(all_of_it / 2), pytest.approx(all_of_it, rel=0.05))
-    operator = takes("host", 60, 60, "operator:aten::mm")
+    operator = takes("host", 60, 60, MM)
     combined = found.combine(budget(400), [Fix("wait", 0, wait), Fix("operator", 1, operator)])
     assert combined is not None
     assert combined.point_ns_per_step == pytest.approx(1000 * (60 + all_of_it / 2))
@@ -319,6 +321,6 @@ def test_a_wait_is_worth_no_more_than_the_time_for_which_its_stream_does_nothing
             trace.launch("cudaStreamSynchronize", at + 6, 236)
             trace.launch_kernel("of_a_graph", at + 250, 220, at=at + 244, call_dur=3, stream=8)
             trace.launch("cudaStreamSynchronize", at + 248, 225)
-    found = prices(trace).saving(takes("host", 0, 900, "idle:synchronization"), budget(1000))
+    found = prices(trace).saving(takes("host", 0, 900, WAITS), budget(1000))
     assert max(wall(found)) <= 100
     assert found.basis.id == "saving-no-more" or max(wall(found)) < 100

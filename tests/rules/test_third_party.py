@@ -24,6 +24,7 @@ from traceanalyzer.rules.engine import selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.parts import LOADER
 
 ROOT = Path(__file__).parents[2]
 _TEXT = Text("broken-rule-text", "x")
@@ -125,8 +126,8 @@ BREAKING: dict[str, Callable[[Facts], object]] = {
     "a change without an end": _yields(change=_change(direct=(0.0, float("inf")))),
     "a change with one end": _yields(change=_change(direct=(1.0,))),
     "exposed time that is not a number": _yields(change=_change(exposed=(_NAN, _NAN))),
-    "claims that are no times": _yields(change=_change(claims={"loader": "all"})),
-    "claims that are not a number": _yields(change=_change(claims={"loader": _NAN})),
+    "claims that are no times": _yields(change=_change(claims={LOADER: "all"})),
+    "claims that are not a number": _yields(change=_change(claims={LOADER: _NAN})),
     "a basis that is no message": _yields(change=_change(basis="because")),
     "a giant text": _yields(code="x" * 5_000_000),
     "half a character": _yields(code=_LONE),

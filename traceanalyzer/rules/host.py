@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host.pauses import HostPauses
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
-from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap
+from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap, long_gaps_at
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
@@ -40,7 +42,7 @@ _DISPENSABLE = frozenset({"sleep", "logging"})
 def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     device = idle_time.busiest(facts, idle)
-    if idle.steps_from in ("whole-trace", "device-events", "host-annotations"):
+    if idle.steps_from in ("device-events", "host-annotations"):
         raise Missing(_PYTHON_GAP.text("no-steps")())
     if device is None or not device.time_ns or not device.typical_other_gap_ns:
         return
@@ -55,7 +57,14 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     interval = (least * time, most * time)
     text = _PYTHON_GAP.text("basis-measured") if measured else _PYTHON_GAP.text("basis")
     basis = _PYTHON_GAP.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    change = TimeSaved("host", interval, basis, interval, _claims(device, interval[1]))
+    change = TimeSaved(
+        "host",
+        interval,
+        basis,
+        interval,
+        _claims(device, interval[1]),
+        at=partial(long_gaps_at, waits=idle_time.waits_again_and_again(idle, device)),
+    )
     owners = [row for row in device.gap_owners if row.role not in OF_OTHER_RULES]
     where = host_owners.of_gaps(owners, idle.steps)
     shown = host_owners.total(where)
@@ -97,11 +106,11 @@ def _advice(owner: GapOwner | None) -> Text | None:
     return _PYTHON_GAP.text("advice-unknown") if owner.kind in ("operator", "call") else None
 
 
-def _claims(device: DeviceInSteps, time: float) -> dict[str, float]:
+def _claims(device: DeviceInSteps, time: float) -> dict[Part, float]:
     """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
     times = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
     total = sum(times.values())
-    return {f"idle:{cause}": time * ns / total for cause, ns in times.items() if ns}
+    return {Part.idle(cause): time * ns / total for cause, ns in times.items() if ns}
 
 
 def _place(row: HostGap) -> CodePlace:

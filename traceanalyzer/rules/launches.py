@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from traceanalyzer.analyzers.idle.step_idle import StepCause
+from functools import partial
+
+from traceanalyzer.analyzers.idle.step_idle import StepCause, launching_gaps_at
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
 _BY_HOST = ("launch_bound", "host_code")
@@ -37,12 +40,12 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
-    claims = {"idle:launch_bound": most * gaps["launch_bound"]}
+    claims = {Part.idle("launch_bound"): most * gaps["launch_bound"]}
     if idle.has_stacks:  # then host-python-gap may also report the other part
-        claims["idle:host_code"] = most * gaps["host_code"]
+        claims[Part.idle("host_code")] = most * gaps["host_code"]
     text = _LAUNCH_BOUND.text("basis-measured") if measured else _LAUNCH_BOUND.text("basis")
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    change = TimeSaved("host", interval, basis, interval, claims)
+    change = TimeSaved("host", interval, basis, interval, claims, at=partial(launching_gaps_at, waits=waits))
     params = {
         "gaps": (device.launching_gaps - (device.launching_gaps_after_waits if waits else 0)) / steps,
         "time": total,

@@ -23,6 +23,7 @@ from traceanalyzer.rules.engine.places import EPOCH
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.host_waits import is_in_process
+from traceanalyzer.structure.parts import LOADER, Part
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 from traceanalyzer.trace.document import TableRow
 
@@ -84,7 +85,7 @@ def _bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     made_by = program.loader_maker(facts)
     if _has_workers(facts):
         if wait > limits["ready_ns"]:
-            change = TimeSaved("loader", (0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {"loader": wait})
+            change = TimeSaved("loader", (0.0, wait), _BOUND.text("basis-workers")(), (0.0, wait), {LOADER: wait})
             yield _bound_with_workers(facts, evidence, change, params)
     elif _is_too_short(facts, average):
         yield Draft(evidence, None, params, severity="info", advice=_BOUND.text("advice-short"), code="")
@@ -129,10 +130,10 @@ def _bound_in_table(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BOUND.text("subject-table")(), share, limits["host_share"], "share", where)
     params = {"wait": loader, "step": facts.step_ns, "share": share}
     if _has_workers(facts):
-        change = TimeSaved("loader", (0.0, loader), _BOUND.text("basis-table-workers")(), claims={"loader": loader})
+        change = TimeSaved("loader", (0.0, loader), _BOUND.text("basis-table-workers")(), claims={LOADER: loader})
         yield _bound_with_workers(facts, (evidence,), change, params, _BOUND.text("summary-table"))
         return
-    change = TimeSaved("loader", (loader, loader), _BOUND.text("basis-table")(), claims={"loader": loader})
+    change = TimeSaved("loader", (loader, loader), _BOUND.text("basis-table")(), claims={LOADER: loader})
     yield Draft((evidence,), change, params, summary=_BOUND.text("summary-table"))
 
 
@@ -163,7 +164,7 @@ def _single_process_in_table(facts: Facts, limits: Limits) -> Drafts:
     where = _printed_places(rows)
     evidence = Evidence(_SINGLE_PROCESS.text("subject-table")(), share, limits["host_share"], "share", where)
     wait = facts.host_per_step(total)
-    change = TimeSaved("loader", (wait, wait), _SINGLE_PROCESS.text("basis-table")(), claims={"loader": wait})
+    change = TimeSaved("loader", (wait, wait), _SINGLE_PROCESS.text("basis-table")(), claims={LOADER: wait})
     yield Draft((evidence,), change, {"wait": wait, "step": facts.step_ns, "share": share})
 
 
@@ -247,7 +248,7 @@ def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> Tim
         basis = _ASLEEP(share=asleep, **costs)
     else:
         basis = _UNKNOWN() if room.cores is None else _BUSY(cores=room.cores, threads=room.busy)
-    return TimeSaved("loader", saved, basis, saved, {"loader": saved[1]})
+    return TimeSaved("loader", saved, basis, saved, {LOADER: saved[1]})
 
 
 def _stalls_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -273,7 +274,7 @@ def _stalls_of(facts: Facts, loader: Loader, limits: Limits) -> Drafts:
         excess, calls = excess + loader.first_excess_ns, calls + 1
     if not evidence or facts.spread(excess) < limits["gain_share"] * facts.step_ns:
         return
-    change = TimeSaved("loader", (0.0, wait), _STALLS.text("basis")(), (0.0, wait), {"loader": wait}) if wait else None
+    change = TimeSaved("loader", (0.0, wait), _STALLS.text("basis")(), (0.0, wait), {LOADER: wait}) if wait else None
     params = {"calls": calls, "all": loader.calls, "usual": loader.median_ns, "excess": excess}
     yield Draft(tuple(evidence), change, params, severity="low", ceiling="high")
 
@@ -296,7 +297,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     interval, basis, ceiling = (0.0, most), _RESTARTED.text("basis-once"), "medium"
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
-    change = TimeSaved("host", interval, basis(), claims={"loader:epochs": most})
+    change = TimeSaved("host", interval, basis(), claims={Part.other("start of an epoch"): most})
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     evidence = Evidence(_RESTARTED.text("subject")(), share, limits["share"], "share", where)
     yield Draft((evidence,), change, params, ceiling=ceiling)
@@ -412,7 +413,7 @@ def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> Time
     basis = _PREPROCESSING.text("basis")(contention=SLOWDOWN[1])
     if facts.is_host_inflated:
         hidden, basis = _STACKS * hidden, _PREPROCESSING.text("basis-stacks")()
-    claims = {"loader": time} if is_loader else host_owners.claims(facts, time)
+    claims = {LOADER: time} if is_loader else host_owners.claims(facts, time)
     return TimeSaved("loader" if is_loader else "host", (hidden, time), basis, (hidden, time), claims)
 
 

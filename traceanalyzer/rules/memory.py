@@ -6,13 +6,15 @@ The rules are memory-near-limit, memory-headroom, memory-growth, alloc-churn and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
-from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _NEAR_LIMIT = page("memory-near-limit")
 _HEADROOM = page("memory-headroom")
@@ -136,8 +138,10 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
         calls = facts.host_per_step(sum(row.calls for row in rows))
-        change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims={f"operator:{rows[0].name}": host})
-        yield Draft(tuple(evidence), change, {"calls": round(calls), "host": host, "share": share}, ceiling="low")
+        claims = {Part.operator(row.name): facts.host_per_step(row.host_self_ns) for row in rows}
+        change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
+        params = {"calls": round(calls), "host": host, "share": share}
+        yield Draft(tuple(evidence), change, params, ceiling="low", figure="host")
 
 
 def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
@@ -169,7 +173,8 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     idle = _idle_ns(facts, time, calls)
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
-    change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, {"idle:allocation": direct[1]})
+    claims, at = {Part.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
+    change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
     params = {"calls": sum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time}
     yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high")
 

@@ -19,6 +19,7 @@ from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.operator_times import Peer
+from traceanalyzer.structure.parts import Part
 
 _LOOP = page("loop-vectorizable")
 _BLOWUP = page("broadcast-blowup")
@@ -87,7 +88,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
         idle = facts.host_per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
     # not only the operator: on a CPU, time outside of operators is saved as well
-    claims = {f"{'loop' if processor.is_cpu else 'operator'}:{row.operators[0]}": removed}
+    claims = {(Part.other if processor.is_cpu else Part.operator)(row.operators[0]): removed}
     least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
     if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
@@ -182,12 +183,12 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         direct = least * saved, min(most * saved, processor.facts.step_ns)
         basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
         # not only operators: time outside of them is saved as well
-        return TimeSaved("host", direct, basis, claims={f"tensor:{elements}": direct[1]})
+        return TimeSaved("host", direct, basis, claims={Part.other(f"tensor of {elements} elements"): direct[1]})
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
     high = max(0.0, time - calls * _OPERATIONS * elements / rate)
     direct = processor.per_step(min(high, _FOR_SURE * time)), processor.per_step(high)
-    claims = {row.claim: processor.per_step(processor.self_ns(row)) * high / time for row in members}
+    claims = {row.part: processor.per_step(processor.self_ns(row)) * high / time for row in members}
     return TimeSaved("gpu", direct, _BLOWUP.text("basis")(elements=elements, sure=_FOR_SURE), claims=claims)
 
 
@@ -215,7 +216,7 @@ def _gaps(facts: Facts, limits: Limits) -> Drafts:
 
 def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
     low, high = map(facts.gpu_per_step, gap.saved_ns)
-    peer, claims = gap.peer, {f"operator:{gap.name}|{gap.shapes}": high}
+    peer, claims = gap.peer, {Part.operator(gap.name, gap.shapes): high}
     where = [CodePlace("operator", gap.name, gap.shapes, gap.time_ns, "ns")]
     if peer is not None:
         where.append(CodePlace("operator", gap.name, peer.input_shapes, peer.device_ns_per_call, "ns"))

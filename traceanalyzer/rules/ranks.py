@@ -11,6 +11,7 @@ from traceanalyzer.rules.engine.headlines import ranks as late_rank
 from traceanalyzer.rules.engine.headlines.ranks import LateRank
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
+from traceanalyzer.structure.parts import Part
 
 _STRAGGLER = page("comm-straggler")
 _EXPLAINS = 0.1
@@ -85,7 +86,9 @@ def _change(late: LateRank, run: Ranks) -> TimeSaved:
     if run.is_on_host:
         times = late_rank.usual_waits(late, run)
         saved = min(times[0], late.gap_ns), times[-1]
-        return TimeSaved("host", saved, _STRAGGLER.text("basis-host")(), claims={"communication:waiting": saved[1]})
+        return TimeSaved(
+            "host", saved, _STRAGGLER.text("basis-host")(), claims={Part.other("waiting for ranks"): saved[1]}
+        )
     interval = _varied(interval, late_rank.wait_by_step(late, run))
     one, two = (
         (_STRAGGLER.text("basis-replayed"), _STRAGGLER.text("basis-replayed-two"))
@@ -93,7 +96,7 @@ def _change(late: LateRank, run: Ranks) -> TimeSaved:
         else (_STRAGGLER.text("basis"), _STRAGGLER.text("basis-two"))
     )
     basis = one() if late.gap_ns > 0 else two()
-    return TimeSaved("communication", interval, basis, interval, {"communication:waiting": late.wait_ns})
+    return TimeSaved("communication", interval, basis, interval, {Part.other("waiting for ranks"): late.wait_ns})
 
 
 def _varied(interval: Interval, times: Sequence[float]) -> Interval:

@@ -238,7 +238,7 @@ def _logits(facts: Facts, limits: Limits) -> Drafts:
         return
     large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
     saved = facts.gpu_per_step(sum(e.least_ns for e in large)), facts.gpu_per_step(sum(e.most_ns for e in large))
-    claims = summed((entry.row.claim, facts.gpu_per_step(entry.most_ns)) for entry in large)
+    claims = summed((entry.row.part, facts.gpu_per_step(entry.most_ns)) for entry in large)
     kind = facts.place_kind("operator")
     times = [(entry.row, facts.gpu_per_step(entry.row.device_self_ns)) for entry in large]
     where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
@@ -19,6 +20,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
 from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.gap_causes import CAUSES
+from traceanalyzer.structure.parts import WAITS, Part
 
 _ITEM = page("sync-item-frequent")
 _DYNAMIC_SHAPE = page("sync-dynamic-shape")
@@ -99,14 +102,14 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         evidence.append(Evidence(_ITEM.text("calls")(), part * calls, often, "number", where))
     if not evidence:
         return
-    claims = {"operator:aten::item": gain, "idle:synchronization": gain}
+    claims = {Part.operator("aten::item"): gain, WAITS: gain}
     change = avoidable_waits.change(gain, claims)
     advice = None if program.may_train(facts) else _ITEM.text("advice-inference")
     if _steps_environment(facts):
         change = TimeSaved("host", (0.0, gain), _ITEM.text("basis-environment")(), (0.0, gain), claims)
         advice = _ENVIRONMENT
     params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
-    yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice)
+    yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice, figure="gain")
 
 
 def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
@@ -156,7 +159,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
     time = facts.host_per_step(sum(row.host_total_ns for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
-    change = avoidable_waits.printed_change(facts, time, {"operator:aten::item": time})
+    change = avoidable_waits.printed_change(facts, time, {Part.operator("aten::item"): time})
     params, summary = {"calls": calls, "time": time}, _ITEM.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
@@ -170,10 +173,10 @@ def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(map(avoidable_waits.place, rows))
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     outermost = next(name for name in rows[0].operators if name in _SIZED)
-    change = avoidable_waits.change(gain, {f"operator:{outermost}": gain, "idle:synchronization": gain})
+    change = avoidable_waits.change(gain, {Part.operator(outermost): gain, WAITS: gain})
     calls = sum(row.calls_per_step or 0.0 for row in rows)
     params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
-    yield Draft((evidence,), change, params, ceiling="medium")
+    yield Draft((evidence,), change, params, ceiling="medium", figure="gain")
 
 
 def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -187,8 +190,9 @@ def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(map(_device_wide_place, rows))
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
-    change = avoidable_waits.change(gain, {"idle:synchronization": gain})
-    yield Draft((evidence,), change, {"calls": calls, "gain": gain, "step": facts.step_ns}, ceiling="high")
+    change = avoidable_waits.change(gain, {WAITS: gain})
+    params = {"calls": calls, "gain": gain, "step": facts.step_ns}
+    yield Draft((evidence,), change, params, ceiling="high", figure="gain")
 
 
 def _device_wide_place(row: DeviceSync) -> CodePlace:
@@ -209,7 +213,7 @@ def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_DEVICE_WIDE.text("calls")(), calls, limits["calls_per_step"], "number", where)
-    change = avoidable_waits.printed_change(facts, time, {"idle:synchronization": time})
+    change = avoidable_waits.printed_change(facts, time, {WAITS: time})
     params, summary = {"calls": calls, "time": time}, _DEVICE_WIDE.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="C", summary=summary)
 
@@ -220,16 +224,17 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     waits = facts.need("synchronizations", Synchronizations)
     if device is None or not device.time_ns or not idle_time.waits_again_and_again(idle, device):
         return
-    time = sum(row.after_waits_ns for row in device.causes) / idle.steps
-    share = time / (device.time_ns / idle.steps)
+    names = [CAUSES[cause] for cause in AFTER_WAITS]
+    time = sum(row.after_waits_ns for row in device.causes if row.cause in names) / idle.steps
+    share = time / facts.step_ns
     rows = [row for row in waits.rows if row.operators]
     if share <= limits["gap_share"] or not rows:
         return
     where = _most_frequent(rows)
     evidence = Evidence(_BETWEEN_LAUNCHES.text("subject")(), share, limits["gap_share"], "share", where)
-    claims = {f"operator:{row.operators[-1]}": time for row in rows} | {"idle:synchronization": time}
+    claims = {Part.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
     basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
-    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed)
+    change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at)
     params = {"waits": idle.waits / idle.steps, "launches": device.events / idle.steps, "time": time}
     advice = _ENVIRONMENT if _steps_environment(facts) else None
     yield Draft((evidence,), change, params, ceiling="high", advice=advice)

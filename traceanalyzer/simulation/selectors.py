@@ -26,6 +26,9 @@ from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_Test = Callable[[str], bool]
+"""Whether a name is meant."""
+
 
 def _nothing() -> I64:
     return np.empty(0, np.int64)
@@ -124,10 +127,15 @@ def select(context: Context, text: str) -> Selected:
     if kind is None and text in RESOURCES:
         return _resource(context, text)
     for known in (kind,) if kind else tuple(_FINDERS):
-        selected = _FINDERS[known](context, name)
+        selected = _FINDERS[known](context, name, _matches(name))
         if selected is not None:
             return selected
     raise UsageError(_nothing_found(text, name, names(context, kind)))
+
+
+def exactly(context: Context, kind: str, name: str) -> Selected | None:
+    """The operators, kernels or owners (`kind`) with a name, in which nothing is a wildcard; None if there are none."""
+    return _FINDERS[kind](context, name, name.__eq__)
 
 
 def split(text: str) -> tuple[str | None, str]:
@@ -229,19 +237,19 @@ def _named(context: Context, is_named: Callable[[str], bool]) -> Bool:
     return _operators(context) & context.trace.names.where(is_named)[context.host.name]
 
 
-def _operator(context: Context, name: str) -> Selected | None:
-    return of_nodes(context, name, np.flatnonzero(_named(context, _matches(name))))
+def _operator(context: Context, name: str, is_named: _Test) -> Selected | None:
+    return of_nodes(context, name, np.flatnonzero(_named(context, is_named)))
 
 
-def _kernel(context: Context, name: str) -> Selected | None:
+def _kernel(context: Context, name: str, is_named: _Test) -> Selected | None:
     device = context.trace.device
-    rows = np.flatnonzero(context.trace.names.where(_matches(name))[device.name])
+    rows = np.flatnonzero(context.trace.names.where(is_named)[device.name])
     return Selected("kernel", name, device=rows) if len(rows) else None
 
 
-def _class(context: Context, name: str) -> Selected | None:
+def _class(context: Context, name: str, is_named: _Test) -> Selected | None:
     device = context.trace.device
-    known = [each.value for each in KernelClass if _matches(name)(each.value)]
+    known = [each.value for each in KernelClass if is_named(each.value)]
     if not known:
         return None
     communicates = communication_kernels(context.trace)
@@ -255,10 +263,9 @@ def _class(context: Context, name: str) -> Selected | None:
     return Selected("class", name, device=np.flatnonzero(is_class)) if is_class.any() else None
 
 
-def _owner(context: Context, name: str) -> Selected | None:
+def _owner(context: Context, name: str, is_named: _Test) -> Selected | None:
     index = context.cached(owner_index)
-    matches = _matches(name)
-    known = np.array([number for number, owner in enumerate(index.owners) if matches(owner.name)], np.int64)
+    known = np.array([number for number, owner in enumerate(index.owners) if is_named(owner.name)], np.int64)
     segments = index.timeline
     rows = np.flatnonzero(np.isin(segments.owner, known))
     if not len(rows):
@@ -272,7 +279,7 @@ def _owner(context: Context, name: str) -> Selected | None:
     )
 
 
-_FINDERS: dict[str, Callable[[Context, str], Selected | None]] = {
+_FINDERS: dict[str, Callable[[Context, str, _Test], Selected | None]] = {
     "operator": _operator,
     "kernel": _kernel,
     "class": _class,

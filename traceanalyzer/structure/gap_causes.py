@@ -76,7 +76,7 @@ def attribute(context: Context, gaps: Gaps, *, blame_waits: bool = True) -> I64:
     Args:
         context: The trace.
         gaps: Gaps of one device.
-        blame_waits: Whether host work after a wait that emptied the queue counts as synchronization.
+        blame_waits: Whether calls after a wait that emptied the queue count as synchronization.
     """
     earlier = _earlier_work(context, gaps)
     times = np.zeros((len(gaps), len(CAUSES)), np.int64)
@@ -105,12 +105,16 @@ def _attributed(context: Context, gaps: Gaps, earlier: Intervals) -> I64:
 
 
 def blamed(context: Context, gaps: Gaps, times: I64) -> I64:
-    """In the times of `attribute`, count what the host did after a wait that emptied the queue as part of the wait."""
+    """In the times of `attribute`, count the calls after a wait that emptied the queue as part of the wait.
+
+    Time in which no call is open is the program's own, whatever came before it.
+    """
     by, frees = drained_by(context, gaps)
     drained = np.flatnonzero(fed_late(context, gaps) & (by != NO_PARENT))
     result = times.copy()
-    inferred = times[drained, SYNCHRONIZATION:].sum(axis=1)
+    inferred = times[drained, SYNCHRONIZATION:].sum(axis=1) - times[drained, HOST]
     result[drained, SYNCHRONIZATION:] = 0
+    result[drained, HOST] = times[drained, HOST]
     result[drained, np.where(frees[drained], ALLOCATION, SYNCHRONIZATION)] += inferred
     return result
 

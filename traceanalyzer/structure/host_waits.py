@@ -12,7 +12,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group, members
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -126,6 +126,20 @@ def costs(context: Context) -> I64 | None:
     unexplained = drained - sum(explained)
     avoidable = np.minimum(waits.end_ns - waits.start_ns, unexplained)
     return np.column_stack((idle, drained > 0, drained, unexplained, avoidable))
+
+
+def idle_after(context: Context, calls: I64) -> tuple[I64, I64, I64] | None:
+    """The idle time that each of some waits (rows of the launch table) costs: device, start and end of each.
+
+    It begins when the wait ends, and is as long as `costs` says. None where no device activity was recorded.
+    """
+    found = context.cached(costs)
+    if found is None:
+        return None
+    waits = context.cached(host_activity.waits)
+    rows = np.flatnonzero(is_among(waits.row, calls) & (found[:, AVOIDABLE] > 0))
+    end = waits.end_ns[rows]
+    return _devices(context, waits)[rows], end, end + found[rows, AVOIDABLE]
 
 
 def _until_next(busy: Intervals, end: I64, worked: Bool) -> I64:

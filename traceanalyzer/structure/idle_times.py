@@ -31,11 +31,6 @@ class DividedGaps(msgspec.Struct, frozen=True):
     gaps: Gaps
     step: I64
     """For each part the position of its step, or `BETWEEN`."""
-    by_host: I64
-    """Time of each part in ns in which the host did something else than wait, also where a wait had emptied the queue;
-    to launch counts as well."""
-    python: I64
-    """Part of the time in ns outside of operators and calls."""
     part: I64
     """For each entry the position of its part, ascending; times that follow a wait count as part of the wait."""
     cause: U8
@@ -52,8 +47,6 @@ class DividedGaps(msgspec.Struct, frozen=True):
         return DividedGaps(
             self.gaps.take(kept),
             self.step[kept],
-            self.by_host[kept],
-            self.python[kept],
             position[self.part[entry]],
             self.cause[entry],
             self.time_ns[entry],
@@ -125,20 +118,16 @@ def _cut(context: Context, device: int, steps: Steps) -> DividedGaps:
         step = np.where(place % 2, BETWEEN, place // 2)
     else:
         pieces, step = found.cut(steps.start_ns, steps.end_ns)
-    by_host, python = np.empty(len(pieces), np.int64), np.empty(len(pieces), np.int64)
     part, cause, time = [np.empty(0, np.int64)], [np.empty(0, np.uint8)], [np.empty(0, np.int64)]
     for first in range(0, len(pieces), GAPS_AT_ONCE):
         rows = slice(first, first + GAPS_AT_ONCE)
-        plain = gap_causes.attribute(context, pieces.take(rows), blame_waits=False)
-        python[rows] = plain[:, gap_causes.HOST]
-        by_host[rows] = plain[:, gap_causes.LAUNCH] + python[rows]
-        times = gap_causes.blamed(context, pieces.take(rows), plain)
+        times = gap_causes.attribute(context, pieces.take(rows))
         own, of = np.nonzero(times)
         part.append(own + first)
         cause.append(of.astype(np.uint8))
         time.append(times[own, of])
     joined = np.concatenate(part), np.concatenate(cause), np.concatenate(time)
-    return DividedGaps(pieces, step, by_host, python, *joined)
+    return DividedGaps(pieces, step, *joined)
 
 
 class IdleTime(msgspec.Struct, frozen=True):

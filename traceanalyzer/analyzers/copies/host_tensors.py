@@ -8,18 +8,21 @@ copy goes from the host to a device.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_models import call as op_call
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import count_by, group
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -75,6 +78,24 @@ class HostOrigins(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> HostOrigins:
     """Copies that start in the chosen steps, or all."""
+    copies, groups = context.cached(_groups)
+    summed = [_row(context, key, tensors) for key, tensors in groups.items()]
+    order = sorted(summed, key=lambda row: (-(row.making_ns + row.moving_ns), row.operator, row.first_start_ns))
+    return HostOrigins(copies, tuple(order[:_SHOWN]))
+
+
+def tensors_at(context: Context, rows: Sequence[HostOrigin]) -> Iterator[Times]:
+    """When some tensors are made and moved."""
+    steady = typical.part(context)
+    groups = steady.cached(_groups)[1].values()
+    starts, wanted = context.host.tree.start_ns, {row.first_start_ns for row in rows}
+    chosen = [moved for moved in groups if min(int(starts[each.maker]) for each in moved) in wanted]
+    nodes = [node for moved in chosen for each in moved for node in (each.maker, each.move)]
+    yield Times.of_nodes(context, rows[0].operator, distinct(np.array(nodes, np.int64)))
+
+
+def _groups(context: Context) -> tuple[int, dict[tuple[int, str, str | None], list[_Moved]]]:
+    """Number of examined copies, and the tensors by operator, shapes and line."""
     rows = _copies(context)
     rows = rows[context.in_scope(context.trace.device.start_ns[rows])][:_COPIES]
     moved = list(filter(None, map(_Search(context).moved, rows.tolist())))
@@ -82,9 +103,7 @@ def analyze(context: Context) -> HostOrigins:
     groups: dict[tuple[int, str, str | None], list[_Moved]] = {}
     for tensor, line in zip(moved, lines, strict=True):
         groups.setdefault((int(context.host.name[tensor.maker]), tensor.shapes, line), []).append(tensor)
-    summed = [_row(context, key, tensors) for key, tensors in groups.items()]
-    order = sorted(summed, key=lambda row: (-(row.making_ns + row.moving_ns), row.operator, row.first_start_ns))
-    return HostOrigins(len(rows), tuple(order[:_SHOWN]))
+    return len(rows), groups
 
 
 def _copies(context: Context) -> I64:

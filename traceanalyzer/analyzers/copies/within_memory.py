@@ -8,18 +8,20 @@ out.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_shapes import words
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import launched_by, node_times
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -125,6 +127,17 @@ def analyze(context: Context) -> Conversions:
         for number in order[:_SHOWN].tolist()
     ]
     return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
+
+
+def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Times]:
+    """When some copies run on the device."""
+    steady = typical.part(context)
+    nodes = _copies(steady)
+    asking = _asking(steady, nodes)
+    groups = group(*_keys(steady, nodes, asking))[1]
+    starts = context.host.tree.start_ns[asking]
+    wanted = groups[np.isin(starts, [row.start_ns for row in rows])]
+    yield Times.launched_in(context, rows[0].operator, nodes[np.isin(groups, wanted)])
 
 
 def _within_device(context: Context, nodes: I64) -> tuple[int, int]:

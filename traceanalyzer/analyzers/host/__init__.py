@@ -9,6 +9,7 @@ Other analyses ask `owner_index` which owner a moment, a call or a launch has.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import msgspec
@@ -16,15 +17,20 @@ import numpy as np
 
 from traceanalyzer.analyzers.host.costs import idle_in_loader, measured_parts, owner_costs, role_costs, thread_costs
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import mark_rows
 from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
+from traceanalyzer.structure.owners.critical import device_idle
+from traceanalyzer.structure.owners.slices import broadcasts
+from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import Columns, count_by, group, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -160,6 +166,15 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Known purposes of the work, the most time first. Inclusive times include everything inside."""
     other_threads: tuple[OtherThread, ...] = ()
     """Further threads that launch work of a device or wait for a loader, the most work first."""
+
+
+def broadcasts_at(context: Context) -> Iterator[Times]:
+    """When the busiest device is idle because buffers are broadcast."""
+    device, _ = busiest(context, typical.times(context))
+    found, idle = context.cached(broadcasts), context.cached(device_idle)
+    if device is not None and idle is not None:
+        times = Intervals.union(found.start_ns, found.end_ns) & idle
+        yield Times.idle("broadcast", device, times.start, times.end)
 
 
 def analyze(context: Context) -> HostOwners:

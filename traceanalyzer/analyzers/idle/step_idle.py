@@ -10,19 +10,25 @@ or more, so that this time is in both figures.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.idle import gap_details
 from traceanalyzer.analyzers.idle.gap_details import LongGap, described
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import gap_causes, gaps
+from traceanalyzer.structure import gap_causes, gaps, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide, release
+from traceanalyzer.structure.parts import WAITS, Times
+from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool, take_or
@@ -35,6 +41,10 @@ _FEW_LAUNCHES = 10
 """Launches that one gap may take at the usual pace of the host (own choice)."""
 _SHORT_NS = 50_000
 """At least that long are gaps of launching: about ten launches at the 5 us that one takes."""
+AFTER_WAITS = (gap_causes.SYNCHRONIZATION, gap_causes.LAUNCH)
+"""Causes of idle time that goes away where the host no longer waits: it has launched long before."""
+LAUNCHING = (gap_causes.LAUNCH, gap_causes.HOST)
+"""Causes of idle time in which the host does not wait."""
 _MOST = 0.5
 """Share of a gap from which on waits explain it."""
 _GAPS = 200
@@ -196,7 +206,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     behind = (gap_details.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short))
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
     late = of_launches > 0
-    other = np.where(short, _named(context, part), part.by_host)
+    other = np.where(short, _named(context, part), of_launches)
     long = counts & (other > 0)
     owned = gap_details.by_owner(context, part.gaps, np.where(long, other, 0))
     # Time before the first event of all counts if recorded events show what it is.
@@ -226,6 +236,64 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     )
 
 
+def launching_gaps_at(context: Context, *, waits: bool) -> Iterator[Times]:
+    """The time in short gaps in which the host runs operators and launches.
+
+    Args:
+        context: The trace.
+        waits: Whether calls after waits are left out, because the program waits so often that these cause the gaps.
+    """
+    for gap in _idle_gaps(context):
+        calls = ~gap.is_long & ~gap.is_named & ~(gap.is_after_wait & waits)
+        yield gap.times(
+            "launch_bound", (calls, LAUNCHING), (gap.is_named & ~(gap.is_after_wait & waits), LAUNCHING[:1])
+        )
+
+
+def long_gaps_at(context: Context, *, waits: bool) -> Iterator[Times]:
+    """The time in long gaps in which the host does something else than wait; with stacks, that of Python in others."""
+    for gap in _idle_gaps(context):
+        calls = gap.is_long & ~(gap.is_after_wait & waits)
+        yield gap.times("host_code", (gap.is_long | gap.is_named, LAUNCHING[1:]), (calls, LAUNCHING[:1]))
+
+
+def waits_at(context: Context) -> Iterator[Times]:
+    """The idle time of `AFTER_WAITS` that would not be there without waits for the device."""
+    for gap in _idle_gaps(context):
+        yield gap.times(WAITS.name, (gap.is_after_wait, AFTER_WAITS))
+
+
+@dataclass(frozen=True)
+class _IdleGaps:
+    """The gaps of the busiest device in the typical steps that an event ended, by what explains them."""
+
+    device: int
+    part: DividedGaps
+    counts: Bool
+    is_long: Bool
+    is_named: Bool
+    """Short, but stacks show which Python code ran."""
+    is_after_wait: Bool
+
+    def times(self, name: str, *chosen: tuple[Bool, tuple[int, ...]]) -> Times:
+        """The time of some causes in some of the gaps."""
+        spans = [self.part.spans(self.counts & gaps, causes) for gaps, causes in chosen]
+        return Times.idle(name, self.device, *map(np.concatenate, zip(*spans, strict=True)))
+
+
+def _idle_gaps(context: Context) -> Iterator[_IdleGaps]:
+    device, _ = busiest(context, typical.times(context))
+    if device is None:
+        return
+    steps = program_steps(context)
+    part, counts = typical_gaps(context, device)
+    limit = _launching_limit(context, steps.every, steps.is_typical)
+    is_long = part.gaps.whole_end_ns - part.gaps.whole_start_ns > limit
+    waited = gap_details.shares_after_waits(context, device, part) > _MOST
+    counts &= part.gaps.next != gaps.NOTHING
+    yield _IdleGaps(device, part, counts, is_long, ~is_long & (_named(context, part) > 0), waited)
+
+
 def _owners(owned: gap_details.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
     """The owners with most time of some gaps."""
     rows = owned.largest(chosen, MOST_OWNERS)
@@ -235,7 +303,7 @@ def _owners(owned: gap_details.OwnedGaps, chosen: Bool) -> tuple[GapOwner, ...]:
 def _named(context: Context, part: DividedGaps) -> I64:
     """Time of each gap of 50 us or more that recorded stacks attribute to Python code outside of operators."""
     long = part.gaps.whole_end_ns - part.gaps.whole_start_ns >= _SHORT_NS
-    return np.where(long & (len(context.trace.frames) > 0), part.python, 0)
+    return np.where(long & (len(context.trace.frames) > 0), part.of_cause(gap_causes.HOST), 0)
 
 
 def _launching_limit(context: Context, steps: Steps, steady: Bool) -> int:

@@ -8,6 +8,7 @@ running kernels can fill: min(1, sum of their blocks per multiprocessor), as in 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -19,6 +20,7 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import launched_by
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
 from traceanalyzer.trace.distinct import distinct
@@ -363,6 +365,21 @@ def sm_fill(context: Context) -> SmFill:
     ]
     found.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
     return SmFill(tuple(found[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
+
+
+def unfilled_at(context: Context, rows: Iterable[UnfilledKernel]) -> Iterator[Times]:
+    """When some of these kernels run."""
+    trace, device = context.trace, context.trace.device
+    wanted = {(row.kernel, row.operator, row.grid) for row in rows}
+    found = np.flatnonzero(_known(device) & (device.blocks_per_sm < 1))
+    found = found[trace.names.where({kernel for kernel, _, _ in wanted}.__contains__)[device.name[found]]]
+    node = context.links.device_node()[found]
+    keys = device.name[found], take_or(context.host.name, node, -1), device.grid[found]
+    first, groups = group(*keys)
+    names = zip(*(key[first].tolist() for key in keys), strict=True)
+    known = [(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid]) for name, op, grid in names]
+    chosen = found[np.array([key in wanted for key in known], np.bool_)[groups]]
+    yield Times.on_device(context, next(iter(rows)).kernel, chosen)
 
 
 def _known(device: DeviceEvents) -> Bool:

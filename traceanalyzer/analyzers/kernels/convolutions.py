@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import msgspec
@@ -27,6 +27,7 @@ from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -210,6 +211,29 @@ def norms(context: Context) -> ConvolutionNorms:
         trains=True if any(_TRAINS.search(kernel) for kernel in kernels) else False if inferred else None,
         has_backward=bool(_named(context, _BACKWARD).any()),
     )
+
+
+def norms_at(context: Context) -> Iterator[Times]:
+    """When the batch norms after convolutions run, and when the biases of these convolutions are added."""
+    calls = np.flatnonzero(_outermost(context, _CONVOLUTION) & (context.cached(node_times).device_total_ns > 0))
+    follower = _follower(context, calls)
+    norms = follower[take_or(_outermost(context, _NORM), follower, False)]
+    yield Times.launched_in(context, "batch_norm", norms)
+    yield from biases_at(context)
+
+
+def biases_at(context: Context) -> Iterator[Times]:
+    """When biases of convolutions that a batch norm follows are added, and their gradients are summed."""
+    calls = np.flatnonzero(_outermost(context, _CONVOLUTION) & (context.cached(node_times).device_total_ns > 0))
+    pairs = calls[take_or(_outermost(context, _NORM), _follower(context, calls), False)]
+    backward = np.flatnonzero(_outermost(context, _CONVOLUTION_BACKWARD))
+    tree = context.host.tree
+    found = []
+    for around, pattern in ((pairs, _ADDITION), (backward, _SUM)):
+        marked = np.zeros(len(tree), np.bool_)
+        marked[around] = True
+        found.append(np.flatnonzero(_named(context, pattern) & (tree.nearest(marked) != NO_PARENT)))
+    yield Times.launched_in(context, "bias", np.concatenate(found))
 
 
 def _named(context: Context, pattern: re.Pattern[str]) -> Bool:

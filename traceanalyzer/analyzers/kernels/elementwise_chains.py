@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -118,7 +121,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> Chains:
     """Chains of kernels that start in the chosen steps."""
-    found = _find(context)
+    found = context.cached(_find)
     if not len(found.event):
         return Chains((), 0, 0)
     dur, first = context.trace.device.dur_ns[found.event], found.first
@@ -136,6 +139,19 @@ def analyze(context: Context) -> Chains:
         for number in order[:_SHOWN].tolist()
     ]
     return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
+
+
+def chains_at(context: Context, rows: Sequence[Chain]) -> Iterator[Times]:
+    """When the kernels of some chains run."""
+    steady = typical.part(context)
+    found = steady.cached(_find)
+    if not len(found.event):
+        return
+    callers = take_or(steady.cached(class_codes)[steady.host.name], found.parent[found.first], NO_PARENT)
+    kind = group(_signatures(steady, found), callers)[1]
+    begins = context.trace.device.start_ns[found.event[found.first]]
+    wanted = kind[np.isin(begins, [row.start_ns for row in rows])]
+    yield Times.on_device(context, rows[0].links[0].name, found.event[np.isin(kind, wanted)[found.chain]])
 
 
 def _find(context: Context) -> _Found:

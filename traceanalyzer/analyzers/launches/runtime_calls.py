@@ -7,6 +7,7 @@ first step of a recording are counted apart from those in later ones.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
 
@@ -19,6 +20,7 @@ from traceanalyzer.structure import host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gaps import times_of
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
@@ -132,6 +134,13 @@ def _allocations(context: Context) -> list[tuple[str, _Events]]:
     names, table = context.trace.names, context.trace.launches
     wanted = names.where(lambda name: host_activity.is_allocation(name) and not _CHEAP.search(name))
     return [("allocation", _Events.of(table, np.flatnonzero(wanted[table.name])))]
+
+
+def set_up_at(context: Context, names: Collection[str]) -> Iterator[Times]:
+    """When the calls with some names run."""
+    launches = context.trace.launches
+    rows = np.flatnonzero(context.trace.names.where(names.__contains__)[launches.name])
+    yield Times.of_calls(context, min(names), rows)
 
 
 def _loading(context: Context) -> list[tuple[str, _Events]]:

@@ -18,6 +18,7 @@ from traceanalyzer.rules.communication import parallel
 from traceanalyzer.rules.engine.facts import steady
 from traceanalyzer.rules.engine.program import may_train
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import COMMUNICATION
 from traceanalyzer.structure.resources import StepResources
 
 _INEFFICIENT = page("comm-inefficient")
@@ -79,7 +80,8 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     share, where = slow[0][1], tuple(_sized_place(row) for _, _, row in slow)
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
-    yield Draft((evidence,), change, {"share": share, "time": direct}, ceiling="low", confidence="C")  # may have waited
+    params = {"share": share, "time": direct, "total": facts.resources.communication_ns or 0.0}
+    yield Draft((evidence,), change, params, ceiling="low", confidence="C", figure="total")  # may have waited
 
 
 def _below_link(facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Limits) -> Drafts:
@@ -99,10 +101,17 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     yield Draft(
         (evidence,),
         _faster(facts, direct, _INEFFICIENT.text("basis-link")(reached=_REACHED)),
-        {"rate": best, "link": link.name, "most": link.gb_per_s, "time": direct},
+        {
+            "rate": best,
+            "link": link.name,
+            "most": link.gb_per_s,
+            "time": direct,
+            "total": facts.resources.communication_ns or 0.0,
+        },
         ceiling="medium",
         confidence="C",
         summary=_INEFFICIENT.text("summary-link"),
+        figure="total",
         advice=_INEFFICIENT.text("advice-link"),
         code="",
     )
@@ -122,9 +131,10 @@ def _small(facts: Facts, communication: Communication, small: list[CollectiveRow
     subject = _INEFFICIENT.text("small")(size=size)
     evidence = Evidence(subject, calls / every, limits["small_share"], "share", _longest(small))
     params = {"small": calls, "calls": every, "size": size, "time": facts.communication_per_step(time), "share": 0.0}
+    params["total"] = facts.resources.communication_ns or 0.0
     summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
-    yield Draft((evidence,), change, params, summary=summary, advice=advice)
+    yield Draft((evidence,), change, params, summary=summary, advice=advice, figure="total")
 
 
 def _size(row: CollectiveRow) -> int:
@@ -150,7 +160,7 @@ def _excess(row: CollectiveRow, best: float) -> float:
 def _faster(facts: Facts, direct: float, basis: Message) -> TimeSaved:
     """The saving of collectives that are shorter by some time per step, of which a part may be hidden."""
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {"communication": direct})
+    return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {COMMUNICATION: direct})
 
 
 def _longest(rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
@@ -179,7 +189,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_EXPOSED.text("subject")(), share, limits["exposed_share"], "share", where)
     hideable = min(exposed, max(0.0, resources.gpu_ns - total))
     basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
-    change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {"communication": exposed})
+    change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
     params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
     kinds = _kinds(communication)
     summary = None
@@ -251,7 +261,7 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     saved = 0.0, _FEWER * exposed
     basis = _MANY.text("basis")(most=_FEWER)
-    change = TimeSaved("communication", saved, basis, saved, {"communication": saved[1]})
+    change = TimeSaved("communication", saved, basis, saved, {COMMUNICATION: saved[1]})
     yield Draft((evidence,), change, {"calls": round(calls), "mean": time / every, "exposed": exposed}, ceiling="high")
 
 
@@ -272,7 +282,7 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
     shortest = float(row.min_ns)
     fewer, most = surplus * passes / facts.steps, max(0.0, exposed - shortest)
     interval = min(fewer * shortest, most), most
-    change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={"communication": most})
+    change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most})
     where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
     params = {"calls": round(row.calls / facts.steps), "mean": row.total_ns / row.calls, "exposed": exposed}
     evidence = Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where)

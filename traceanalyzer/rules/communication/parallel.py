@@ -9,7 +9,7 @@ import re
 
 from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
-from traceanalyzer.analyzers.host import HostOwners
+from traceanalyzer.analyzers.host import HostOwners, broadcasts_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.knowledge.op_shapes import parse
@@ -18,6 +18,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import COMMUNICATION, Part
 
 _WRAPPER = page("dataparallel")
 _BUBBLE = page("pipeline-bubble")
@@ -106,7 +107,7 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("time", wait.place, None, wait.time_ns, "ns", wait.start_ns) for wait in pipeline.examples)
     evidence = Evidence(_BUBBLE.text("subject")(), share, limits["waiting_share"], "share", where)
-    claimed = {"communication": time}
+    claimed = {COMMUNICATION: time}
     if pipeline.is_on_host:
         change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed)
     else:
@@ -131,7 +132,7 @@ def _accumulation(facts: Facts, limits: Limits) -> Drafts:
         yield Draft((evidence,), None, params, severity="info", summary=_ACCUMULATION.text("summary-host"))
         return
     time, exposed = facts.host_per_step(exchanges.time_ns), facts.host_per_step(exchanges.exposed_ns)
-    least, claimed = _EXCHANGE_LEAST * exposed, {"communication": time}
+    least, claimed = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}
     if exchanges.is_on_host:
         moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
         copying = early / (early + exchanges.updates) * facts.host_per_step(moving)
@@ -164,7 +165,7 @@ def _buffers(facts: Facts, limits: Limits) -> Drafts:
     waiting = (own.exposed_communication_ns or 0.0) if own else 0.0
     least = max(time - waiting, _KEPT * time)
     basis = _BUFFERS.text("basis")(least=least)
-    change = TimeSaved("host", (least, time), basis, (least, time), host_owners.claims(facts, time))
+    change = TimeSaved("host", (least, time), basis, (least, time), host_owners.claims(facts, time), at=broadcasts_at)
     parts = owners.rows[role.owner].parts
     params = {"host": role.host_ns_per_step, "time": time, "step": facts.step_ns, "share": share}
     operator = parts[0].name if parts else "aten::copy_"
@@ -184,7 +185,7 @@ def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     where = (host_owners.place(owners.rows[role.owner], time),)
     evidence = Evidence(_BUFFERS.text("subject-host")(), share, limits["idle_share"], "share", where)
     basis = _BUFFERS.text("basis-host")(least=_KEPT * time)
-    change = TimeSaved("host", (_KEPT * time, time), basis, claims={"buffers": time})
+    change = TimeSaved("host", (_KEPT * time, time), basis, claims={Part.other("buffers"): time})
     params = {"host": time, "step": facts.step_ns, "share": share}
     summary = _BUFFERS.text("summary-host")
     yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
@@ -201,15 +202,15 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     if parameters > used > 0:
         return  # some have no gradient
     sinks = [rows[name] for name in _SINKS if name in rows]
-    claimed = {f"operator:{row.name}": facts.host_per_step(row.host_total_ns) for row in (search, *sinks)}
-    claimed |= {row.claim: facts.host_per_step(row.host_total_ns) for row in notes}
+    claimed = {Part.operator(row.name): facts.host_per_step(row.host_total_ns) for row in (search, *sinks)}
+    claimed |= {row.part: facts.host_per_step(row.host_total_ns) for row in notes}
     time = sum(claimed.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
     where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.host_per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
-    least = claimed[f"operator:{_SEARCHING}"]
+    least = claimed[Part.operator(_SEARCHING)]
     change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)
     params: dict[str, float] = {"time": time, "share": share}
     if parameters and parameters == used:

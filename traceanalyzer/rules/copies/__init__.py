@@ -6,9 +6,10 @@ The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from traceanalyzer.analyzers.copies import Copies, Copy
-from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins
+from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins, tensors_at
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.report.message import Text
@@ -16,6 +17,7 @@ from traceanalyzer.rules.copies import within_memory
 from traceanalyzer.rules.engine import avoidable_waits, program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
@@ -59,7 +61,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     low = max(0.0, exposed - facts.gpu_per_step(size / bandwidth))
     high = low + facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
     time, interval = sum(row.time_ns for row in rows), (low, high)
-    claims = {f"copies:{row.name}": high * row.time_ns / time for row in rows}
+    claims = {Part.copies(row.name): high * row.time_ns / time for row in rows}
     change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
     where = tuple(CodePlace("copy", row.name, value=row.time_ns, unit="ns") for row in rows)
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
@@ -85,7 +87,7 @@ def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
-    claims = {f"copies:{row.name}": facts.gpu_per_step(row.self_device_ns or 0) for row in large}
+    claims = {Part.copies(row.name): facts.gpu_per_step(row.self_device_ns or 0) for row in large}
     change = TimeSaved(_held_up(facts), (0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
     params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
@@ -105,11 +107,11 @@ def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
-    claims = {f"copies:{row.name}": facts.host_per_step(row.avoidable_ns or 0) for row in rows}
+    claims = {Part.copies(row.name): facts.host_per_step(row.avoidable_ns or 0) for row in rows}
     wait = facts.host_per_step(sum(row.synchronized_ns or 0 for row in rows))
     calls = sum(row.synchronized_calls or 0 for row in rows) / facts.steps
     params = {"calls": calls, "wait": wait, "gain": avoidable}
-    yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium")
+    yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium", figure="gain")
 
 
 def _callers(facts: Facts) -> tuple[CodePlace, ...]:
@@ -133,7 +135,7 @@ def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
     evidence = Evidence(_BLOCKING.text("subject-table")(), waited / copied, lowest, "number", where)
-    claims = {f"copies:{row.name}": wait * (row.calls or 0) / copied for row in copies}
+    claims = {Part.copies(row.name): wait * (row.calls or 0) / copied for row in copies}
     change = avoidable_waits.printed_change(facts, wait, claims)
     params = {"calls": waited / facts.steps, "wait": wait}
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_BLOCKING.text("summary-table"))
@@ -158,9 +160,10 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     calls = sum(row.calls for row in rows) / facts.steps
     where = tuple(map(_origin, rows))
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
-    claims = summed((f"operator:{row.operator}", facts.host_per_step(row.making_ns + row.moving_ns)) for row in rows)
+    claims = summed((Part.operator(row.operator), facts.host_per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
-    change = TimeSaved("host", (least, time), _CREATED.text("basis")(launch=_LAUNCH_NS), claims=claims)
+    basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), partial(tensors_at, rows=rows)
+    change = TimeSaved("host", (least, time), basis, claims=claims, at=at)
     params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
     yield Draft((evidence,), change, params, ceiling="low")
 

@@ -6,14 +6,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions
+from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, copies_at
 from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -81,17 +84,22 @@ class _Cost:
         return tuple(_place(row, self.processor.per_step(self._ns(row))) for row in self.rows)
 
     @property
-    def claims(self) -> dict[str, float]:
+    def claims(self) -> dict[Part, float]:
         """Time per step in ns that each list of shapes claims."""
-        return summed((_claim(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
+        return summed((_part(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
+
+    def saved(self, basis: Message) -> TimeSaved:
+        """Time of the device that is saved without the copies."""
+        at = partial(copies_at, rows=self.rows)
+        return TimeSaved("gpu", (_LEAST * self.time, self.time), basis, claims=self.claims, is_removed=True, at=at)
 
 
 def _place(row: Conversion, time_ns: float) -> CodePlace:
     return CodePlace("operator", row.operator, row.input_shapes or None, time_ns, "ns", row.start_ns)
 
 
-def _claim(shapes: str) -> str:
-    return f"operator:{_COPY}|{shapes}"
+def _part(shapes: str) -> Part:
+    return Part.operator(_COPY, shapes)
 
 
 def _materialized_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -141,14 +149,14 @@ def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Drafts:
     if cost.share <= limit:
         return
     basis = _MATERIALIZED.text("basis")(least=_LEAST)
-    change = TimeSaved("gpu", (_LEAST * cost.time, cost.time), basis, claims=cost.claims, is_removed=True)
+    change = cost.saved(basis)
     params = {"copies": cost.calls, "time": cost.time, "share": cost.share, "operator": cost.rows[0].operator}
     evidence = Evidence(_MATERIALIZED.text("subject")(), cost.share, limit, "share", cost.where)
     caller = cost.rows[0].caller or ""
     params |= {"caller": caller}
     summary = _MATERIALIZED.text("summary-caller") if caller else _MATERIALIZED.text("summary")
     if unexplained:
-        params |= {"summary": summary(**params), "others": unexplained}
+        params |= {"summary": summary, "others": unexplained}
         summary = _MATERIALIZED.text("summary-part")
     yield Draft((evidence,), change, params, summary=summary)
 
@@ -157,12 +165,13 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     """Clones directly after each other."""
     time = facts.gpu_per_step(row.device_ns) if row.on_device else facts.host_per_step(row.host_ns)
     cost = time * ((row.longest_run - 1) / row.longest_run)
-    claims = {_claim(row.input_shapes): cost} if row.on_device else {}
+    claims = {_part(row.input_shapes): cost} if row.on_device else {}
     basis = _MATERIALIZED.text("basis-run")(run=row.longest_run, least=_LEAST)
     change: TimeSaved | None = None
     if cost >= _NOISE * facts.step_ns:
         resource = "gpu" if row.on_device else "host"
-        change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True)
+        at = partial(copies_at, rows=(row,)) if row.on_device else None
+        change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True, at=at)
     where = [_place(row, time)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_MATERIALIZED.text("subject-run")(), row.longest_run, limit, "count", tuple(where))
@@ -184,8 +193,8 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
     time = facts.gpu_per_step(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
-    claims = {f"operator:{_COPY}": time}
-    claims |= {row.claim: facts.gpu_per_step(row.device_total_ns) for row in rows}
+    claims = {Part.operator(_COPY): time}
+    claims |= {row.part: facts.gpu_per_step(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
     change = TimeSaved("gpu", (_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)
     calls = sum(row.calls for row in rows if row.name == _COPY) / facts.steps
@@ -211,7 +220,7 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.shapes or ""))
     where = of_operators(facts, rows, lambda row: facts.gpu_per_step(row.device_self_ns))
-    claims = summed((row.claim, facts.gpu_per_step(row.device_self_ns)) for row in rows)
+    claims = summed((row.part, facts.gpu_per_step(row.device_self_ns)) for row in rows)
     time = facts.gpu_per_step(total)
     least, basis = 0.0, _KEYS.text("basis-unsure")()
     if all(repeats[row.shapes or ""].by_flash for row in rows):
@@ -312,7 +321,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     params |= {"one": _short(first.from_type), "other": _short(first.to_type)}
     if not processor.is_cpu:
         basis = _CASTS.text("basis")(least=_LEAST)
-        change = TimeSaved("gpu", (_LEAST * cost.time, cost.time), basis, claims=cost.claims, is_removed=True)
+        change = cost.saved(basis)
         subject, summary = _CASTS.text("subject"), _CASTS.text("summary-caller") if first.caller else None
         params |= {"caller": first.caller or ""}
     else:  # casts take time of the host, most of it for their calls where tensors are small

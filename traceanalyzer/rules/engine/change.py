@@ -34,10 +34,12 @@ under different names multiply: after two halves, a quarter is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from traceanalyzer.report.message import Message
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.parts import Part, Times
 
 Interval = tuple[float, float]
 """Least and greatest value in ns per step."""
@@ -56,17 +58,20 @@ class TimeSaved:
     exposed: Interval | None = None
     """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
     be replayed. None: unknown."""
-    claims: Mapping[str, float] = field(default_factory=dict)
+    claims: Mapping[Part, float] = field(default_factory=dict)
     """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
     per step. Empty: time that no other finding claims."""
-    within: tuple[str, ...] = ()
-    """Selectors of the removed host time, if the claims are idle time that it causes. Then changes with the same
-    selectors share this time; the claims only matter if nothing can be replayed."""
+    within: tuple[Part, ...] = ()
+    """The removed host time, if the claims are idle time that it causes. Then changes within the
+    same parts share this time; the claims only matter if nothing can be replayed."""
     is_removed: bool = False
     """Whether the claimed work itself is removed, not only its time on the device: its launches and operators take less
     host time by the same share."""
     replayed: Message | None = None
     """Text in place of `basis` if the change is replayed; None: `basis` is used."""
+
+    at: Callable[[Context], Iterable[Times]] | None = None
+    """Where it is in the trace, if that is not the events of its claims."""
 
     @property
     def removed(self) -> Interval:
@@ -74,9 +79,9 @@ class TimeSaved:
         return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
 
 
-def summed(claims: Iterable[tuple[str, float]]) -> dict[str, float]:
+def summed(claims: Iterable[tuple[Part, float]]) -> dict[Part, float]:
     """Claims with their times in ns per step, where several may have the same key."""
-    sums: dict[str, float] = {}
+    sums: dict[Part, float] = {}
     for key, ns in claims:
         sums[key] = sums.get(key, 0.0) + ns
     return sums

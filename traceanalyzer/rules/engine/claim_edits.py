@@ -21,14 +21,16 @@ from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.parts import COMMUNICATION, LOADER, WAITS, Of, Part
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
-_SYNCHRONIZATION = "idle:synchronization"
-ON_DEVICE = ("operator:", "kernel:", "class:", "copies:")
-ON_HOST = ("operator:", "owner:")
+ON_DEVICE = (Of.OPERATOR, Of.KERNEL, Of.COPIES)
+ON_HOST = (Of.OPERATOR, Of.OWNER)
+_KINDS = {Of.OPERATOR: "operator", Of.KERNEL: "kernel", Of.COPIES: "kernel", Of.OWNER: "owner"}
+"""How selectors call the kinds of parts that have names."""
 
 HostTimes = tuple[I64, I64, I64]
 """Thread, start and end of times of the host."""
@@ -42,11 +44,11 @@ class Resolver:
         self.context = model.context
         self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
-        self._found: dict[str, Selected | None] = {}
+        self._found: dict[Part, Selected | None] = {}
         self._calls: dict[str, I64] = {}
         """The host nodes that are calls of an operator, by its name."""
 
-    def edits(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
+    def edits(self, change: TimeSaved, ns: float, gone: Mapping[Part, float]) -> tuple[Edit, ...]:
         """Edits that remove this much time per step from the events of a change.
 
         Args:
@@ -57,16 +59,16 @@ class Resolver:
         if ns <= 0:
             return ()
         if change.resource == "loader":
-            return (self._loader.shorter(ns, gone.get("loader", 0.0)),)
+            return (self._loader.shorter(ns, gone.get(LOADER, 0.0)),)
         if change.resource == "host":
             return self._on_host(change, ns, gone)
-        if change.resource == "communication" or "communication" in change.claims:
-            return self._communication(ns, gone.get("communication", 0.0))
+        if change.resource == "communication" or COMMUNICATION in change.claims:
+            return self._communication(ns, gone.get(COMMUNICATION, 0.0))
         return self._on_device(change, ns, gone)
 
     def _communication(self, ns: float, gone: float) -> tuple[Edit, ...]:
         """Collectives become shorter where nothing hides them, each by the same share of that time."""
-        found = self.select("communication")
+        found = self.select(COMMUNICATION)
         if found is None:
             return ()
         rows, device = found.device, self.context.trace.device
@@ -78,9 +80,9 @@ class Resolver:
         left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
         return (edits.ScaleEdit(rows, 0.0, left),)
 
-    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
+    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[Part, float]) -> tuple[Edit, ...]:
         """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
-        named = [(key, self.select(key), claim) for key, claim in change.claims.items() if key.startswith(ON_DEVICE)]
+        named = [(key, self.select(key), claim) for key, claim in change.claims.items() if key.of in ON_DEVICE]
         claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
         claims = [row for row in claims if len(row[1].device)]
         if not claims:
@@ -122,7 +124,7 @@ class Resolver:
 
     def _copies(self, change: TimeSaved) -> list[I64]:
         """The device events of copies that a change claims."""
-        found = [self.select(key) for key in change.claims if key.startswith("copies:")]
+        found = [self.select(key) for key in change.claims if key.of is Of.COPIES]
         return [each.device for each in found if each is not None]
 
     def _waits_for(self, rows: I64) -> I64:
@@ -132,12 +134,12 @@ class Resolver:
         calls: I64 = host.call[held]
         return calls
 
-    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[str, float]) -> tuple[Edit, ...]:
+    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[Part, float]) -> tuple[Edit, ...]:
         """Remove waits or host time: the named part, else the part for which the device waits, else all of it."""
         calls = self.unblocked(change)
         if calls is not None:
             return (edits.UnblockEdit(calls),)
-        named = change.within or tuple(key for key in change.claims if key.startswith(ON_HOST))
+        named = change.within or tuple(key for key in change.claims if key.of in ON_HOST)
         missing = sum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self.select, named) if each is not None and len(each.thread)]
         if parts:
@@ -151,7 +153,7 @@ class Resolver:
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
         if starved is not None:
-            missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
+            missing = sum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
             there = self._host_ns(*starved) - self._waiting.within(*starved[1:]).sum() / self._steps
             return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)
@@ -165,24 +167,24 @@ class Resolver:
 
     def _any_host_time(self, ns: float, named: float) -> tuple[Edit, ...]:
         """Host time that is not named becomes shorter, all by the same share."""
-        every = self.select("host")
+        every = self.host
         if every is None:
             return ()
         return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
 
-    def _waits(self, claims: Mapping[str, float]) -> I64:
+    def _waits(self, claims: Mapping[Part, float]) -> I64:
         """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
-        named = [key.partition(":")[2] for key in claims if key.startswith("operator:")]
-        found = [self.select(f"wait:{name}") for name in named or ("*DeviceSynchronize*",)]
+        named = [key.name for key in claims if key.of is Of.OPERATOR]
+        found = [self._waiting_calls(name) for name in named or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in found if each is not None]
         return np.concatenate(calls) if calls else np.empty(0, np.int64)
 
-    def _starved(self, claims: Mapping[str, float]) -> HostTimes | None:
+    def _starved(self, claims: Mapping[Part, float]) -> HostTimes | None:
         """Host time before launches that came too late for the device, mostly for the claimed causes.
 
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
         """
-        columns = [CAUSES.index(key[5:]) for key in claims if key.startswith("idle:") and key[5:] in CAUSES]
+        columns = [CAUSES.index(key.name) for key in claims if key.of is Of.IDLE and key.name in CAUSES]
         found = self.context.cached(starvation)
         if not columns or not len(found.start_ns):
             return None
@@ -194,23 +196,34 @@ class Resolver:
         rows, end, thread = rows[inside], end[inside], thread[inside]
         return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
 
-    def select(self, key: str) -> Selected | None:
-        """The events that a claim names; None if nothing in the trace has the name."""
-        if key not in self._found:
-            self._found[key] = self._selected(key)
-        return self._found[key]
+    def select(self, part: Part) -> Selected | None:
+        """The events of a part; None if the trace has none, or if no table counts them."""
+        if part not in self._found:
+            self._found[part] = self._selected(part)
+        return self._found[part]
 
-    def _selected(self, key: str) -> Selected | None:
-        kind, _, rest = key.partition(":")
+    def _selected(self, part: Part) -> Selected | None:
+        if part.of is Of.OPERATOR and part.shapes is not None:
+            return of_nodes(self.context, part.name, self._with_shapes(part.name, part.shapes))
+        if part == COMMUNICATION:
+            return self._resource("communication")
+        kind = _KINDS.get(part.of)
+        return None if kind is None else selectors.exactly(self.context, kind, part.name)
+
+    @cached_property
+    def host(self) -> Selected | None:
+        """All time of host threads but waits for a loader."""
+        return self._resource("host")
+
+    def _resource(self, name: str) -> Selected | None:
         try:
-            if kind == "copies":
-                return selectors.select(self.context, f"kernel:{rest}")
-            if kind == "wait":
-                return selectors.waiting_calls(self.context, rest)
-            if kind == "operator" and "|" in rest:
-                name, _, shapes = rest.partition("|")
-                return of_nodes(self.context, name, self._with_shapes(name, shapes))
-            return selectors.select(self.context, key)
+            return selectors.select(self.context, name)
+        except UsageError:
+            return None
+
+    def _waiting_calls(self, name: str) -> Selected | None:
+        try:
+            return selectors.waiting_calls(self.context, name)
         except UsageError:
             return None
 
@@ -270,9 +283,9 @@ class Resolver:
         return (critical or longest) / self._steps
 
 
-def is_about_waits(claims: Mapping[str, float]) -> bool:
+def is_about_waits(claims: Mapping[Part, float]) -> bool:
     """Whether only waits for the device and the operators around them are removed."""
-    return _SYNCHRONIZATION in claims and all(key == _SYNCHRONIZATION or key.startswith("operator:") for key in claims)
+    return WAITS in claims and all(key == WAITS or key.of is Of.OPERATOR for key in claims)
 
 
 def _left(ns: float, total: float) -> float:

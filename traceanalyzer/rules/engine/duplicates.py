@@ -8,6 +8,7 @@ from dataclasses import replace
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
+from traceanalyzer.structure.parts import WAITS, Of, Part
 
 _EXPLAINED = 0.5
 """Share of a finding's time that others must claim to explain it (own choice: most of it)."""
@@ -15,11 +16,8 @@ _TOLD = 1 / 3
 """Least part of a finding's time that must remain without the claims of others (own choice: with less, its numbers
 would be about the other findings)."""
 
-_AFTER_WAITS = "idle:synchronization"
-"""Idle time after a wait that emptied the queue: the wait and the work after it cause it together."""
-
-_WAITING = ("loader", "communication")
-"""Claims of time in which a device waits, beside those of idle time."""
+_DEVICE_WAITS = (Of.IDLE, Of.LOADER, Of.COMMUNICATION)
+"""What is time in which a device has no work of its own."""
 Found = tuple[Rule, Draft]
 
 
@@ -33,7 +31,7 @@ def distinct(facts: Facts, found: Sequence[Found]) -> list[Draft | None]:
         if draft is not None and rule.is_rest:
             kept[i] = _without(draft, claimed)
     claims = _largest([draft for draft in kept if draft is not None])
-    explained = sum(ns for key, ns in claims.items() if key.startswith("idle:") or key in _WAITING)
+    explained = sum(ns for key, ns in claims.items() if key.of in _DEVICE_WAITS)
     idle = facts.step_ns - (facts.resources.gpu_ns or 0.0)
     for i, (rule, _) in enumerate(found):
         if rule.sums_up_idle and explained >= _EXPLAINED * idle:
@@ -52,25 +50,27 @@ def _is_part(entry: Found, found: Sequence[Found]) -> bool:
     return bool(own) and shared >= _EXPLAINED * sum(own.values())
 
 
-def _largest(drafts: Sequence[Draft]) -> Mapping[str, float]:
+def _largest(drafts: Sequence[Draft]) -> Mapping[Part, float]:
     """What drafts claim together: of each time the largest claim, because they may claim the same."""
-    claimed: dict[str, float] = {}
+    claimed: dict[Part, float] = {}
     for change in (draft.change for draft in drafts):
         for key, ns in change.claims.items() if change is not None else ():
             claimed[key] = max(claimed.get(key, 0.0), ns)
     return claimed
 
 
-def _summed(drafts: Sequence[Draft]) -> Mapping[str, float]:
+def _summed(drafts: Sequence[Draft]) -> Mapping[Part, float]:
     """All claims of drafts: what would be claimed twice is rather left to them than promised again."""
-    claimed: dict[str, float] = {}
+    claimed: dict[Part, float] = {}
     for change in (draft.change for draft in drafts):
         for key, ns in change.claims.items() if change is not None else ():
-            claimed[key] = claimed.get(key, 0.0) + (0.0 if key == _AFTER_WAITS else ns)
+            claimed[key] = claimed.get(key, 0.0) + (
+                0.0 if key == WAITS else ns
+            )  # the wait and the work after it cause it together
     return claimed
 
 
-def _without(draft: Draft, claimed: Mapping[str, float]) -> Draft | None:
+def _without(draft: Draft, claimed: Mapping[Part, float]) -> Draft | None:
     """The draft, reduced to time that others do not claim; None if that is too little."""
     change = draft.change
     if change is None or not (total := sum(change.claims.values())):
@@ -82,7 +82,7 @@ def _without(draft: Draft, claimed: Mapping[str, float]) -> Draft | None:
     return draft if part >= 1 else replace(draft, change=_scaled(change, part, claims))
 
 
-def _scaled(change: TimeSaved, part: float, claims: Mapping[str, float]) -> TimeSaved:
+def _scaled(change: TimeSaved, part: float, claims: Mapping[Part, float]) -> TimeSaved:
     def scaled(interval: Interval) -> Interval:
         return part * interval[0], part * interval[1]
 

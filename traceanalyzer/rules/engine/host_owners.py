@@ -12,6 +12,7 @@ from traceanalyzer.knowledge import host_roles
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
+from traceanalyzer.structure.parts import Part
 
 _MOST = 0.5
 """Least share of the idle time for which an owner is named as its cause."""
@@ -119,13 +120,14 @@ def largest(facts: Facts) -> HostOwner | None:
     return max(rows, key=lambda row: row.idle_ns or 0, default=None)
 
 
-def claims(facts: Facts, time_ns: float) -> dict[str, float]:
+def claims(facts: Facts, time_ns: float) -> dict[Part, float]:
     """The idle time per step in ns that disappears with an owner's time: host code first, then launches."""
-    found_claims, left = {}, time_ns
+    found_claims: dict[Part, float] = {}
+    left = time_ns
     for cause in ("host_code", "launch_bound", "synchronization"):
         part = min(left, facts.idle_per_step(cause))
         if part > 0:
-            found_claims[f"idle:{cause}"] = part
+            found_claims[Part.idle(cause)] = part
             left -= part
     return found_claims
 

@@ -11,6 +11,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
 from traceanalyzer.structure.idle_times import IdleTime
+from traceanalyzer.structure.parts import Part
 from traceanalyzer.structure.recording import Recording
 
 _ONLY_WARM_UP = Text(
@@ -113,10 +114,10 @@ def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> f
     return max(0.0, first - later / idle.later_steps) if idle.later_steps else 0.0
 
 
-def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
-    """What a change claims of idle time that it removes, per step: `loader`, or for all other idle time `idle:CAUSE`.
+def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Part, float]:
+    """What a change claims of idle time that it removes, per step, by cause.
 
-    With separate keys, time spent waiting for the loader is not counted again once the loader is fixed. A claim is
+    Of separate parts, time spent waiting for the loader is not counted again once the loader is fixed. A claim is
     never more than the typical step's idle time of that cause; the idle time of steps that are left out does not recur.
     """
     recording = facts.find("recording", Recording)
@@ -124,13 +125,10 @@ def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[str, float]:
     sums: Counter[str] = Counter()
     for idle in times:
         sums[idle.cause] += idle.time_ns
-    found: dict[str, float] = {}
+    found: dict[Part, float] = {}
     for cause, time in sums.items():
         own = facts.host_per_step(time)
         typical = min(own, facts.idle_per_step(cause)) if is_known else own
-        found[_key(cause)] = found.get(_key(cause), 0.0) + typical
+        part = Part.idle(cause)
+        found[part] = found.get(part, 0.0) + typical
     return found
-
-
-def _key(cause: str) -> str:
-    return "loader" if cause == "dataloader" else f"idle:{cause}"

@@ -31,6 +31,7 @@ from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure import typical
+from traceanalyzer.structure.parts import Part
 from traceanalyzer.trace.table import I64
 
 _MATTERS = 0.005
@@ -263,7 +264,7 @@ class Prices:
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
-        taken: dict[str, float] = {}
+        taken: dict[Part, float] = {}
         found = [edit for change in changes for edit in self.resolver.edits(*_unclaimed(change, scenario.end, taken))]
         return [*found, *self._without_recording(scenario.cost)]
 
@@ -310,7 +311,7 @@ def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[Ti
     return [[each for each in changes if not any(each is other for other in unsure)], changes]
 
 
-def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[TimeSaved, float, Mapping[str, float]]:
+def _unclaimed(change: TimeSaved, end: str, taken: dict[Part, float]) -> tuple[TimeSaved, float, Mapping[Part, float]]:
     """A change without the claims of changes before it, its time at one end in ns per step, and the time taken so far.
 
     The claims of the change are added to the time taken.

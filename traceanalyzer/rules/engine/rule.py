@@ -66,7 +66,9 @@ class Draft:
     change: TimeSaved | None = None
     """The time that following the advice removes; None for a risk, or if the time is unknown."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Quantities that fill the rule's texts."""
+    """Quantities that fill the rule's texts; a text among them is filled with the others."""
+    figure: str = "time"
+    """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs."""
     severity: str | None = None
     """Severity of a finding without a saving; else the saving decides."""
     ceiling: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import msgspec
@@ -24,6 +25,7 @@ from traceanalyzer.rules.engine.headlines import headline, tables
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
+from traceanalyzer.structure.parts import Part
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _CAPTURE = Text(
@@ -99,14 +101,30 @@ def _located(facts: Facts, prices: Prices | None, ordered: Sequence[_Judged]) ->
     if facts.model is None:
         return [entry.finding for entry in ordered]
     resolver = Resolver(facts.model) if prices is None else prices.resolver
-    return where.with_shared(
-        [
-            msgspec.structs.replace(entry.finding, where=where.selections(resolver, entry.draft.change))
-            if entry.draft.change is not None
-            else entry.finding
-            for entry in ordered
-        ]
+    return where.with_shared([_with_place(facts, resolver, entry) for entry in ordered])
+
+
+def _with_place(facts: Facts, resolver: Resolver, entry: _Judged) -> Finding:
+    """A finding with where it is; its texts then have the time per step of the events there."""
+    draft = entry.draft
+    if draft.change is None:
+        return entry.finding
+    places = where.selections(resolver, draft.change)
+    times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
+    if times and draft.figure in draft.params:
+        draft = replace(draft, params={**draft.params, draft.figure: math.fsum(times)})
+    title, summary, advice, not_when = _texts(facts, entry.rule, draft)
+    return msgspec.structs.replace(
+        entry.finding, where=places, title=title, summary=summary, advice=advice, not_when=not_when
     )
+
+
+def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Message, Message]:
+    """Title, summary, advice and exceptions of a finding."""
+    code = rule.code if draft.code is None else draft.code
+    params = {key: each(**draft.params) if isinstance(each, Text) else each for key, each in draft.params.items()}
+    summary, advice = (draft.summary or rule.summary)(**params), (draft.advice or rule.advice)(**params)
+    return rule.title(**params), summary, snippets.with_version(facts, advice, code), rule.not_when(**params)
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
@@ -204,6 +222,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
     )
     code = rule.code if draft.code is None else draft.code
+    title, summary, advice, not_when = _texts(facts, rule, draft)
     finding = Finding(
         rule=rule.id,
         run=facts.run,
@@ -211,10 +230,10 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         confidence=draft.confidence or rule.confidence,
         latent=latent,
         blocked_by=_blocker(facts, prices, draft.change) if latent and draft.change else None,
-        title=rule.title(**draft.params),
-        summary=(draft.summary or rule.summary)(**draft.params),
-        advice=snippets.with_version(facts, (draft.advice or rule.advice)(**draft.params), code),
-        not_when=rule.not_when(**draft.params),
+        title=title,
+        summary=summary,
+        advice=advice,
+        not_when=not_when,
         code=snippets.fitting(facts, code),
         links=rule.links,
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
@@ -287,7 +306,7 @@ def _check_change(found: TimeSaved | None) -> None:
         low, high = interval
         if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
             raise ValueError(f"a change from {low} to {high} ns")
-    if not all(isinstance(key, str) and math.isfinite(ns) for key, ns in found.claims.items()):
+    if not all(isinstance(key, Part) and math.isfinite(ns) for key, ns in found.claims.items()):
         raise ValueError("claims that are no times")
 
 

@@ -7,7 +7,6 @@ these the times in the typical steps that a report holds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,10 +15,11 @@ from traceanalyzer.report.model import Finding
 from traceanalyzer.report.selection import Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
-from traceanalyzer.structure import gaps, recorded_collectives, typical
+from traceanalyzer.structure import gaps, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_waits import outermost_loads
+from traceanalyzer.structure.parts import COMMUNICATION, WAITS, Of, Times
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
@@ -29,23 +29,6 @@ from traceanalyzer.trace.table import I64, UNKNOWN
 
 SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
-_IDLE = "idle:"
-
-
-def _none() -> I64:
-    return np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Events of one kind: rows of the device table, or times of threads or of idle time of a device."""
-
-    kind: str
-    name: str
-    place: I64 = field(default_factory=_none)
-    """Device or thread of each time."""
-    start: I64 = field(default_factory=_none)
-    end: I64 = field(default_factory=_none)
 
 
 def selections(resolver: Resolver, change: TimeSaved) -> tuple[Selection, ...]:
@@ -83,13 +66,13 @@ def _idle_times(finding: Finding) -> Intervals:
     return Intervals.union(start, start + length)
 
 
-def _entries(context: Context, part: _Part) -> Iterator[Selection]:
+def _entries(context: Context, part: Times) -> Iterator[Selection]:
     """One entry for each device or thread, in the typical steps; outside of them, if nothing is in them."""
     steps, count = typical.times(context), max(1, typical.count(context))
     on_device = part.kind in ("device", "idle")
     for place in distinct(part.place).tolist():
         own = part.place == place
-        every = Intervals.union(part.start[own], part.end[own])
+        every = Intervals.union(part.start_ns[own], part.end_ns[own])
         inside = every & steps
         start, end = _in_single_steps(context, inside) if inside else (every.start, every.end)
         yield Selection(
@@ -120,12 +103,14 @@ def _label(context: Context, thread: int) -> str:
     return f"{found.pid}/{found.tid}"
 
 
-def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
+def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
     """The events that a change claims."""
     context = resolver.context
-    if change.resource == "loader":
+    if change.at is not None:
+        yield from change.at(context)
+    elif change.resource == "loader":
         yield from _of_loader(context)
-    elif change.resource == "communication" or "communication" in change.claims:
+    elif change.resource == "communication" or COMMUNICATION in change.claims:
         yield from _of_collectives(context)
     elif change.resource == "host":
         yield from _of_host(resolver, change)
@@ -133,71 +118,67 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
         yield from _of_device(resolver, change)
 
 
-def _of_loader(context: Context) -> Iterator[_Part]:
+def _of_loader(context: Context) -> Iterator[Times]:
     """Waits for the loader, without the time in which a device works."""
     rows, tree = outermost_loads(context), context.host.tree
     for thread in distinct(tree.thread[rows]).tolist():
         own = rows[tree.thread[rows] == thread]
         times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - gaps.any_busy(context)
-        yield _Part("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
+        yield Times("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
 
 
-def _of_collectives(context: Context) -> Iterator[_Part]:
+def _of_collectives(context: Context) -> Iterator[Times]:
     rows = np.flatnonzero(recorded_collectives.communication_kernels(context.trace))
     if len(rows):
-        yield _on_device(context, "communication", rows)
+        yield Times.on_device(context, "communication", rows)
         return
     host = context.trace.host
     rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges))
-    yield _Part("host", "communication", host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])
+    yield Times("host", "communication", host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])
 
 
-def _of_device(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
+def _of_device(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
     """The claimed device events; all, if none is claimed by name."""
-    named = [key for key in sorted(change.claims, key=lambda key: -change.claims[key]) if key.startswith(ON_DEVICE)]
+    named = [key for key in sorted(change.claims, key=lambda key: -change.claims[key]) if key.of in ON_DEVICE]
     found = [each.device for each in map(resolver.select, named) if each is not None and len(each.device)]
     rows = distinct(np.concatenate(found)) if found else np.arange(len(resolver.context.trace.device))
-    yield _on_device(resolver.context, _said(named[0]) if found else "gpu", rows)
+    yield Times.on_device(resolver.context, named[0].name if found else "gpu", rows)
 
 
-def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
+def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
     """Waits, named work of threads, or idle time of the device by its causes; else all work of the host."""
     calls = resolver.unblocked(change)
     if calls is not None:
-        launches = resolver.context.trace.launches
-        rows = ascending(distinct(calls))
-        name = next((_said(key) for key in change.claims if not key.startswith(_IDLE)), "synchronization")
-        thread = launches.thread[rows].astype(np.int64)
-        yield _Part("call", name, thread, launches.start_ns[rows], launches.end_ns[rows])
+        name = next((key.name for key in change.claims if key.of is not Of.IDLE), WAITS.name)
+        yield _of_waits(resolver.context, name, ascending(distinct(calls)))
         return
-    causes = [key.removeprefix(_IDLE) for key in change.claims if key.startswith(_IDLE)]
-    named = change.within or tuple(key for key in change.claims if key.startswith(ON_HOST))
-    parts = [(key, each) for key in named if (each := resolver.select(key)) is not None and len(each.thread)]
+    causes = [key.name for key in change.claims if key.of is Of.IDLE]
+    named = change.within or tuple(key for key in change.claims if key.of in ON_HOST)
+    parts = [(key.name, each) for key in named if (each := resolver.select(key)) is not None and len(each.thread)]
     if causes and not parts:
         yield from _of_idle(resolver.context, causes)
         return
     if not parts:
-        whole = resolver.select("host")
+        whole = resolver.host
         parts = [] if whole is None else [("host", whole)]
     if parts:
         columns = ([getattr(each, name) for _, each in parts] for name in ("thread", "start_ns", "end_ns"))
-        yield _Part("host", _said(parts[0][0]), *map(np.concatenate, columns))
+        yield Times("host", parts[0][0], *map(np.concatenate, columns))
 
 
-def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[_Part]:
+def _of_waits(context: Context, name: str, calls: I64) -> Times:
+    """The idle time that waits cause; the calls themselves where nothing of a device was recorded."""
+    idle = host_waits.idle_after(context, calls)
+    if idle is not None:
+        device, start, end = idle
+        return Times("idle", name, device, start, end)
+    return Times.of_calls(context, name, calls)
+
+
+def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[Times]:
     device, _ = busiest(context, typical.times(context))
     known = [CAUSES.index(cause) for cause in causes if cause in CAUSES]
     if device is not None and known:
         found, counts = typical_gaps(context, device)
         start, end = found.spans(counts, known)
-        yield _Part("idle", causes[0], np.full(len(start), device), start, end)
-
-
-def _on_device(context: Context, name: str, rows: I64) -> _Part:
-    device = context.trace.device
-    return _Part("device", name, device.device[rows].astype(np.int64), device.start_ns[rows], device.end_ns[rows])
-
-
-def _said(claim: str) -> str:
-    """The name in a claim, without its kind and shapes."""
-    return claim.partition(":")[2].partition("|")[0] or claim
+        yield Times.idle(causes[0], device, start, end)

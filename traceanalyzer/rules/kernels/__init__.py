@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels import Kernel, Kernels, SmFill, UnfilledKernel
-from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, ConvolutionNorms
+from traceanalyzer.analyzers.kernels import Kernel, Kernels, SmFill, UnfilledKernel, unfilled_at
+from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, ConvolutionNorms, biases_at, norms_at
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.rules.kernels import layers, precision, products
+from traceanalyzer.structure.parts import Part
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -59,7 +61,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
     time = sum(row.total_ns for row in rows)
-    claims = summed((f"kernel:{row.kernel}", facts.gpu_per_step(_lost(row))) for row in rows)
+    claims = summed((Part.kernel(row.kernel), facts.gpu_per_step(_lost(row))) for row in rows)
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     params = {
         "time": facts.gpu_per_step(time),
@@ -68,7 +70,13 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     }
     yield Draft(
         (Evidence(_UNDERFILLED.text("subject")(), share, limits["lost_share"], "share", where),),
-        TimeSaved("gpu", (0.0, facts.gpu_per_step(lost)), _UNDERFILLED.text("basis")(), claims=claims),
+        TimeSaved(
+            "gpu",
+            (0.0, facts.gpu_per_step(lost)),
+            _UNDERFILLED.text("basis")(),
+            claims=claims,
+            at=partial(unfilled_at, rows=tuple(rows)),
+        ),
         params,
         ceiling="high",
         advice=_UNDERFILLED.text("advice-serving") if program.serves(facts) else None,
@@ -121,9 +129,9 @@ class _Norms(msgspec.Struct, frozen=True):
     norm_ns: int
     is_inference: bool
     """Nothing of a backward pass was recorded, and no batch norm computes statistics."""
-    bias_claims: Mapping[str, int]
+    bias_claims: Mapping[Part, int]
     """Keys of a change's claims to ns of the recording."""
-    norm_claims: Mapping[str, int]
+    norm_claims: Mapping[Part, int]
     places: tuple[CodePlace, ...]
 
 
@@ -137,7 +145,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
     time = facts.gpu_per_step(sum(kernel.total_ns for kernel in rows))
-    claims = {f"kernel:{kernel.name}": facts.gpu_per_step(kernel.total_ns) for kernel in rows}
+    claims = {Part.kernel(kernel.name): facts.gpu_per_step(kernel.total_ns) for kernel in rows}
     basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
     where = facts.kernel_places(rows)
     yield Draft(
@@ -159,7 +167,7 @@ def _bias(facts: Facts, limits: Limits) -> Drafts:
     claims = {key: facts.gpu_per_step(ns) for key, ns in norms.bias_claims.items() if ns}
     yield Draft(
         (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
-        TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True),
+        TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True, at=biases_at),
         {"time": time, "share": share, "calls": round(norms.with_bias / facts.steps)},
     )
 
@@ -178,7 +186,7 @@ def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
     yield Draft(
         (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
-        TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True),
+        TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True, at=norms_at),
         {"time": norm, "share": share, "calls": round(norms.calls / facts.steps)},
     )
 
@@ -204,8 +212,8 @@ def _recorded_norms(facts: Facts) -> _Norms:
         norms.bias_gradient_ns,
         norms.norm_ns,
         not norms.has_backward and not norms.trains,
-        {"operator:aten::add_": norms.bias_ns, "operator:aten::sum": norms.bias_gradient_ns},
-        {"operator:aten::batch_norm": norms.norm_ns},
+        {Part.operator("aten::add_"): norms.bias_ns, Part.operator("aten::sum"): norms.bias_gradient_ns},
+        {Part.operator("aten::batch_norm"): norms.norm_ns},
         where,
     )
 
@@ -230,8 +238,8 @@ def _printed_norms(facts: Facts) -> _Norms | None:
         0,
         norm,
         _is_inference(facts, calls),
-        {f"operator:{_ADDITION}": bias},
-        {"operator:aten::batch_norm": norm},
+        {Part.operator(_ADDITION): bias},
+        {Part.operator("aten::batch_norm"): norm},
         tuple(CodePlace("row", name, None, device[name], "ns") for name in names),
     )
 
@@ -256,7 +264,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
         return
     where = tuple(CodePlace("operator", row.name, row.input_shapes, row.saving_ns, "ns") for row in rows)
-    claims = {f"operator:{row.name}|{row.input_shapes}": facts.gpu_per_step(row.saving_ns) for row in rows}
+    claims = {Part.operator(row.name, row.input_shapes): facts.gpu_per_step(row.saving_ns) for row in rows}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     params = {
         "count": len(rows),

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains
+from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains, chains_at
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Message
@@ -19,6 +20,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
@@ -115,7 +117,7 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
         return
     least = _least_ns(rows, members, _NOTICEABLE * processor.total_ns)
     members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
-    claims = {row.operator.claim: processor.per_step(row.ns) for row in members}
+    claims = {row.operator.part: processor.per_step(row.ns) for row in members}
     change = (_fused_on_cpu if processor.is_cpu else _fused_on_gpu)(processor, members, least, claims)
     operators = [row.operator for row in members]
     where = of_operators(facts, operators, lambda row: processor.per_step(processor.self_ns(row)))
@@ -161,7 +163,7 @@ def _least_ns(rows: Sequence[_Row], members: Sequence[_Row], noticeable_ns: floa
 
 
 def _fused_on_gpu(
-    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[str, float]
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Part, float]
 ) -> TimeSaved:
     """The time saved on a GPU: all but that of fused operators, one for each softmax, forward and backward."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
@@ -174,7 +176,7 @@ def _fused_on_gpu(
 
 
 def _fused_on_cpu(
-    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[str, float]
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Part, float]
 ) -> TimeSaved:
     """The time saved on a CPU: most of the time outside of products, and a part of the products."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
@@ -194,7 +196,7 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
     time, calls = facts.gpu_per_step(total), sum(row.calls for row in rows) / facts.steps
     most = (1 - _LEAST_LEFT) * time
-    claims = {f"operator:{_BY_PRODUCTS}": most}
+    claims = {Part.operator(_BY_PRODUCTS): most}
     yield Draft(
         (Evidence(_SDPA.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", (0.0, most), _SDPA.text("basis")(left=_LEAST_LEFT), claims=claims),
@@ -212,7 +214,9 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     ends = [_saved(row) for row in rows]
     direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
-    claims = summed((f"operator:{e.name}|{e.input_shapes}", facts.gpu_per_step(e.device_ns)) for e in links)
+    claims = summed((Part.operator(e.name, e.input_shapes), facts.gpu_per_step(e.device_ns)) for e in links)
+    basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)
+    change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)
     params = {
         "kernels": round(sum(row.kernels * row.repetitions for row in rows) / facts.steps),
@@ -224,7 +228,7 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     }
     yield Draft(
         (Evidence(_CHAINS.text("subject")(), share, limits["step_share"], "share", where),),
-        TimeSaved("gpu", direct, _CHAINS.text("basis")(passes=_PASSES), claims=claims, is_removed=True),
+        change,
         params,
         summary=_CHAINS.text("summary-caller") if first.caller else None,
     )

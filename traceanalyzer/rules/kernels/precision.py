@@ -25,6 +25,7 @@ from traceanalyzer.rules.engine.change import Interval, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor, intensities, roofline_rows
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _UNUSED = page("tensor-cores-unused")
 _TF32 = page("tf32-disabled")
@@ -74,7 +75,7 @@ class _Fp32Products(msgspec.Struct, frozen=True):
 
     time_ns: int
     saved_ns: Interval
-    claims: Mapping[str, float]
+    claims: Mapping[Part, float]
     places: tuple[CodePlace, ...]
     """The longest first."""
 
@@ -83,7 +84,7 @@ class _Double(msgspec.Struct, frozen=True):
     """Work in fp64 on a GPU: an operator with some shapes, or a kernel."""
 
     kernel: str
-    claim: str
+    part: Part
     place: CodePlace
     time_ns: int
 
@@ -209,7 +210,7 @@ def _fp32_products(
     return _Fp32Products(
         sum(times.values()),
         (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
-        {f"operator:{name}|{shapes}": facts.gpu_per_step(high) for (name, shapes), (_, high) in saved.items()},
+        {Part.operator(name, shapes): facts.gpu_per_step(high) for (name, shapes), (_, high) in saved.items()},
         tuple(CodePlace("operator", name, shapes or None, times[name, shapes], "ns") for name, shapes in order),
     )
 
@@ -224,7 +225,7 @@ def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelC
     return _Fp32Products(
         counted,
         ((1 - 1 / min(_LEAST, ratio)) * counted, (1 - 1 / ratio) * counted),
-        {f"kernel:{kernel.name}": facts.gpu_per_step(part * kernel.total_ns) for kernel in kernels},
+        {Part.kernel(kernel.name): facts.gpu_per_step(part * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
     )
 
@@ -272,7 +273,7 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
-    claims = summed((row.claim, facts.gpu_per_step(part)) for row, part in zip(doubles, parts, strict=True))
+    claims = summed((row.part, facts.gpu_per_step(part)) for row, part in zip(doubles, parts, strict=True))
     saved = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
     where = tuple(entry.place for entry in doubles)
     yield Draft(
@@ -292,7 +293,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     share = processor.share(time)
     if share <= processor.limit(limits):
         return
-    work = {row.claim: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
+    work = {row.part: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
     least, most = _ON_CPU
     total = sum(work.values())
     claims = {claim: most * ns for claim, ns in work.items()}
@@ -325,7 +326,7 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
         call = op_models.parse(row.operator, row.input_shapes, row.input_types)
         if call is not None and _has_doubles_only(call):
             place = CodePlace("operator", row.operator, row.input_shapes or None, row.total_ns, "ns")
-            doubles.append(_Double(row.kernel, f"operator:{row.operator}|{row.input_shapes}", place, row.total_ns))
+            doubles.append(_Double(row.kernel, Part.operator(row.operator, row.input_shapes), place, row.total_ns))
     return doubles
 
 
@@ -333,7 +334,7 @@ def _doubles_by_name(facts: Facts) -> list[_Double]:
     rows = [row for row in facts.kernels if is_fp64(row.name)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     places = facts.kernel_places(rows)
-    return [_Double(k.name, f"kernel:{k.name}", where, k.total_ns) for k, where in zip(rows, places, strict=True)]
+    return [_Double(k.name, Part.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
 
 
 def _multiplies(kernel: str) -> bool:

@@ -18,6 +18,7 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import bandwidths, moved
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.parts import Part
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -64,7 +65,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
         return
     worst = slow[0]
     low, high = (facts.gpu_per_step(sum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
-    claims = {_claim(entry.row): facts.gpu_per_step(entry.saved_ns[1]) for entry in slow}
+    claims = {_part(entry.row): facts.gpu_per_step(entry.saved_ns[1]) for entry in slow}
     where = _places(entry.row for entry in slow)
     params = {
         "time": facts.gpu_per_step(time),
@@ -82,8 +83,8 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
-def _claim(row: RooflineRow) -> str:
-    return f"operator:{row.name}|{row.input_shapes}"
+def _part(row: RooflineRow) -> Part:
+    return Part.operator(row.name, row.input_shapes)
 
 
 def _places(rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
@@ -193,7 +194,7 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     excess = [row.device_self_ns - _floor(row, fast) for row in rows]
     least = sum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
     saved = facts.gpu_per_step(least), facts.gpu_per_step(sum(excess))
-    claims = {row.claim: facts.gpu_per_step(part) for row, part in zip(rows, excess, strict=True)}
+    claims = {row.part: facts.gpu_per_step(part) for row, part in zip(rows, excess, strict=True)}
     where = tuple(CodePlace("operator", row.name, row.shapes, row.device_self_ns, "ns") for row in rows)
     yield Draft(
         (Evidence(_DEGENERATE.text("subject")(), share, limits["gpu_share"], "share", where),),
@@ -230,7 +231,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))
     excess = {row: row.device_ns * max(0.0, 1 - (row.compute_share or 0.0) / best) for row in rows}
     saved = facts.gpu_per_step(sum(excess.values()))
-    claims = {_claim(row): facts.gpu_per_step(ns) for row, ns in excess.items() if ns}
+    claims = {_part(row): facts.gpu_per_step(ns) for row, ns in excess.items() if ns}
     params = {
         "time": facts.gpu_per_step(time),
         "share": share,

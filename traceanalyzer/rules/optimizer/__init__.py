@@ -22,6 +22,7 @@ from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, 
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
 from traceanalyzer.structure.owners import EVALUATION
+from traceanalyzer.structure.parts import Part
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
@@ -93,11 +94,11 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         direct, idle = (_LEAST * host, _MOST * host), sum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST)
-        change = TimeSaved("host", direct, basis, exposed, ended, (f"operator:{row.name}",))
+        change = TimeSaved("host", direct, basis, exposed, ended, (Part.operator(row.name),))
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.host_per_step(row.device_ns)}
         advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
-        yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name))
+        yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name), figure="host")
 
 
 def _could_use_lists(row: Optimizer) -> bool:
@@ -125,7 +126,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
     advice = _NOT_FUSED.text("advice-cpu-refused") if refused else _NOT_FUSED.text("advice-cpu")
     yield Draft(
         tuple(evidence),
-        TimeSaved("host", (least * host, most * host), basis, claims={f"optimizer:{row.name}": host}),
+        TimeSaved("host", (least * host, most * host), basis, claims={Part.other(row.name): host}),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
         summary=_NOT_FUSED.text("summary-cpu"),
         advice=advice,
@@ -258,10 +259,11 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         _ZERO_GRAD.text("basis")(loop=_LOOP),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        tuple(f"operator:{row.name}" for row in rows),
+        tuple(Part.operator(row.name) for row in rows),
     )
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(rows))
-    yield Draft((evidence,), change, {"fills": _each(rows), "host": host, "idle": starved, "share": share})
+    params = {"fills": _each(rows), "host": host, "idle": starved, "share": share}
+    yield Draft((evidence,), change, params, figure="host")
 
 
 def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> Draft:
@@ -275,7 +277,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
     host, added, share = processor.per_step(total), processor.per_step(adding), processor.share(total)
     least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
-    change = TimeSaved("host", (least, most), basis, claims={f"optimizer:{rows[0].name}": most})
+    change = TimeSaved("host", (least, most), basis, claims={Part.other(rows[0].name): most})
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))
     return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"))

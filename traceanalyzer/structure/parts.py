@@ -1,0 +1,128 @@
+"""Parts of a recording: the events that one row of a table counts, or idle time of one cause.
+
+Findings say with parts what their advice is about: the same part decides what is edited in the causal model, where the
+finding is in the timeline, and which findings are about the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from traceanalyzer.structure.context import Context
+from traceanalyzer.trace.table import I64, take_or
+from traceanalyzer.trace.tree import NO_PARENT
+
+
+class Of(StrEnum):
+    """What a part is a part of."""
+
+    LOADER = "loader"
+    """Waits for a DataLoader."""
+    COMMUNICATION = "communication"
+    """Collectives."""
+    OPERATOR = "operator"
+    """Calls of an operator, with all that they launch."""
+    KERNEL = "kernel"
+    """Runs of a kernel."""
+    COPIES = "copies"
+    """Copies or fills of one kind."""
+    OWNER = "owner"
+    """Host time of a mark, module or function of the program."""
+    IDLE = "idle"
+    """Idle time of the busiest device for one cause."""
+    OTHER = "other"
+    """Time whose events no table counts in one row; only compared with other claims of the same name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Events with one name, or idle time of one cause."""
+
+    of: Of
+    name: str = ""
+    """As the table has it, without wildcards; empty for all waits for a loader and all collectives."""
+    shapes: str | None = None
+    """Shapes of the inputs of an operator's calls; None for all calls."""
+
+    @classmethod
+    def operator(cls, name: str, shapes: str | None = None) -> Part:
+        """Calls of an operator, all or those with these shapes of inputs."""
+        return cls(Of.OPERATOR, name, shapes)
+
+    @classmethod
+    def kernel(cls, name: str) -> Part:
+        """Runs of a kernel."""
+        return cls(Of.KERNEL, name)
+
+    @classmethod
+    def copies(cls, name: str) -> Part:
+        """Copies or fills of one kind, such as `Memcpy HtoD (Pageable -> Device)`."""
+        return cls(Of.COPIES, name)
+
+    @classmethod
+    def owner(cls, name: str) -> Part:
+        """Host time of a mark, module or function."""
+        return cls(Of.OWNER, name)
+
+    @classmethod
+    def idle(cls, cause: str) -> Part:
+        """Idle time of the busiest device for one of `gap_causes.CAUSES`; waiting for the loader is the loader's."""
+        return LOADER if cause == "dataloader" else cls(Of.IDLE, cause)
+
+    @classmethod
+    def other(cls, name: str) -> Part:
+        """Time whose events no table counts in one row."""
+        return cls(Of.OTHER, name)
+
+
+LOADER = Part(Of.LOADER)
+COMMUNICATION = Part(Of.COMMUNICATION)
+WAITS = Part.idle("synchronization")
+"""Idle time after a wait for the device that emptied its queue."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Events of one kind, or idle time: when each runs, and on which device or thread."""
+
+    kind: str
+    """`device`, `host`, `call` or `idle`, as in `report.selection.Selection`."""
+    name: str
+    place: I64
+    """Device or thread of each time."""
+    start_ns: I64
+    end_ns: I64
+
+    @classmethod
+    def on_device(cls, context: Context, name: str, rows: I64) -> Times:
+        """Events of the device table."""
+        device = context.trace.device
+        return cls("device", name, device.device[rows].astype(np.int64), device.start_ns[rows], device.end_ns[rows])
+
+    @classmethod
+    def of_calls(cls, context: Context, name: str, rows: I64) -> Times:
+        """Runtime calls: rows of the launch table."""
+        launches = context.trace.launches
+        return cls("call", name, launches.thread[rows].astype(np.int64), launches.start_ns[rows], launches.end_ns[rows])
+
+    @classmethod
+    def of_nodes(cls, context: Context, name: str, nodes: I64) -> Times:
+        """Operators and other work of threads: nodes of the host tree."""
+        tree = context.host.tree
+        return cls("host", name, tree.thread[nodes].astype(np.int64), tree.start_ns[nodes], tree.end_ns[nodes])
+
+    @classmethod
+    def launched_in(cls, context: Context, name: str, nodes: I64) -> Times:
+        """Device events that some nodes of the host tree, and all nodes inside them, launched."""
+        chosen = np.zeros(len(context.host.tree), np.bool_)
+        chosen[nodes] = True
+        within = take_or(context.host.tree.nearest(chosen), context.links.device_node(), NO_PARENT)
+        return cls.on_device(context, name, np.flatnonzero(within != NO_PARENT))
+
+    @classmethod
+    def idle(cls, name: str, device: int, start_ns: I64, end_ns: I64) -> Times:
+        """Idle time of a device."""
+        return cls("idle", name, np.full(len(start_ns), device, np.int64), start_ns, end_ns)
