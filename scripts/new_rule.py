@@ -80,7 +80,7 @@ _{constant} = page("{id}")
 
 def _{module}(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.kernels if "{module}" in row.name]
-    time = facts.gpu_per_step(sum(row.total_ns for row in rows))
+    time = facts.on_device(sum(row.total_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["share"]:
         return

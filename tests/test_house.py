@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,3 +198,28 @@ def test_what_is_measured() -> None:
     assert [pair.names for pair in house.alike()] == ["report/rows.py:Base = report/rows.py:Wide"]
     assert house.edges() == {("idle", "waits"), ("waits", "steps"), ("steps", "idle"), ("tables", "idle")}
     assert house.circles() == [{"idle", "waits", "steps"}]
+
+
+def test_rules_do_not_divide_by_steps() -> None:
+    """What a step has is computed in one place, `typical.mean`, so that all figures have one population."""
+    found = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted(house.PACKAGE.joinpath("rules").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv) and _counts_steps(node.right)
+    ]
+    assert not found
+
+
+def _counts_steps(divisor: ast.expr) -> bool:
+    """Whether an expression is a number of steps by its name, or by the length of what it counts."""
+    if isinstance(divisor, ast.Call) and getattr(divisor.func, "id", "") in ("len", "max"):
+        return any(map(_counts_steps, divisor.args))
+    name = divisor.attr if isinstance(divisor, ast.Attribute) else getattr(divisor, "id", "")
+    return name.endswith("steps")
+
+
+def test_a_division_by_steps_would_be_seen() -> None:
+    for text in ("time / facts.steps", "sum(x) // len(device.steps)", "a / max(1, steps)"):
+        (node,) = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.BinOp))
+        assert _counts_steps(node.right), text

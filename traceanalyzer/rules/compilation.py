@@ -15,6 +15,7 @@ from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.structure.parts import Part
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean
 
 _IN_STEP = page("compile-or-load-in-step")
 _BREAKS = page("graph-breaks")
@@ -38,7 +39,7 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         yield from _only_set_up(_code_of_steps(facts, calls), rows, time, limits)
         return
     later = [row for row in rows if row.later_calls]
-    share = calls.later_code_ns / (time * (calls.steps - 1) / calls.steps)
+    share = calls.later_code_ns / mean(time * (calls.steps - 1), calls.steps)
     if share <= limits["later_share"]:
         return
     evidence = Evidence(_IN_STEP.text("later")(), share, limits["later_share"], "share", _places(later))

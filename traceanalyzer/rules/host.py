@@ -15,6 +15,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.typical import mean
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
@@ -46,7 +47,7 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_PYTHON_GAP.text("no-steps")())
     if device is None or not device.time_ns or not device.typical_other_gap_ns:
         return
-    step, time = device.time_ns / idle.steps, device.typical_other_gap_ns
+    step, time = mean(device.time_ns, idle.steps), device.typical_other_gap_ns
     measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
     share = most * time / step
@@ -128,11 +129,11 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if _is_of_several_ranks(facts):
         raise Missing(_WAITS_OR_LOGS.text("ranks")())
     reads, pauses = facts.find("value_reads", ValueReads), facts.find("host_pauses", HostPauses)
-    printing = 0.0 if reads is None else reads.printing_ns / reads.steps
-    recorded = 0.0 if reads is None else reads.printing_operators / reads.steps
+    printing = 0.0 if reads is None else mean(reads.printing_ns, reads.steps)
+    recorded = 0.0 if reads is None else mean(reads.printing_operators, reads.steps)
     if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
         pauses = None
-    waiting = 0.0 if pauses is None else pauses.time_ns / pauses.steps
+    waiting = 0.0 if pauses is None else mean(pauses.time_ns, pauses.steps)
     time = printing + waiting
     share = time / facts.step_ns
     if share <= limits["share"]:
@@ -159,7 +160,9 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
 def _least(printing: float, waiting: float, pauses: HostPauses | None) -> float:
     """Share of the time that at least goes away: of printing, of pauses that names explain, and of others."""
     rows = () if pauses is None else pauses.owners
-    known = sum(row.time_ns for row in rows if row.role in _DISPENSABLE) / pauses.steps if pauses is not None else 0.0
+    known = (
+        mean(sum(row.time_ns for row in rows if row.role in _DISPENSABLE), pauses.steps) if pauses is not None else 0.0
+    )
     known = min(known, waiting)
     return (_LEAST * (printing + known) + _LEAST_UNKNOWN * (waiting - known)) / (printing + waiting)
 
@@ -179,7 +182,7 @@ def _places(reads: ValueReads | None, pauses: HostPauses | None) -> tuple[CodePl
             kind, name = "time", row.name
             if row.file is not None and row.line is not None:
                 kind, name = "python", f"{row.file}({row.line}): {row.name}"
-            places.append(CodePlace(kind, name, None, row.time_ns / pauses.steps, "ns", row.start_ns))
+            places.append(CodePlace(kind, name, None, mean(row.time_ns, pauses.steps), "ns", row.start_ns))
         if not places:
             name = pauses.after or "ProfilerStep"
             places.append(CodePlace("operator", name, None, pauses.longest_ns, "ns", pauses.longest_start_ns))
@@ -192,7 +195,7 @@ def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
     contention = facts.need("thread_contention", ThreadContention)
     host_work.need_cpu_steps(facts)
     threads, cpus = contention.threads, contention.cpus
-    beyond = contention.beyond_ns / contention.steps
+    beyond = mean(contention.beyond_ns, contention.steps)
     ratio, share = threads / cpus, beyond / facts.step_ns
     if ratio <= limits["threads_per_core"] or share <= limits["share"]:
         return

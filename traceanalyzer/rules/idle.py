@@ -9,6 +9,7 @@ from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
 from traceanalyzer.structure.host_activity import is_loading_overhead
+from traceanalyzer.structure.typical import mean
 
 _UNDERUTILIZED = page("gpu-underutilized")
 _CAUSES = {
@@ -63,7 +64,7 @@ def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: 
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
     where = tuple(
-        CodePlace("time", cause.cause, value=cause.time_ns / idle.steps, unit="ns", label=_CAUSES[cause.cause]())
+        CodePlace("time", cause.cause, value=mean(cause.time_ns, idle.steps), unit="ns", label=_CAUSES[cause.cause]())
         for cause in causes[:5]
     )
     limit, number = limits["busy_share"], device.device
@@ -113,7 +114,7 @@ def _largest_rows(facts: Facts) -> tuple[CodePlace, ...]:
     """The rows in which the host works longest without what they call; waits and the profiler are no such work."""
     rows = facts.view.by_name if facts.view else ()
     works = [row for row, kind in rows if kind is not RowKind.OVERHEAD or is_loading_overhead(row.name)]
-    times = [(facts.host_per_step(row.self_cpu_ns or 0), row.name) for row in works if not is_sync(row.name)]
+    times = [(facts.per_step(row.self_cpu_ns or 0), row.name) for row in works if not is_sync(row.name)]
     named = sorted((-time, name) for time, name in times if time >= _NAMED * facts.step_ns)
     return tuple(CodePlace("row", name, value=-time, unit="ns") for time, name in named[:_MOST_NAMED])
 

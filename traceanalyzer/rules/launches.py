@@ -10,6 +10,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.typical import mean
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
 _BY_HOST = ("launch_bound", "host_code")
@@ -27,9 +28,9 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))
     waits = idle_time.waits_again_and_again(idle, device)
-    gaps = {row.cause: _launching_ns(row, waits) / steps for row in device.causes if row.cause in _BY_HOST}
+    gaps = {row.cause: mean(_launching_ns(row, waits), steps) for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
-    share = most * total / (device.time_ns / steps)
+    share = most * total / mean(device.time_ns, steps)
     if share <= limits["gap_share"]:
         return
     subject, where = _LAUNCH_BOUND.text("subject")(), _kernels(launches)
@@ -47,9 +48,9 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
     change = TimeSaved("host", interval, basis, interval, claims, at=partial(launching_gaps_at, waits=waits))
     params = {
-        "gaps": (device.launching_gaps - (device.launching_gaps_after_waits if waits else 0)) / steps,
+        "gaps": mean(device.launching_gaps - (device.launching_gaps_after_waits if waits else 0), steps),
         "time": total,
-        "launches": device.events / steps,
+        "launches": mean(device.events, steps),
         "short": launches.short_kernels.calls_share,
     }
     guessed = "C" if stacks and not measured else None

@@ -25,6 +25,7 @@ from traceanalyzer.simulation import variation
 from traceanalyzer.structure.host_waits import is_in_process
 from traceanalyzer.structure.parts import LOADER, Part
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
+from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.document import TableRow
 
 _BOUND = page("dataloader-bound")
@@ -163,7 +164,7 @@ def _single_process_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = _printed_places(rows)
     evidence = Evidence(_SINGLE_PROCESS.text("subject-table")(), share, limits["host_share"], "share", where)
-    wait = facts.host_per_step(total)
+    wait = facts.per_step(total)
     change = TimeSaved("loader", (wait, wait), _SINGLE_PROCESS.text("basis-table")(), claims={LOADER: wait})
     yield Draft((evidence,), change, {"wait": wait, "step": facts.step_ns, "share": share})
 
@@ -358,7 +359,7 @@ def _preprocessing_in_trace(facts: Facts, limits: Limits) -> Drafts:
     roles = [row for row in owners.roles if row.role in host_owners.INPUT_ROLES]
     in_pipeline = host_owners.loads_in_pipeline(facts)
     in_loader = 0 if in_pipeline else sum(row.idle_in_loader_ns or 0 for row in roles)
-    time = (sum(row.idle_ns or 0 for row in roles) - in_loader) / owners.steps
+    time = mean(sum(row.idle_ns or 0 for row in roles) - in_loader, owners.steps)
     share = time / facts.step_ns
     if not roles or share <= limits["idle_share"]:
         return
@@ -384,7 +385,7 @@ def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_PREPROCESSING.text("no-owners")())
     host_work.need_cpu_steps(facts)
     roles = [row for row in owners.roles if row.role in host_owners.INPUT_ROLES]
-    time = sum(row.host_ns for row in roles) / owners.steps - (facts.resources.loader_ns or 0.0)
+    time = mean(sum(row.host_ns for row in roles), owners.steps) - (facts.resources.loader_ns or 0.0)
     share = time / facts.step_ns
     if not roles or share <= limits["idle_share"]:
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from statistics import fmean
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
@@ -15,6 +16,7 @@ from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.typical import mean
 
 _NEAR_LIMIT = page("memory-near-limit")
 _HEADROOM = page("memory-headroom")
@@ -127,7 +129,7 @@ def _slope(values: Sequence[int]) -> float:
 
 def _churn(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
-    host = facts.host_per_step(sum(row.host_self_ns for row in rows))
+    host = facts.per_step(sum(row.host_self_ns for row in rows))
     share = host / facts.step_ns if facts.step_ns else 0.0
     evidence = []
     # Recording memory makes every allocation slower than it is.
@@ -137,8 +139,8 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
         evidence.append(Evidence(_CHURN.text("host")(), share, limits["host_share"], "share", where))
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
-        calls = facts.host_per_step(sum(row.calls for row in rows))
-        claims = {Part.operator(row.name): facts.host_per_step(row.host_self_ns) for row in rows}
+        calls = facts.per_step(sum(row.calls for row in rows))
+        claims = {Part.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
         change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
         params = {"calls": round(calls), "host": host, "share": share}
         yield Draft(tuple(evidence), change, params, ceiling="low", figure="host")
@@ -151,7 +153,7 @@ def _turnover(facts: Facts, limit: float) -> Iterator[Evidence]:
         peak = device.peak_allocated_bytes
         if device.device == _CPU or not peak or not device.steps:
             continue
-        taken = sum(step.allocated_bytes for step in device.steps) / len(device.steps)
+        taken = fmean(step.allocated_bytes for step in device.steps)
         if taken / peak > limit:
             yield Evidence(_CHURN.text("turnover")(), taken / peak, limit, "number", _place(device, round(taken)))
 
@@ -192,7 +194,7 @@ def _per_step(recurring: float, row: SetUp, usual: int) -> float:
 def _idle_ns(facts: Facts, time: float, calls: RuntimeCalls) -> float | None:
     """The GPU's idle time per step that the calls that come back explain, in proportion; None if unknown."""
     idle = idle_time.per_later_step(facts, "allocation")
-    every = sum(row.usual_ns for row in calls.rows if row.kind == "allocation") / calls.usual_steps
+    every = mean(sum(row.usual_ns for row in calls.rows if row.kind == "allocation"), calls.usual_steps)
     return idle if idle is None or not every else idle * min(1.0, time / every)
 
 

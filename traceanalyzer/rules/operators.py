@@ -77,7 +77,7 @@ def _loops(facts: Facts, limits: Limits) -> Drafts:
 def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     taken = row.host_ns + row.backward_ns
     processor = Processor.of(facts)
-    per_step = processor.per_step if processor.is_cpu else facts.host_per_step
+    per_step = processor.per_step if processor.is_cpu else facts.per_step
     removed = per_step(taken * (1 - row.runs / row.turns))
     if removed <= limits["host_share"] * facts.step_ns:
         return
@@ -85,7 +85,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     evidence = Evidence(_LOOP.text("subject")(), row.most_turns, limits["turns"], "count", (where,))
     exposed = None
     if row.idle_ns is not None:
-        idle = facts.host_per_step(row.idle_ns * (1 - row.runs / row.turns))
+        idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
     # not only the operator: on a CPU, time outside of operators is saved as well
     claims = {(Part.other if processor.is_cpu else Part.operator)(row.operators[0]): removed}
@@ -215,7 +215,7 @@ def _gaps(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
-    low, high = map(facts.gpu_per_step, gap.saved_ns)
+    low, high = map(facts.on_device, gap.saved_ns)
     peer, claims = gap.peer, {Part.operator(gap.name, gap.shapes): high}
     where = [CodePlace("operator", gap.name, gap.shapes, gap.time_ns, "ns")]
     if peer is not None:
@@ -228,7 +228,7 @@ def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
         "shapes": gap.shapes,
         "peer": peer.input_shapes if peer else None,
         "ratio": gap.ratio,
-        "time": facts.gpu_per_step(gap.time_ns),
+        "time": facts.on_device(gap.time_ns),
         "share": share,
     }
     return Draft(

@@ -12,6 +12,7 @@ from traceanalyzer.rules.engine.headlines.ranks import LateRank
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.typical import mean
 
 _STRAGGLER = page("comm-straggler")
 _EXPLAINS = 0.1
@@ -39,7 +40,7 @@ def _straggler(facts: Facts, limits: Limits) -> Drafts:
     if late is None:
         return
     row = late.row
-    share, in_steps = row.caused_ns / run.mean_step_ns, row.steps / run.counted_steps
+    share, in_steps = row.caused_ns / run.mean_step_ns, mean(row.steps, run.counted_steps)
     if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
         return
     if run.is_on_host and not _is_steady(late, run, limits):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.phases import Phases
@@ -24,6 +24,7 @@ from traceanalyzer.rules.engine.program import workload
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
+from traceanalyzer.structure.typical import mean
 
 _SMALL = page("decode-batch-small")
 _MIXED = page("prefill-with-decode")
@@ -79,10 +80,10 @@ def _small(facts: Facts, limits: Limits) -> Drafts:
     steps = [step for step in recording.steps if step.phase == "decode" and step.tokens]
     if not steps or busy is None:
         raise Missing(_SMALL.text("no-marks")())
-    tokens = sum(step.tokens or 0 for step in steps) / len(steps)
+    tokens = fmean(step.tokens or 0 for step in steps)
     if tokens >= limits["tokens"] or busy < limits["busy_share"] * facts.step_ns:
         return
-    time = sum(step.duration_ns for step in steps) / len(steps)
+    time = fmean(step.duration_ns for step in steps)
     params = {"tokens": round(tokens), "time": time, "rate": round(tokens / time * 1e9)}
     evidence = Evidence(_SMALL.text("subject")(), tokens, limits["tokens"], "number", longest_steps(steps))
     yield Draft((evidence,), params=params, severity="info")
@@ -104,7 +105,7 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_MIXED.text("subject")(), duration / usual, limits["ratio"], "number", longest_steps(mixed))
     params: dict[str, float] = {"mixed": duration, "decode": usual}
     if kind.generation_requests is not None:
-        params["requests"] = round(kind.generation_requests / kind.steps)
+        params["requests"] = round(mean(kind.generation_requests, kind.steps))
     summary = _MIXED.text("summary-unknown") if kind.generation_requests is None else None
     yield Draft((evidence,), params=params, severity="info", summary=summary)
 
@@ -136,7 +137,7 @@ def _padded(facts: Facts, limits: Limits) -> Drafts:
     }
     where = tuple(_place(row, row.median_device_ns) for row in rows)
     evidence = Evidence(_PADDED.text("subject")(), share, limits["share"], "share", where)
-    change = TimeSaved("gpu", (0.0, padding / steps), _PADDED.text("basis")())
+    change = TimeSaved("gpu", (0.0, mean(padding, steps)), _PADDED.text("basis")())
     summary = None if first.is_exact else _PADDED.text("summary-at-least")
     yield Draft((evidence,), change, params, ceiling="low", summary=summary)
 
@@ -237,12 +238,12 @@ def _logits(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
-    saved = facts.gpu_per_step(sum(e.least_ns for e in large)), facts.gpu_per_step(sum(e.most_ns for e in large))
-    claims = summed((entry.row.part, facts.gpu_per_step(entry.most_ns)) for entry in large)
+    saved = facts.on_device(sum(e.least_ns for e in large)), facts.on_device(sum(e.most_ns for e in large))
+    claims = summed((entry.row.part, facts.on_device(entry.most_ns)) for entry in large)
     kind = facts.place_kind("operator")
-    times = [(entry.row, facts.gpu_per_step(entry.row.device_self_ns)) for entry in large]
+    times = [(entry.row, facts.on_device(entry.row.device_self_ns)) for entry in large]
     where = tuple(CodePlace(kind, row.name, row.shapes, ns, "ns") for row, ns in times)
-    params = {"rows": large[0].count, "chosen": large[0].chosen, "time": facts.gpu_per_step(total), "share": share}
+    params = {"rows": large[0].count, "chosen": large[0].chosen, "time": facts.on_device(total), "share": share}
     evidence = Evidence(_LOGITS.text("subject")(), share, limits["gpu_share"], "share", where)
     yield Draft((evidence,), TimeSaved("gpu", saved, _LOGITS.text("basis")(), claims=claims), params)
 

@@ -22,6 +22,7 @@ from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.parts import WAITS, Part
+from traceanalyzer.structure.typical import mean
 
 _ITEM = page("sync-item-frequent")
 _DYNAMIC_SHAPE = page("sync-dynamic-shape")
@@ -116,12 +117,12 @@ def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     """Runs of readings on a program that waits for no device."""
     host_work.need_cpu_steps(facts)
     reads = facts.need("value_reads", ValueReads)
-    time = reads.time_ns / reads.steps
+    time = mean(reads.time_ns, reads.steps)
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    least = _KEPT_ON_CPU * host_work.without_recording(facts, time, reads.operators / reads.steps)
-    most = host_work.most(facts, time + _OWN_BESIDE * reads.beside_ns / reads.steps)
+    least = _KEPT_ON_CPU * host_work.without_recording(facts, time, mean(reads.operators, reads.steps))
+    most = host_work.most(facts, time + mean(_OWN_BESIDE * reads.beside_ns, reads.steps))
     basis, advice, code = _ITEM.text("basis-runs-beside")(least=_KEPT_ON_CPU), _ITEM.text("advice-cpu"), _CODE_CPU
     if _steps_environment(facts):
         least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
@@ -129,7 +130,7 @@ def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     yield Draft(
         (Evidence(_ITEM.text("runs")(), share, limits["host_share"], "share", where),),
         TimeSaved("host", (least, most), basis, (least, most)),
-        {"calls": reads.readings / reads.steps, "time": time, "step": facts.step_ns},
+        {"calls": mean(reads.readings, reads.steps), "time": time, "step": facts.step_ns},
         ceiling="high",
         confidence="B",
         summary=_ITEM.text("summary-cpu"),
@@ -141,7 +142,7 @@ def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
 def _scaler_calls(facts: Facts) -> float:
     """Checks of AMP's gradient scaler per step."""
     operators = facts.find("operators", Operators)
-    return sum(row.calls for row in operators.rows if row.name == _SCALER) / facts.steps if operators else 0.0
+    return facts.per_step(sum(row.calls for row in operators.rows if row.name == _SCALER)) if operators else 0.0
 
 
 def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
@@ -151,12 +152,12 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(avoidable_waits.NO_STEPS())
     for name in ("aten::item", "aten::_local_scalar_dense"):  # the second lies within the first
         rows = [row for row in facts.operators if row.name == name]
-        calls = sum(row.calls for row in rows) / facts.steps
+        calls = facts.per_step(sum(row.calls for row in rows))
         if rows:
             break
     if not rows or calls < limits["calls_per_step"]:
         return
-    time = facts.host_per_step(sum(row.host_total_ns for row in rows))
+    time = facts.per_step(sum(row.host_total_ns for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
     change = avoidable_waits.printed_change(facts, time, {Part.operator("aten::item"): time})
@@ -183,7 +184,7 @@ def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("device_syncs", DeviceSyncs).rows
     if any(row.avoidable_ns is None for row in rows):
         raise Missing(avoidable_waits.NO_DEVICE())
-    calls = sum(row.calls for row in rows) / facts.steps
+    calls = facts.per_step(sum(row.calls for row in rows))
     gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
@@ -207,8 +208,8 @@ def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     if facts.table is None or facts.table.steps_from is None:
         raise Missing(avoidable_waits.NO_STEPS())
-    calls = (sum(row.calls or 0 for row in rows) - 1) / facts.steps  # one is the profiler's own
-    time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    calls = facts.per_step(sum(row.calls or 0 for row in rows) - 1)  # one is the profiler's own
+    time = facts.per_step(sum(row.self_cpu_ns or 0 for row in rows))
     if calls < limits["calls_per_step"] or time <= limits["gain_share"] * facts.step_ns:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
@@ -225,7 +226,7 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if device is None or not device.time_ns or not idle_time.waits_again_and_again(idle, device):
         return
     names = [CAUSES[cause] for cause in AFTER_WAITS]
-    time = sum(row.after_waits_ns for row in device.causes if row.cause in names) / idle.steps
+    time = mean(sum(row.after_waits_ns for row in device.causes if row.cause in names), idle.steps)
     share = time / facts.step_ns
     rows = [row for row in waits.rows if row.operators]
     if share <= limits["gap_share"] or not rows:
@@ -235,7 +236,7 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     claims = {Part.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
     basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
     change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at)
-    params = {"waits": idle.waits / idle.steps, "launches": device.events / idle.steps, "time": time}
+    params = {"waits": mean(idle.waits, idle.steps), "launches": mean(device.events, idle.steps), "time": time}
     advice = _ENVIRONMENT if _steps_environment(facts) else None
     yield Draft((evidence,), change, params, ceiling="high", advice=advice)
 
@@ -253,7 +254,7 @@ def _most_frequent(rows: Sequence[Synchronization]) -> tuple[CodePlace, ...]:
 def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     checks = facts.need("distribution_checks", DistributionChecks)
     steps = max(1, checks.steps)
-    calls, time = checks.checks / steps, checks.time_ns / steps
+    calls, time = mean(checks.checks, steps), mean(checks.time_ns, steps)
     where = tuple(CodePlace("python", row.name, value=row.checks, unit="count") for row in checks.lines) or (
         CodePlace("operator", "aten::_is_all_true", value=checks.checks, unit="count"),
     )
@@ -270,7 +271,7 @@ def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["host_share"]:
         return
     host_work.need_cpu_steps(facts)
-    least = _LEAST * host_work.without_recording(facts, time, checks.operators / checks.steps)
+    least = _LEAST * host_work.without_recording(facts, time, mean(checks.operators, checks.steps))
     interval = (least, min(_MOST * time, facts.step_ns))
     change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval)
     evidence = Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where)

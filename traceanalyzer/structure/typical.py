@@ -23,6 +23,11 @@ _TURNS = 0.01
 """Streams take turns if they run at the same time for at most this share of the time of one (own choice)."""
 
 
+def mean(total: float, steps: int) -> float:
+    """What a step has of a sum over so many steps, at least one."""
+    return total / steps
+
+
 def count(context: Context) -> int:
     """Number of typical steps."""
     return len(program_steps(context).typical)

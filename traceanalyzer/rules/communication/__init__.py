@@ -76,7 +76,7 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     if not slow:
         return
     slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
-    direct = facts.communication_per_step(sum(excess for excess, _, _ in slow))
+    direct = facts.in_collectives(sum(excess for excess, _, _ in slow))
     share, where = slow[0][1], tuple(_sized_place(row) for _, _, row in slow)
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
@@ -95,7 +95,7 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
         return
     reachable = _REACHED * link.gb_per_s
     excess = sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
-    direct = facts.communication_per_step(excess)
+    direct = facts.in_collectives(excess)
     where = _longest([row for row, _ in moved])
     evidence = Evidence(_INEFFICIENT.text("of-link")(), best / link.gb_per_s, limits["of_link"], "share", where)
     yield Draft(
@@ -126,11 +126,11 @@ def _small(facts: Facts, communication: Communication, small: list[CollectiveRow
     payload = sum(row.calls * _size(row) for row in small)
     buckets = -(-payload // _BUCKET_BYTES)
     latency = min(row.min_ns for row in small)
-    direct = facts.communication_per_step(max(0, time - buckets * max(latency, time // calls)))
+    direct = facts.in_collectives(max(0, time - buckets * max(latency, time // calls)))
     size = int(limits["small_bytes"])
     subject = _INEFFICIENT.text("small")(size=size)
     evidence = Evidence(subject, calls / every, limits["small_share"], "share", _longest(small))
-    params = {"small": calls, "calls": every, "size": size, "time": facts.communication_per_step(time), "share": 0.0}
+    params = {"small": calls, "calls": every, "size": size, "time": facts.in_collectives(time), "share": 0.0}
     params["total"] = facts.resources.communication_ns or 0.0
     summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
@@ -195,7 +195,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     summary = None
     if len(kinds) > 1:
         shown = list(kinds.items())[:_SHOWN]
-        params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=ns / facts.steps) for kind, ns in shown)
+        params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=facts.per_step(ns)) for kind, ns in shown)
         summary = _EXPOSED.text("summary-kinds")
     if not may_train(facts):
         advice = _EXPOSED.text("advice-inference") if ranks is None else _EXPOSED.text("advice-inference-ranks")
@@ -251,7 +251,7 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_MANY.text("inference")())
     rows = [row for row in steady(communication) if row.mean_ns < limits["mean_ns"]]
     every = sum(row.calls for row in rows)
-    calls = every / facts.steps
+    calls = facts.per_step(every)
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
     time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in steady(communication))
     exposed *= time / total if total else 0.0
@@ -274,17 +274,17 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
         return
     calls, size = row.calls / passes, row.total_bytes / passes
     surplus = calls - max(1.0, -(-size // _BUCKET_BYTES)) - 1  # the first bucket of DDP is small by design
-    exposed = facts.host_per_step(row.exposed_ns)
+    exposed = facts.per_step(row.exposed_ns)
     if surplus < limits["surplus"] or size >= calls * limits["bytes"]:
         return
     if exposed <= limits["exposed_share"] * facts.step_ns:
         return
     shortest = float(row.min_ns)
-    fewer, most = surplus * passes / facts.steps, max(0.0, exposed - shortest)
+    fewer, most = facts.per_step(surplus * passes), max(0.0, exposed - shortest)
     interval = min(fewer * shortest, most), most
     change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most})
     where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
-    params = {"calls": round(row.calls / facts.steps), "mean": row.total_ns / row.calls, "exposed": exposed}
+    params = {"calls": round(facts.per_step(row.calls)), "mean": row.total_ns / row.calls, "exposed": exposed}
     evidence = Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where)
     yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST)
 

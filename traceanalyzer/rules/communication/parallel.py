@@ -19,6 +19,7 @@ from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
 from traceanalyzer.rules.engine.places import BACKWARD, of_operators
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.parts import COMMUNICATION, Part
+from traceanalyzer.structure.typical import mean
 
 _WRAPPER = page("dataparallel")
 _BUBBLE = page("pipeline-bubble")
@@ -54,12 +55,12 @@ torch/nn/parallel/distributed.py (torch 2.13)."""
 
 def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     wrapper = facts.need("data_parallel", DataParallel)
-    calls = wrapper.calls / facts.steps
+    calls = facts.per_step(wrapper.calls)
     if not calls > limits["calls_per_step"]:
         return
     many = len(wrapper.devices) > 1
-    own = facts.host_per_step(wrapper.own_host_ns)
-    moving = facts.host_per_step(sum(row.host_ns for row in wrapper.distribution)) if many else 0.0
+    own = facts.per_step(wrapper.own_host_ns)
+    moving = facts.per_step(sum(row.host_ns for row in wrapper.distribution)) if many else 0.0
     where = [CodePlace("operator", _WRAPPER_NAME, value=wrapper.host_ns, unit="ns", start_ns=wrapper.start_ns)]
     where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in wrapper.distribution]
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
@@ -86,10 +87,10 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
 def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
     printed = [] if facts.view is None else [row for row, _ in facts.view.by_name]
     rows = [row for row in printed if row.name == _WRAPPER_NAME and row.calls]
-    calls = sum(row.calls or 0 for row in rows) / facts.steps
+    calls = facts.per_step(sum(row.calls or 0 for row in rows))
     if not calls > limits["calls_per_step"]:
         return
-    own = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    own = facts.per_step(sum(row.self_cpu_ns or 0 for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", where)
     change = TimeSaved("host", (0.0, own), _WRAPPER.text("basis-table")())
@@ -101,7 +102,7 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     pipeline = facts.need("passes", Passes).pipeline
     if pipeline is None or pipeline.waiting_ns <= pipeline.other_ns:
         return
-    time = pipeline.waiting_ns / pipeline.steps
+    time = mean(pipeline.waiting_ns, pipeline.steps)
     share = time / facts.step_ns
     if share <= limits["waiting_share"]:
         return
@@ -131,11 +132,11 @@ def _accumulation(facts: Facts, limits: Limits) -> Drafts:
     if exchanges.time_ns is None or exchanges.exposed_ns is None:
         yield Draft((evidence,), None, params, severity="info", summary=_ACCUMULATION.text("summary-host"))
         return
-    time, exposed = facts.host_per_step(exchanges.time_ns), facts.host_per_step(exchanges.exposed_ns)
+    time, exposed = facts.per_step(exchanges.time_ns), facts.per_step(exchanges.exposed_ns)
     least, claimed = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}
     if exchanges.is_on_host:
         moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
-        copying = early / (early + exchanges.updates) * facts.host_per_step(moving)
+        copying = early / (early + exchanges.updates) * facts.per_step(moving)
         basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
         change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed)
     else:
@@ -202,13 +203,13 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     if parameters > used > 0:
         return  # some have no gradient
     sinks = [rows[name] for name in _SINKS if name in rows]
-    claimed = {Part.operator(row.name): facts.host_per_step(row.host_total_ns) for row in (search, *sinks)}
-    claimed |= {row.part: facts.host_per_step(row.host_total_ns) for row in notes}
+    claimed = {Part.operator(row.name): facts.per_step(row.host_total_ns) for row in (search, *sinks)}
+    claimed |= {row.part: facts.per_step(row.host_total_ns) for row in notes}
     time = sum(claimed.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.host_per_step(row.host_total_ns))
+    where = of_operators(facts, (search, *sinks, *notes)[:5], lambda row: facts.per_step(row.host_total_ns))
     evidence = Evidence(_SEARCH.text("subject")(), share, limits["host_share"], "share", where)
     least = claimed[Part.operator(_SEARCHING)]
     change = TimeSaved("host", (least, time), _SEARCH.text("basis")(), claims=claimed)

@@ -76,7 +76,7 @@ class _Cost:
     @property
     def calls(self) -> int:
         """Copies per step, at least one."""
-        return max(1, round(sum(row.calls for row in self.rows) / self.processor.facts.steps))
+        return max(1, round(self.processor.facts.per_step(sum(row.calls for row in self.rows))))
 
     @property
     def where(self) -> tuple[CodePlace, ...]:
@@ -115,7 +115,7 @@ def _materialized_in_trace(facts: Facts, limits: Limits) -> Drafts:
         heads = _repeated_heads(facts)
         others = [row for row in rows if row not in repeated and row.input_shapes not in heads]
         on_device = [row for row in others if row.on_device and row.operator != _COPY]
-        unexplained = round((conversions.device_copies - conversions.device_copies_here) / facts.steps)
+        unexplained = round(facts.per_step(conversions.device_copies - conversions.device_copies_here))
         yield from _materialized_on_gpu(_Cost(processor, on_device), processor.limit(limits), unexplained)
     yield from (_cloned_in_a_row(facts, row, in_a_row) for row in repeated)
 
@@ -163,7 +163,7 @@ def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Drafts:
 
 def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     """Clones directly after each other."""
-    time = facts.gpu_per_step(row.device_ns) if row.on_device else facts.host_per_step(row.host_ns)
+    time = facts.on_device(row.device_ns) if row.on_device else facts.per_step(row.host_ns)
     cost = time * ((row.longest_run - 1) / row.longest_run)
     claims = {_part(row.input_shapes): cost} if row.on_device else {}
     basis = _MATERIALIZED.text("basis-run")(run=row.longest_run, least=_LEAST)
@@ -190,14 +190,14 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
-    time = facts.gpu_per_step(total)
+    time = facts.on_device(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
     claims = {Part.operator(_COPY): time}
-    claims |= {row.part: facts.gpu_per_step(row.device_total_ns) for row in rows}
+    claims |= {row.part: facts.on_device(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
     change = TimeSaved("gpu", (_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)
-    calls = sum(row.calls for row in rows if row.name == _COPY) / facts.steps
+    calls = facts.per_step(sum(row.calls for row in rows if row.name == _COPY))
     params = {"copies": max(1, round(calls)), "time": time, "share": share, "operator": asked[0].name}
     summary = None if calls else _MATERIALIZED.text("summary-table")
     yield Draft((evidence,), change, params, confidence="B", summary=summary)
@@ -219,14 +219,14 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.shapes or ""))
-    where = of_operators(facts, rows, lambda row: facts.gpu_per_step(row.device_self_ns))
-    claims = summed((row.part, facts.gpu_per_step(row.device_self_ns)) for row in rows)
-    time = facts.gpu_per_step(total)
+    where = of_operators(facts, rows, lambda row: facts.on_device(row.device_self_ns))
+    claims = summed((row.part, facts.on_device(row.device_self_ns)) for row in rows)
+    time = facts.on_device(total)
     least, basis = 0.0, _KEYS.text("basis-unsure")()
     if all(repeats[row.shapes or ""].by_flash for row in rows):
         least, basis = _LEAST, _KEYS.text("basis")(least=_LEAST)
     largest = repeats[rows[0].shapes or ""]
-    copies = max(1, round(sum(row.calls for row in rows) / facts.steps))
+    copies = max(1, round(facts.per_step(sum(row.calls for row in rows))))
     params = {"copies": copies, "heads": largest.heads, "queries": largest.query_heads, "time": time, "share": share}
     change = TimeSaved("gpu", (least * time, time), basis, claims=claims, is_removed=True)
     yield Draft((Evidence(_KEYS.text("subject")(), share, limits["gpu_share"], "share", where),), change, params)

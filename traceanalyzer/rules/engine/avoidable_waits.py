@@ -42,7 +42,7 @@ def avoidable_per_step(facts: Facts, total_ns: float) -> float:
 
     Steps that are left out, such as a first step that loads code, may have waited far longer.
     """
-    own, typical = facts.host_per_step(total_ns), facts.step_resources
+    own, typical = facts.per_step(total_ns), facts.step_resources
     if typical is None or typical.gpu_ns is None:
         return own
     return min(own, max(0.0, typical.step_ns - typical.gpu_ns))

@@ -22,6 +22,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.parts import COMMUNICATION, LOADER, WAITS, Of, Part
+from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -76,7 +77,7 @@ class Resolver:
         others[rows] = False
         busy = Intervals.union(device.start_ns[others], device.end_ns[others])
         exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
-        total = float(exposed[self._counted[rows] > 0].sum()) / self._steps
+        total = mean(float(exposed[self._counted[rows] > 0].sum()), self._steps)
         left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
         return (edits.ScaleEdit(rows, 0.0, left),)
 
@@ -154,7 +155,7 @@ class Resolver:
         starved = self._starved(change.claims)
         if starved is not None:
             missing = sum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
-            there = self._host_ns(*starved) - self._waiting.within(*starved[1:]).sum() / self._steps
+            there = self._host_ns(*starved) - mean(self._waiting.within(*starved[1:]).sum(), self._steps)
             return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)
 
@@ -249,7 +250,7 @@ class Resolver:
 
     def _device_ns(self, rows: I64) -> float:
         """Time of device events in ns per step."""
-        return float(self._counted[rows].sum()) / self._steps
+        return mean(float(self._counted[rows].sum()), self._steps)
 
     @cached_property
     def _working_ns(self) -> float:
@@ -260,7 +261,7 @@ class Resolver:
             & ~host.in_loader
             & np.isin(host.thread, [each for each in (found.main, found.engine) if each is not None])
         )
-        return float(host.cost_ns[counted].sum()) / self._steps
+        return mean(float(host.cost_ns[counted].sum()), self._steps)
 
     @cached_property
     def _waiting(self) -> Intervals:
@@ -280,7 +281,7 @@ class Resolver:
         critical = (by_thread.get(found.main, none) - found.handed).length
         critical += 0 if found.engine is None else (by_thread.get(found.engine, none) & found.handed).length
         longest = max((times.length for times in by_thread.values()), default=0)
-        return (critical or longest) / self._steps
+        return mean(critical or longest, self._steps)
 
 
 def is_about_waits(claims: Mapping[Part, float]) -> bool:

@@ -13,6 +13,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.typical import mean
 
 _MOST = 0.5
 """Least share of the idle time for which an owner is named as its cause."""
@@ -86,7 +87,7 @@ def named_first(rows: Sequence[GapOwner]) -> list[GapOwner]:
 def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
     """Owners of the time of gaps with that time per step in ns, without owners that other rules judge; at most five."""
     own = [row for row in rows if row.role not in OF_OTHER_RULES]
-    return tuple(place(row, row.time_ns / steps, row.longest_start_ns) for row in own[:5])
+    return tuple(place(row, mean(row.time_ns, steps), row.longest_start_ns) for row in own[:5])
 
 
 def total(listed: Iterable[CodePlace]) -> float:

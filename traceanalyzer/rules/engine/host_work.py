@@ -8,6 +8,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean
 
 _MORE = 0.2
 """Greatest share by which a saving may exceed the recorded time (own choice; see `most`)."""
@@ -57,14 +58,16 @@ def without_recording(facts: Facts, time_ns: float, events: float) -> float:
     runs = overheads()
     cost = min(run.operator.low_ns + (run.shapes.low_ns if has_shapes else 0.0) for run in runs) if runs else 0.0
     left = max(0.0, time_ns - events * cost)
-    every = sum(row.calls for row in facts.operators) / facts.steps
+    every = facts.per_step(sum(row.calls for row in facts.operators))
     step = max(left, facts.step_ns - every * cost)
     return min(time_ns, left * facts.step_ns / step) if step else 0.0
 
 
 def place(row: ReadLine, steps: int) -> CodePlace:
     """A line or an operator that reads values, as a place of a finding with its time per step in ns."""
-    return CodePlace("python" if row.is_line else "operator", row.name, None, row.time_ns / steps, "ns", row.start_ns)
+    return CodePlace(
+        "python" if row.is_line else "operator", row.name, None, mean(row.time_ns, steps), "ns", row.start_ns
+    )
 
 
 def most(facts: Facts, time_ns: float) -> float:

@@ -13,6 +13,7 @@ from traceanalyzer.rules.engine.facts.sources import is_partial
 from traceanalyzer.structure.idle_times import IdleTime
 from traceanalyzer.structure.parts import Part
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean
 
 _ONLY_WARM_UP = Text(
     "idle-only-warm-up",
@@ -103,7 +104,7 @@ def per_later_step(facts: Facts, cause: str) -> float | None:
     device = busiest(facts, idle) if idle and idle.later_steps else None
     if idle is None or device is None:
         return None
-    return sum(row.later_ns for row in device.causes if row.cause == cause) / idle.later_steps
+    return mean(sum(row.later_ns for row in device.causes if row.cause == cause), idle.later_steps)
 
 
 def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> float:
@@ -111,7 +112,7 @@ def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> f
     rows = [row for row in device.causes if row.cause in causes]
     later = sum(row.later_ns for row in rows)
     first = sum(row.time_ns for row in rows) - later
-    return max(0.0, first - later / idle.later_steps) if idle.later_steps else 0.0
+    return max(0.0, first - mean(later, idle.later_steps)) if idle.later_steps else 0.0
 
 
 def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Part, float]:
@@ -127,7 +128,7 @@ def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Part, float]:
         sums[idle.cause] += idle.time_ns
     found: dict[Part, float] = {}
     for cause, time in sums.items():
-        own = facts.host_per_step(time)
+        own = facts.per_step(time)
         typical = min(own, facts.idle_per_step(cause)) if is_known else own
         part = Part.idle(cause)
         found[part] = found.get(part, 0.0) + typical

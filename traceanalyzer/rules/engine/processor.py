@@ -65,7 +65,7 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
         On a CPU it is a share of the step; of all operators, where threads run them at once.
         """
         if not self.is_cpu:
-            return self.facts.gpu_per_step(total_ns)
+            return self.facts.on_device(total_ns)
         recorded = max(self.facts.step_ns * self.facts.steps, self.total_ns)
         return self.facts.step_ns * total_ns / recorded if recorded else 0.0
 

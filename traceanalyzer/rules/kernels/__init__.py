@@ -61,10 +61,10 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
     time = sum(row.total_ns for row in rows)
-    claims = summed((Part.kernel(row.kernel), facts.gpu_per_step(_lost(row))) for row in rows)
+    claims = summed((Part.kernel(row.kernel), facts.on_device(_lost(row))) for row in rows)
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     params = {
-        "time": facts.gpu_per_step(time),
+        "time": facts.on_device(time),
         "share": facts.gpu_share(time),
         "fill": sum(row.fill * row.total_ns for row in rows) / time,
     }
@@ -72,7 +72,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
         (Evidence(_UNDERFILLED.text("subject")(), share, limits["lost_share"], "share", where),),
         TimeSaved(
             "gpu",
-            (0.0, facts.gpu_per_step(lost)),
+            (0.0, facts.on_device(lost)),
             _UNDERFILLED.text("basis")(),
             claims=claims,
             at=partial(unfilled_at, rows=tuple(rows)),
@@ -102,7 +102,7 @@ def _low(facts: Facts, limits: Limits) -> Drafts:
     params = {
         "kernel": longest.name,
         "occupancy": longest.mean_est_achieved_occupancy,
-        "time": facts.gpu_per_step(time),
+        "time": facts.on_device(time),
         "share": facts.gpu_share(time),
     }
     yield Draft((evidence,), params=params, severity="info")
@@ -144,14 +144,14 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"] or 2 * on_tensor_cores <= sum(kernel.total_ns for kernel in convolutions):
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
-    time = facts.gpu_per_step(sum(kernel.total_ns for kernel in rows))
-    claims = {Part.kernel(kernel.name): facts.gpu_per_step(kernel.total_ns) for kernel in rows}
+    time = facts.on_device(sum(kernel.total_ns for kernel in rows))
+    claims = {Part.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
     basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
     where = facts.kernel_places(rows)
     yield Draft(
         (Evidence(_TRANSPOSES.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", (_REMAINS * time, time), basis, claims=claims, is_removed=True),
-        {"time": time, "share": share, "calls": round(sum(kernel.calls for kernel in rows) / facts.steps)},
+        {"time": time, "share": share, "calls": round(facts.per_step(sum(kernel.calls for kernel in rows)))},
     )
 
 
@@ -163,12 +163,12 @@ def _bias(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(total)
     if share <= limits["gpu_share"]:
         return
-    time = facts.gpu_per_step(total)
-    claims = {key: facts.gpu_per_step(ns) for key, ns in norms.bias_claims.items() if ns}
+    time = facts.on_device(total)
+    claims = {key: facts.on_device(ns) for key, ns in norms.bias_claims.items() if ns}
     yield Draft(
         (Evidence(_BIAS.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
         TimeSaved("gpu", (time, time), _BIAS.text("basis")(), claims=claims, is_removed=True, at=biases_at),
-        {"time": time, "share": share, "calls": round(norms.with_bias / facts.steps)},
+        {"time": time, "share": share, "calls": round(facts.per_step(norms.with_bias))},
     )
 
 
@@ -179,15 +179,15 @@ def _not_folded(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(norms.norm_ns)
     if share <= limits["gpu_share"]:
         return
-    norm, bias = facts.gpu_per_step(norms.norm_ns), facts.gpu_per_step(norms.bias_ns)
+    norm, bias = facts.on_device(norms.norm_ns), facts.on_device(norms.bias_ns)
     has_bias = norms.bias_ns > 0 and norms.with_bias == norms.calls
     direct = (norm, norm + bias) if has_bias else (0.0, norm + bias)
-    claims = {key: facts.gpu_per_step(ns) for key, ns in (*norms.norm_claims.items(), *norms.bias_claims.items()) if ns}
+    claims = {key: facts.on_device(ns) for key, ns in (*norms.norm_claims.items(), *norms.bias_claims.items()) if ns}
     basis = _NOT_FOLDED.text("basis") if has_bias else _NOT_FOLDED.text("basis-no-bias")
     yield Draft(
         (Evidence(_NOT_FOLDED.text("subject")(), share, limits["gpu_share"], "share", norms.places),),
         TimeSaved("gpu", direct, basis(), claims=claims, is_removed=True, at=norms_at),
-        {"time": norm, "share": share, "calls": round(norms.calls / facts.steps)},
+        {"time": norm, "share": share, "calls": round(facts.per_step(norms.calls))},
     )
 
 
@@ -264,7 +264,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
         return
     where = tuple(CodePlace("operator", row.name, row.input_shapes, row.saving_ns, "ns") for row in rows)
-    claims = {Part.operator(row.name, row.input_shapes): facts.gpu_per_step(row.saving_ns) for row in rows}
+    claims = {Part.operator(row.name, row.input_shapes): facts.on_device(row.saving_ns) for row in rows}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     params = {
         "count": len(rows),
@@ -274,7 +274,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
         "best": best.device_ns / best.calls,
     }
     evidence = Evidence(_ALGORITHMS.text("subject")(), share, limits["gpu_share"], "share", where)
-    change = TimeSaved("gpu", (0.0, facts.gpu_per_step(saved)), _ALGORITHMS.text("basis")(), claims=claims)
+    change = TimeSaved("gpu", (0.0, facts.on_device(saved)), _ALGORITHMS.text("basis")(), claims=claims)
     yield Draft((evidence,), change, params, ceiling="low")
 
 

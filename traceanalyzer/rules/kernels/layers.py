@@ -194,7 +194,7 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
-    time, calls = facts.gpu_per_step(total), sum(row.calls for row in rows) / facts.steps
+    time, calls = facts.on_device(total), facts.per_step(sum(row.calls for row in rows))
     most = (1 - _LEAST_LEFT) * time
     claims = {Part.operator(_BY_PRODUCTS): most}
     yield Draft(
@@ -207,20 +207,20 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
 
 def _chains(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("chains", Chains).rows
-    time = facts.gpu_per_step(sum(row.device_ns for row in rows))
+    time = facts.on_device(sum(row.device_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["step_share"]:
         return
     ends = [_saved(row) for row in rows]
-    direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
+    direct = facts.on_device(sum(low for low, _ in ends)), facts.on_device(sum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
-    claims = summed((Part.operator(e.name, e.input_shapes), facts.gpu_per_step(e.device_ns)) for e in links)
+    claims = summed((Part.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)
     change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)
     params = {
-        "kernels": round(sum(row.kernels * row.repetitions for row in rows) / facts.steps),
-        "chains": max(1, round(sum(row.repetitions for row in rows) / facts.steps)),
+        "kernels": round(facts.per_step(sum(row.kernels * row.repetitions for row in rows))),
+        "chains": max(1, round(facts.per_step(sum(row.repetitions for row in rows)))),
         "time": time,
         "share": share,
         "operators": _first_operators(first),
@@ -245,7 +245,7 @@ def _place(facts: Facts, row: Chain) -> CodePlace:
     """The chain as a place: its operators, and the shapes of the first one."""
     operators = ", ".join(_names(row)) + (", ..." if row.kernels > _SHOWN else "")
     name = f"{row.caller}: {operators}" if row.caller else operators
-    time = facts.gpu_per_step(row.device_ns)
+    time = facts.on_device(row.device_ns)
     return CodePlace("kernel", name, row.links[0].input_shapes, time, "ns", row.start_ns)
 
 
@@ -269,7 +269,7 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
         return
     where = facts.kernel_places(rows)
     evidence = Evidence(_EXPERTS.text("subject")(), share, limits["gpu_share"], "share", where)
-    params = {"time": facts.gpu_per_step(total), "share": share, "kernel": rows[0].name}
+    params = {"time": facts.on_device(total), "share": share, "kernel": rows[0].name}
     trains = program.may_train(facts)  # which no server does
     yield Draft((evidence,), None, params, "low", advice=_EXPERTS.text("advice-training") if trains else None)
 

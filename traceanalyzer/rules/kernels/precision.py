@@ -97,14 +97,14 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(products.time_ns)
     if share <= limits["product_share"]:
         return
-    low, high = map(facts.gpu_per_step, products.saved_ns)
+    low, high = map(facts.on_device, products.saved_ns)
     summary, advice, code = _texts(facts, used)
     if not program.may_train(facts):
         advice, code = _of_inference(advice, code)
     yield Draft(
         (Evidence(_UNUSED.text("subject")(), share, limits["product_share"], "share", products.places),),
         TimeSaved("gpu", (low, high), _UNUSED.text("basis")(), claims=products.claims),
-        {"time": facts.gpu_per_step(products.time_ns), "share": share},
+        {"time": facts.on_device(products.time_ns), "share": share},
         confidence="C" if used.capability is None else None,
         summary=summary,
         advice=advice,
@@ -145,11 +145,11 @@ def _tf32_disabled(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(products.time_ns)
     if share <= limits["product_share"]:
         return
-    low, high = map(facts.gpu_per_step, products.saved_ns)
+    low, high = map(facts.on_device, products.saved_ns)
     yield Draft(
         (Evidence(_TF32.text("subject")(), share, limits["product_share"], "share", products.places),),
         TimeSaved("gpu", (low, high), _TF32.text("basis")(), claims=products.claims),
-        {"time": facts.gpu_per_step(products.time_ns), "share": share},
+        {"time": facts.on_device(products.time_ns), "share": share},
     )
 
 
@@ -210,7 +210,7 @@ def _fp32_products(
     return _Fp32Products(
         sum(times.values()),
         (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
-        {Part.operator(name, shapes): facts.gpu_per_step(high) for (name, shapes), (_, high) in saved.items()},
+        {Part.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
         tuple(CodePlace("operator", name, shapes or None, times[name, shapes], "ns") for name, shapes in order),
     )
 
@@ -225,7 +225,7 @@ def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelC
     return _Fp32Products(
         counted,
         ((1 - 1 / min(_LEAST, ratio)) * counted, (1 - 1 / ratio) * counted),
-        {Part.kernel(kernel.name): facts.gpu_per_step(part * kernel.total_ns) for kernel in kernels},
+        {Part.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
     )
 
@@ -273,13 +273,13 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
-    claims = summed((row.part, facts.gpu_per_step(part)) for row, part in zip(doubles, parts, strict=True))
-    saved = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
+    claims = summed((row.part, facts.on_device(part)) for row, part in zip(doubles, parts, strict=True))
+    saved = facts.on_device((1 - 1 / _MOVES) * time), facts.on_device(sum(parts))
     where = tuple(entry.place for entry in doubles)
     yield Draft(
         (Evidence(_FP64.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", saved, _FP64.text("basis")(), claims=claims),
-        {"time": facts.gpu_per_step(time), "share": share},
+        {"time": facts.on_device(time), "share": share},
         confidence="C" if generation is None else None,
         summary=_FP64.text("summary-unknown") if generation is None else None,
     )

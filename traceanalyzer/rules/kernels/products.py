@@ -64,11 +64,11 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     if not slow or share <= limits["gpu_share"]:
         return
     worst = slow[0]
-    low, high = (facts.gpu_per_step(sum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
-    claims = {_part(entry.row): facts.gpu_per_step(entry.saved_ns[1]) for entry in slow}
+    low, high = (facts.on_device(sum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
+    claims = {_part(entry.row): facts.on_device(entry.saved_ns[1]) for entry in slow}
     where = _places(entry.row for entry in slow)
     params = {
-        "time": facts.gpu_per_step(time),
+        "time": facts.on_device(time),
         "share": share,
         "operator": worst.row.name,
         "shapes": worst.row.input_shapes,
@@ -193,13 +193,13 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     rows.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
     excess = [row.device_self_ns - _floor(row, fast) for row in rows]
     least = sum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
-    saved = facts.gpu_per_step(least), facts.gpu_per_step(sum(excess))
-    claims = {row.part: facts.gpu_per_step(part) for row, part in zip(rows, excess, strict=True)}
+    saved = facts.on_device(least), facts.on_device(sum(excess))
+    claims = {row.part: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
     where = tuple(CodePlace("operator", row.name, row.shapes, row.device_self_ns, "ns") for row in rows)
     yield Draft(
         (Evidence(_DEGENERATE.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", saved, _DEGENERATE.text("basis")(slow=slow, fast=fast), claims=claims),
-        {"time": facts.gpu_per_step(time), "share": share, "operator": rows[0].name, "shapes": rows[0].shapes},
+        {"time": facts.on_device(time), "share": share, "operator": rows[0].name, "shapes": rows[0].shapes},
     )
 
 
@@ -230,10 +230,10 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
         return
     best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))
     excess = {row: row.device_ns * max(0.0, 1 - (row.compute_share or 0.0) / best) for row in rows}
-    saved = facts.gpu_per_step(sum(excess.values()))
-    claims = {_part(row): facts.gpu_per_step(ns) for row, ns in excess.items() if ns}
+    saved = facts.on_device(sum(excess.values()))
+    claims = {_part(row): facts.on_device(ns) for row, ns in excess.items() if ns}
     params = {
-        "time": facts.gpu_per_step(time),
+        "time": facts.on_device(time),
         "share": share,
         "rate": sum(row.flops for row in rows) / time / 1000,
         "peak": rows[0].peak_tflops_per_s,
@@ -280,7 +280,7 @@ def _fp8_eligible(facts: Facts, limits: Limits) -> Drafts:
     if facts.gpu.fp4 and not program.may_train(facts):
         rates["fp4"] = facts.gpu.fp4
         summary, advice = _FP8.text("summary-fp4"), _FP8.text("advice-fp4")
-    params = {"time": facts.gpu_per_step(time), "share": share, **rates}
+    params = {"time": facts.on_device(time), "share": share, **rates}
     yield Draft(evidence, params=params, severity="info", code=_code(facts), summary=summary, advice=advice)
 
 

@@ -82,7 +82,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
             yield from _not_fused_on_cpu(facts, row, limits)
         return
     for row in rows:
-        host = facts.host_per_step(row.host_ns)
+        host = facts.per_step(row.host_ns)
         launches, share = row.launches / row.calls, host / facts.step_ns
         if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
             continue
@@ -96,7 +96,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         basis = _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST)
         change = TimeSaved("host", direct, basis, exposed, ended, (Part.operator(row.name),))
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
-        params |= {"device": facts.host_per_step(row.device_ns)}
+        params |= {"device": facts.per_step(row.device_ns)}
         advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
         yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name), figure="host")
 
@@ -171,7 +171,7 @@ def _not_fused_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     updates = [row for row in facts.operators if row.name in IN_PLACE]
     each = sum(row.calls for row in updates) / calls
-    host = facts.host_per_step(optimizer)
+    host = facts.per_step(optimizer)
     share = host * facts.steps / facts.table.cpu_ns
     if each < limits["launches"] or share <= limits["host_share"]:
         return
@@ -207,7 +207,7 @@ def _fused_code(call: str) -> str:
 
 def _expensive(facts: Facts, limits: Limits) -> Drafts:
     for row in facts.need("optimizers", Optimizers).rows:
-        host = facts.host_per_step(row.host_ns)
+        host = facts.per_step(row.host_ns)
         share = host / facts.step_ns
         if row.kind != "step" or row.closures or share <= limits["host_share"]:
             continue
@@ -235,7 +235,7 @@ def _is_hidden(facts: Facts, row: Optimizer) -> bool:
     """Whether the device works meanwhile; unknown if events are missing."""
     if facts.resources.gpu_ns is None or facts.resources.host_ns is None:
         return False
-    return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.host_per_step(row.host_ns)
+    return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.per_step(row.host_ns)
 
 
 def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
@@ -243,7 +243,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     if graphs is not None and graphs.graphs.launches:
         return
     rows = [row for row in facts.need("optimizers", Optimizers).rows if row.kind == "zero_grad" and _fills(row)]
-    host = facts.host_per_step(sum(row.host_ns for row in rows))
+    host = facts.per_step(sum(row.host_ns for row in rows))
     share = host / facts.step_ns
     if share <= limits["host_share"]:
         return
@@ -252,7 +252,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         return
     ended = claims(facts, (idle for row in rows for idle in row.exposed))
     exposed = sum(ended.values())
-    starved = min(facts.host_per_step(sum(row.starved_ns for row in rows)), exposed)
+    starved = min(facts.per_step(sum(row.starved_ns for row in rows)), exposed)
     change = TimeSaved(
         "host",
         ((1 - _LOOP) * host, host),
@@ -296,7 +296,7 @@ def _fills(row: Optimizer) -> int:
 def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
-    inside = facts.host_per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
+    inside = facts.per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
     fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
     if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
         return

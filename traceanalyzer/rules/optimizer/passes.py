@@ -14,6 +14,7 @@ from traceanalyzer.rules.engine.places import BACKWARD, FORWARD
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean
 
 _REDUNDANT = page("redundant-passes")
 _AUTOGRAD = page("autograd-in-inference")
@@ -103,9 +104,9 @@ def _without_passes(facts: Facts, row: _Pass) -> TimeSaved:
 def _time(facts: Facts, row: _Pass) -> float:
     """Time of the passes per step, of the processor that takes longer."""
     if _bounds_on_gpu(facts, row):
-        return facts.gpu_per_step(row.device_ns)
+        return facts.on_device(row.device_ns)
     processor = Processor.of(facts)
-    return processor.per_step(row.host_ns) if processor.is_cpu else facts.host_per_step(row.host_ns)
+    return processor.per_step(row.host_ns) if processor.is_cpu else facts.per_step(row.host_ns)
 
 
 def _bounds_on_gpu(facts: Facts, row: _Pass) -> bool:
@@ -126,7 +127,7 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
     where = CodePlace("time", "forward", None, passes.graph_host_ns, "ns", passes.graph_start_ns, FORWARD())
     evidence = Evidence(_AUTOGRAD.text("subject")(), passes.graph_passes, limits["forward_passes"], "count", (where,))
     part = _BOOKKEEPING if facts.resources.gpu_ns is not None else _BOOKKEEPING_ON_CPU
-    most = part * facts.host_per_step(passes.graph_host_ns)
+    most = part * facts.per_step(passes.graph_host_ns)
     params = {"passes": passes.graph_passes, "functions": passes.graph_functions}
     yield Draft((evidence,), TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part)), params, severity="low")
 
@@ -139,13 +140,13 @@ def _anomaly(facts: Facts, limits: Limits) -> Drafts:
     share = checks.checked / checks.functions
     if share < limits["checked_share"] or checks.checked < limits["functions"]:
         return
-    stacks = checks.stacks_ns / checks.steps
-    time = (checks.checks_ns + checks.stacks_ns) / checks.steps
+    stacks = mean(checks.stacks_ns, checks.steps)
+    time = mean(checks.checks_ns + checks.stacks_ns, checks.steps)
     interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
-    where = CodePlace("operator", "aten::isnan", None, checks.checks_ns / checks.steps, "ns", checks.start_ns)
+    where = CodePlace("operator", "aten::isnan", None, mean(checks.checks_ns, checks.steps), "ns", checks.start_ns)
     evidence = Evidence(_ANOMALY.text("subject")(), share, limits["checked_share"], "share", (where,))
     change = TimeSaved("host", interval, _ANOMALY.text("basis")())
-    params = {"checks": checks.checked / checks.steps, "time": time, "step": facts.step_ns, "stacks": stacks}
+    params = {"checks": mean(checks.checked, checks.steps), "time": time, "step": facts.step_ns, "stacks": stacks}
     yield Draft((evidence,), change, params, severity="medium")
 
 
@@ -157,13 +158,13 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
     on_device = facts.resources.gpu_ns is not None and again.device_ns is not None
     if not on_device:
         need_cpu_steps(facts)
-    time = (again.device_ns or 0 if on_device else again.host_ns) / again.steps
+    time = mean(again.device_ns or 0 if on_device else again.host_ns, again.steps)
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
     if on_device and _used_memory(facts) >= limits["used_share"]:
         return
-    where = CodePlace("time", "backward", None, again.host_ns / again.steps, "ns", again.start_ns, BACKWARD())
+    where = CodePlace("time", "backward", None, mean(again.host_ns, again.steps), "ns", again.start_ns, BACKWARD())
     evidence = Evidence(_RECOMPUTED.text("subject")(), share, limits["share"], "share", (where,))
     if on_device:
         interval, basis = (_RECOMPUTED_ON_GPU * time, time), _RECOMPUTED.text("basis-gpu")(least=_RECOMPUTED_ON_GPU)
@@ -173,7 +174,7 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
         basis = _RECOMPUTED.text("basis-cpu")(least=least, more=most - 1)
     change = TimeSaved("gpu" if on_device else "host", interval, basis)
     operators = ", ".join(again.names[:3])
-    params = {"segments": again.segments / again.steps, "time": time, "share": share, "operators": operators}
+    params = {"segments": mean(again.segments, again.steps), "time": time, "share": share, "operators": operators}
     yield Draft((evidence,), change, params, ceiling="medium" if on_device else "info")
 
 

@@ -27,6 +27,7 @@ from traceanalyzer.structure.parts import Part
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
+from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.document import TableRow
 
 __all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact", "if_known", "steady"]
@@ -195,11 +196,11 @@ class Facts:
         """Duration of a step in ns; in a table the estimate from its totals."""
         return self.resources.step_ns
 
-    def host_per_step(self, total_ns: float) -> float:
-        """Host time of the typical steps, per step."""
-        return total_ns / self.steps
+    def per_step(self, total: float) -> float:
+        """The mean over the typical steps of what they have in all: time of the host, or a number of events."""
+        return mean(total, self.steps)
 
-    def gpu_per_step(self, total_ns: float) -> float:
+    def on_device(self, total_ns: float) -> float:
         """Device time of the typical steps, per step: its share of the time in which the device computes in a step.
 
         So what ran at the same time on several streams does not count twice; but beside collectives, which wait rather
@@ -207,14 +208,15 @@ class Facts:
         """
         busy, total = self.resources.gpu_ns, self.gpu_total_ns
         if busy is None or not total:
-            return total_ns / self.steps
+            return self.per_step(total_ns)
         computing, computed = self._without_communication(busy, total)
-        return min(total_ns / self.steps, computing * total_ns / computed, busy)
+        return min(self.per_step(total_ns), computing * total_ns / computed, busy)
 
-    def communication_per_step(self, total_ns: float) -> float:
+    def in_collectives(self, total_ns: float) -> float:
         """Time of collectives on devices of the typical steps, per step; never more than the step has of it."""
         most = self.resources.communication_ns
-        return total_ns / self.steps if most is None else min(total_ns / self.steps, most)
+        own = self.per_step(total_ns)
+        return own if most is None else min(own, most)
 
     def _without_communication(self, busy: float, total: int) -> tuple[float, float]:
         """Time per step in which the device does more than communicate, and the sum of what it does then."""
@@ -257,12 +259,12 @@ class Facts:
             return 0.0
         devices = [device for device in idle.devices if device.device == own.device]
         times = [cause.time_ns for device in devices for cause in device.causes if cause.cause in causes]
-        return sum(times) / self.steps
+        return self.per_step(sum(times))
 
     def spread(self, total_ns: float) -> float:
         """Time of the whole recording of what comes now and then, such as a new epoch, per recorded step."""
         recording = self.find("recording", Recording)
-        return total_ns / (self.steps if recording is None else max(1, len(recording.steps)))
+        return mean(total_ns, self.steps if recording is None else max(1, len(recording.steps)))
 
     @property
     def recorded_steps_ns(self) -> float:
@@ -289,9 +291,9 @@ class Facts:
     def startup_per_step(self) -> float:
         """Time per step of work that does not recur, in ns: in a table of the host, in a trace idle device time."""
         if self.table is not None:
-            return (self.table.startup_ns or 0) / self.steps
+            return self.per_step(self.table.startup_ns or 0)
         idle, recording = self.idle_per_step("compilation", "allocation"), self.find("recording", Recording)
-        return idle if recording is None else min(idle, recording.startup_ns / max(1, len(recording.steps)))
+        return idle if recording is None else min(idle, mean(recording.startup_ns, max(1, len(recording.steps))))
 
     def rows(self, kind: RowKind) -> tuple[TableRow, ...]:
         """Printed rows of one kind; none of a trace."""

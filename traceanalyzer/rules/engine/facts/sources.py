@@ -17,6 +17,7 @@ from traceanalyzer.rules.engine.selection import Chosen
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure.recording import Recording, TypicalStep
 from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.typical import mean
 
 _UNRELIABLE = 0.4
 """Share of idle time without explanation from which on the explanations are chance (own choice)."""
@@ -79,12 +80,12 @@ def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | N
 def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
     """Time per step of each resource; host time is what remains without loader, waits for the device, and profiler."""
     loader, waits, profiler = run.dataloader_ns or 0, run.sync_ns or 0, run.profiler_ns or 0
-    host = None if run.cpu_ns is None else max(0, run.cpu_ns - loader - waits - profiler) / run.steps
+    host = None if run.cpu_ns is None else mean(max(0, run.cpu_ns - loader - waits - profiler), run.steps)
     return Resources(
         step_ns=step_ns,
-        gpu_ns=None if run.device_ns is None else run.device_ns / run.steps,
+        gpu_ns=None if run.device_ns is None else mean(run.device_ns, run.steps),
         host_ns=host,
-        loader_ns=loader / run.steps,
+        loader_ns=mean(loader, run.steps),
         communication_ns=None,
     )
 

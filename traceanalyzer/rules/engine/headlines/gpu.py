@@ -48,7 +48,7 @@ def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
 
 def printed_communication(facts: Facts) -> float:
     """Device time per step in collectives, for a table; 0 if none is printed."""
-    return facts.gpu_per_step(_printed_times(facts).get("communication", 0))
+    return facts.on_device(_printed_times(facts).get("communication", 0))
 
 
 def _printed_times(facts: Facts) -> dict[str, int]:

@@ -173,11 +173,11 @@ def with_operators(facts: Facts, message: Message) -> Message:
         rows = [
             ("" if row.name.startswith(MARKED) else row.name, row.self_cpu_ns or 0) for row, _ in facts.view.by_name
         ]
-        times = [(name, facts.host_per_step(time)) for name, time in rows]
+        times = [(name, facts.per_step(time)) for name, time in rows]
     elif path is not None:
         times = _of_path(facts, path)
     else:
-        times = [(row.name, facts.host_per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
+        times = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
     times = [entry for entry in times if entry[1] >= (_WORTH if entry[0] else _WORTH_OUTSIDE) * facts.step_ns]
     times.sort(key=lambda entry: (-entry[1], entry[0]))
     told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])

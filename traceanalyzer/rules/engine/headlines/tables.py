@@ -131,7 +131,7 @@ def waiting(facts: Facts) -> Message | None:
     if facts.view is None or facts.resources.gpu_ns is not None:
         return None
     waits = [row for row, kind in facts.view.by_name if kind is RowKind.RUNTIME and is_sync(row.name)]
-    time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    time = facts.per_step(sum(row.self_cpu_ns or 0 for row in waits))
     if not waits or time < _MOSTLY * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
@@ -146,8 +146,8 @@ def unseen_waits(facts: Facts) -> float:
     run = facts.table
     if run is None or not run.cpu_ns or not run.cpu_hidden_share:
         return 0.0
-    most = max(0.0, (facts.resources.gpu_ns or 0.0) - facts.host_per_step(run.sync_ns or 0))
-    waits = min(facts.host_per_step(run.cpu_hidden_share * run.cpu_ns), most)
+    most = max(0.0, (facts.resources.gpu_ns or 0.0) - facts.per_step(run.sync_ns or 0))
+    waits = min(facts.per_step(run.cpu_hidden_share * run.cpu_ns), most)
     return waits if waits >= _UNSEEN * facts.step_ns else 0.0
 
 
