@@ -67,8 +67,6 @@ class Draft:
     """The time that following the advice removes; None for a risk, or if the time is unknown."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Quantities that fill the rule's texts; a text among them is filled with the others."""
-    figure: str = "time"
-    """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs."""
     severity: str | None = None
     """Severity of a finding without a saving; else the saving decides."""
     ceiling: str | None = None
@@ -80,6 +78,8 @@ class Draft:
     advice: Text | None = None
     code: str | None = None
     """Code of this finding, if it differs from the rule's; empty: none."""
+    figure: str = "time"
+    """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs."""
 
 
 Limits = Mapping[str, float]

@@ -26,6 +26,8 @@ _COMPUTING = 0.7
 """Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
 _WORTH = 0.2
 """Least share of a step that must be lost to a cause, known or unknown, before it is named."""
+_WORTH_OF_REST = 0.1
+"""Least share of a step that the host must cost beside a busy device before it is named (own choice)."""
 _MOSTLY = 0.5
 _FEW_TOKENS = 100
 """Number of tokens per step below which products spend more time reading weights than computing.
@@ -37,6 +39,7 @@ _LATE = frozenset({"launch_bound", "host_code"})
 _OF_HOST = frozenset({"allocation", "profiler_overhead", "synchronization", "launch_bound", "host_code"})
 
 _COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
+_COPIES = Text("headline-device-copies", "copies {share:percent}", note="part of a list: the GPU copies 4 %")
 _COMMUNICATES = Text("headline-device-communicates", "communicates {share:percent}", note="part of a list: the GPU ...")
 _EARLIER_SHARE = Text(
     "headline-device-earlier",
@@ -51,6 +54,11 @@ _REST = Text(
     "in the rest it {doing}",
     note="it is the GPU; doing is a list: communicates 26 %, is idle 5 %",
 )
+_REST_BECAUSE = Text(
+    "headline-device-rest-because",
+    "in the rest it {doing}, mostly because {cause}",
+    note="it is the GPU; doing is a list: communicates 26 %, is idle 5 %; cause: the CPU runs code",
+)
 
 _INPUT = Text(
     "headline-typical-input",
@@ -59,8 +67,7 @@ _INPUT = Text(
 )
 _HOST = Text(
     "headline-typical-host",
-    "Bound by the host: for {part:part} of {unit} the GPU does nothing because the CPU gives it no work, "
-    "mostly because {cause}; {device}.",
+    "Bound by the host: for {part:part} of {unit} the GPU does nothing, mostly because {cause}; {device}.",
     note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
 )
 _COMMUNICATION = Text(
@@ -142,18 +149,24 @@ _OF_OTHER_LOSS = {"input": _INPUT, "communication": _COMMUNICATION, "start-up": 
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""
 _CAUSES = {
-    "allocation": Text("headline-cause-allocation", "it takes or frees memory of the GPU", note="it is the CPU"),
+    "allocation": Text(
+        "headline-cause-allocation", "the CPU takes or frees memory of the GPU", note="after: mostly because"
+    ),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
     "synchronization": Text(
         "headline-cause-synchronization",
-        "it waited for the GPU and let its queue run empty",
-        note="it is the CPU; after: mostly because",
+        "the CPU waited for the GPU and let its queue run empty",
+        note="after: mostly because",
     ),
     "launch_bound": Text(
-        "headline-cause-launches", "it launches kernels more slowly than the GPU runs them", note="it is the CPU"
+        "headline-cause-launches",
+        "the CPU launches kernels more slowly than the GPU runs them",
+        note="after: mostly because",
     ),
     "host_code": Text(
-        "headline-cause-host-code", "it runs code between the operators", note="it is the CPU; Python code, mostly"
+        "headline-cause-host-code",
+        "the CPU runs code between the operators",
+        note="Python code, mostly; after: mostly because",
     ),
 }
 
@@ -210,12 +223,12 @@ def _computing_ns(own: StepResources) -> float:
 def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
     """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
     step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
-    compute = (typical.resources.gpu_ns or 0.0) - communication
+    compute = _computing_ns(typical.resources)
     said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
     if communication > compute:
         message = _COMMUNICATION(part=(communication, step), **said)
         return StepBound("communication", message, communication / step)
-    said |= {"part": (compute, step), "device": _rest(typical)}
+    said |= {"part": (compute, step), "device": _rest(facts, typical)}
     tokens = _decoded_tokens(recording)
     if tokens and max(tokens) < _FEW_TOKENS:
         message = _DECODE(part=(compute, step), unit=said["unit"], tokens=round(median(tokens)))
@@ -275,19 +288,23 @@ def _cause(facts: Facts, typical: TypicalStep) -> Message:
 def _device(typical: TypicalStep) -> Message:
     """The device's activities in a typical step, as shares of the step."""
     own = typical.resources
-    computes = _COMPUTES(share=((own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0)) / own.step_ns)
+    computes = _COMPUTES(share=_computing_ns(own) / own.step_ns)
     return _DEVICE(doing=(computes, *_beside_computing(typical)))
 
 
-def _rest(typical: TypicalStep) -> Message:
-    """The device's activities while it does not compute."""
-    return _REST(doing=_beside_computing(typical) or (_IDLE(share=0.0),))
+def _rest(facts: Facts, typical: TypicalStep) -> Message:
+    """The device's activities while it does not compute, and why it is idle if that is much."""
+    doing, own = _beside_computing(typical) or (_IDLE(share=0.0),), typical.resources
+    if _losses(facts, typical)["host"] < _WORTH_OF_REST * own.step_ns:
+        return _REST(doing=doing)
+    return _REST_BECAUSE(doing=doing, cause=_cause(facts, typical))
 
 
 def _beside_computing(typical: TypicalStep) -> tuple[Message, ...]:
     own = typical.resources
     earlier = _idle_ns(typical, "unrecorded_work")
     shares = (
+        (_COPIES, own.only_copies_ns or 0.0),
         (_COMMUNICATES, own.exposed_communication_ns or 0.0),
         (_EARLIER_SHARE, earlier),
         (_IDLE, own.step_ns - (own.gpu_ns or 0.0) - earlier),
