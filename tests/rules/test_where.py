@@ -21,6 +21,7 @@ from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.structure import gaps, typical
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.parts import Part
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.intervals import Intervals
 
@@ -48,6 +49,16 @@ def broken(built: object, found: Report) -> Iterator[str]:
             yield f"{finding.rule}: a saving in a trace is somewhere, nothing else is"
         for entry in finding.where if context is not None else ():
             yield from wrong(entry, context)
+        if saves and finding.where and not says(finding):
+            yield f"{finding.rule}: the sentence has another figure than the place: {finding.summary.params}"
+
+
+def says(finding: Finding) -> bool:
+    """Whether a quantity of the sentence is the time of its events."""
+    times = [entry.ns if entry.ns_per_step is None else entry.ns_per_step for entry in finding.where]
+    held = [float(time) for time in times if time is not None]
+    said = [value for value in finding.summary.params.values() if isinstance(value, int | float)]
+    return any(value == pytest.approx(time) for value in said for time in (*held, sum(held)))
 
 
 def wrong(entry: Selection, context: Context) -> Iterator[str]:
@@ -81,7 +92,7 @@ def test_the_longest_times_are_kept() -> None:
             trace.op("aten::mm", at, 30)
             trace.launch_kernel("kernel", at + 25, 10 + 10 * (call % 2), at=at + 5, call_dur=5)
     basis = Message("basis", {}, "because")
-    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {"operator:aten::mm": 1.0})
+    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {Part.operator("aten::mm"): 1.0})
     (entry,) = where.selections(Resolver(model_of(trace)), change)
     assert len(entry.spans) == where.SPANS
     assert {length for _, length in entry.spans} == {20_000}

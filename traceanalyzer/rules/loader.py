@@ -13,7 +13,7 @@ from math import hypot, sqrt
 from typing import Any
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
-from traceanalyzer.analyzers.loader import DataLoader, Loader, LoaderEpochs, in_workers
+from traceanalyzer.analyzers.loader import DataLoader, Loader, LoaderEpochs, in_workers, turns_at
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
 from traceanalyzer.report.message import Text
@@ -277,7 +277,8 @@ def _stalls_of(facts: Facts, loader: Loader, limits: Limits) -> Drafts:
         return
     change = TimeSaved("loader", (0.0, wait), _STALLS.text("basis")(), (0.0, wait), {LOADER: wait}) if wait else None
     params = {"calls": calls, "all": loader.calls, "usual": loader.median_ns, "excess": excess}
-    yield Draft(tuple(evidence), change, params, severity="low", ceiling="high")
+    params["wait"] = facts.resources.loader_ns or 0.0
+    yield Draft(tuple(evidence), change, params, severity="low", ceiling="high", figure="wait")
 
 
 def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -298,8 +299,9 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     interval, basis, ceiling = (0.0, most), _RESTARTED.text("basis-once"), "medium"
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
-    change = TimeSaved("host", interval, basis(), claims={Part.other("start of an epoch"): most})
+    change = TimeSaved("host", interval, basis(), claims={Part.other("start of an epoch"): most}, at=turns_at)
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
+    params |= {"total": epochs.total_ns, "time": facts.spread(epochs.total_ns)}
     evidence = Evidence(_RESTARTED.text("subject")(), share, limits["share"], "share", where)
     yield Draft((evidence,), change, params, ceiling=ceiling)
 

@@ -109,6 +109,12 @@ class Times:
         return cls("call", name, launches.thread[rows].astype(np.int64), launches.start_ns[rows], launches.end_ns[rows])
 
     @classmethod
+    def of_host(cls, context: Context, name: str, rows: I64) -> Times:
+        """Operators, marks and other work of threads: rows of the host table."""
+        host = context.trace.host
+        return cls("host", name, host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])
+
+    @classmethod
     def of_nodes(cls, context: Context, name: str, nodes: I64) -> Times:
         """Operators and other work of threads: nodes of the host tree."""
         tree = context.host.tree

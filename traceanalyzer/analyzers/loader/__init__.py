@@ -11,6 +11,7 @@ and ends the workers, and the first one of the next epoch, for which new workers
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -24,6 +25,8 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import is_in_process, outermost_loads
+from traceanalyzer.structure.owners.critical import critical
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
@@ -215,6 +218,14 @@ def epochs(context: Context) -> LoaderEpochs:
         excess_ns=_excess(context, start[last]),
         longest=tuple(map(EpochTurn, *(column.tolist() for column in columns), told)),
     )
+
+
+def turns_at(context: Context) -> Iterator[Times]:
+    """When one epoch ends and the next one begins."""
+    (last, first), (start, end) = context.cached(_turns), context.cached(_waits)
+    main = context.cached(critical).main
+    thread = np.full(len(last), 0 if main is None else main, np.int64)
+    yield Times("host", "DataLoader", thread, start[last], end[first])
 
 
 def _waits(context: Context) -> tuple[I64, I64]:

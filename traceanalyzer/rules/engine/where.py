@@ -132,9 +132,8 @@ def _of_collectives(context: Context) -> Iterator[Times]:
     if len(rows):
         yield Times.on_device(context, "communication", rows)
         return
-    host = context.trace.host
     rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges))
-    yield Times("host", "communication", host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])
+    yield Times.of_host(context, "communication", rows)
 
 
 def _of_device(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:

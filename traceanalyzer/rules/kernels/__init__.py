@@ -272,6 +272,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
         "shapes": rows[0].input_shapes,
         "slow": slow.device_ns / slow.calls,
         "best": best.device_ns / best.calls,
+        "time": facts.on_device(sum(way.device_ns for row in rows for way in row.algorithms)),
     }
     evidence = Evidence(_ALGORITHMS.text("subject")(), share, limits["gpu_share"], "share", where)
     change = TimeSaved("gpu", (0.0, facts.on_device(saved)), _ALGORITHMS.text("basis")(), claims=claims)

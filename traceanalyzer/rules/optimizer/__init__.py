@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers
+from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers, optimizers_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.knowledge import marks
@@ -94,7 +95,8 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         direct, idle = (_LEAST * host, _MOST * host), sum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST)
-        change = TimeSaved("host", direct, basis, exposed, ended, (Part.operator(row.name),))
+        at = partial(optimizers_at, rows=(row,))
+        change = TimeSaved("host", direct, basis, exposed, ended, (Part.operator(row.name),), at=at)
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.per_step(row.device_ns)}
         advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
@@ -126,11 +128,18 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
     advice = _NOT_FUSED.text("advice-cpu-refused") if refused else _NOT_FUSED.text("advice-cpu")
     yield Draft(
         tuple(evidence),
-        TimeSaved("host", (least * host, most * host), basis, claims={Part.other(row.name): host}),
+        TimeSaved(
+            "host",
+            (least * host, most * host),
+            basis,
+            claims={Part.other(row.name): host},
+            at=partial(optimizers_at, rows=(row,)),
+        ),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
         summary=_NOT_FUSED.text("summary-cpu"),
         advice=advice,
         code=_fused_code(row.name),
+        figure="host",
     )
 
 
@@ -260,6 +269,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
         tuple(Part.operator(row.name) for row in rows),
+        at=partial(optimizers_at, rows=rows),
     )
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(rows))
     params = {"fills": _each(rows), "host": host, "idle": starved, "share": share}
@@ -277,10 +287,12 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
     host, added, share = processor.per_step(total), processor.per_step(adding), processor.share(total)
     least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
-    change = TimeSaved("host", (least, most), basis, claims={Part.other(rows[0].name): most})
+    change = TimeSaved(
+        "host", (least, most), basis, claims={Part.other(rows[0].name): most}, at=partial(optimizers_at, rows=rows)
+    )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))
-    return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"))
+    return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"), figure="host")
 
 
 def _each(rows: Sequence[Optimizer]) -> int:

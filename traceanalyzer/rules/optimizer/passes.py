@@ -128,7 +128,8 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_AUTOGRAD.text("subject")(), passes.graph_passes, limits["forward_passes"], "count", (where,))
     part = _BOOKKEEPING if facts.resources.gpu_ns is not None else _BOOKKEEPING_ON_CPU
     most = part * facts.per_step(passes.graph_host_ns)
-    params = {"passes": passes.graph_passes, "functions": passes.graph_functions}
+    host = facts.resources.host_ns or 0.0
+    params = {"passes": passes.graph_passes, "functions": passes.graph_functions, "time": host}
     yield Draft((evidence,), TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part)), params, severity="low")
 
 
