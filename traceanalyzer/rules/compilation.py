@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
 from traceanalyzer.analyzers.compilation.regions import GraphBreak
 from traceanalyzer.analyzers.idle import Idle
-from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, code_at
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.structure.parts import Part
@@ -49,15 +49,20 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         exposed = facts.spread(min(calls.later_code_ns, _idle_of(facts)))
         basis = _IN_STEP.text("basis")(total=calls.later_code_ns, steps=calls.steps)
         direct = 0.0, facts.spread(calls.later_code_ns)
-        change = TimeSaved("host", direct, basis, (0.0, exposed), {Part.idle("compilation"): exposed})
+        change = TimeSaved("host", direct, basis, (0.0, exposed), {Part.idle("compilation"): exposed}, at=code_at)
     params: dict[str, object] = {"time": calls.later_code_ns, "share": share}
-    params |= {"calls": sum(row.later_calls for row in later), "what": later[0].name}
+    params |= {
+        "calls": sum(row.later_calls for row in later),
+        "what": later[0].name,
+        "each": facts.spread(calls.later_code_ns),
+    }
     again = _again(facts)
     if again is None:
-        yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later))
+        yield Draft((evidence,), change, params, ceiling="high", confidence=_confidence(later), figure="each")
         return
     params |= {"function": again.function or again.compilation, "reason": again.reasons[0].rstrip(".")}
-    yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=_IN_STEP.text("summary-again"))
+    summary = _IN_STEP.text("summary-again")
+    yield Draft((evidence,), change, params, ceiling="high", confidence="A", summary=summary, figure="each")
 
 
 def _fewest(facts: Facts) -> int:
@@ -74,7 +79,7 @@ def _each_step(facts: Facts, calls: RuntimeCalls) -> TimeSaved:
         compiling=calls.later_compiling_steps, steps=calls.steps - 1, kept=1 - _LEAST, more=_MOST - 1
     )
     direct, exposed = ((_LEAST * part, min(_MOST * part, facts.step_ns)) for part in (time, idle))
-    return TimeSaved("host", direct, basis, exposed, {Part.idle("compilation"): exposed[1]})
+    return TimeSaved("host", direct, basis, exposed, {Part.idle("compilation"): exposed[1]}, at=code_at)
 
 
 def _again(facts: Facts) -> Compiling | None:

@@ -32,6 +32,8 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
     "sleep": _PYTHON_GAP.text("advice-sleep"),
 }
 
+_RECURRING = 10
+"""Least number of long gaps that recur in a recording without steps (own choice: fewer may all be of a start or end)."""
 _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
@@ -43,10 +45,11 @@ _DISPENSABLE = frozenset({"sleep", "logging"})
 def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     idle = idle_time.enough(facts, limits["events"])
     device = idle_time.busiest(facts, idle)
-    if idle.steps_from in ("device-events", "host-annotations"):
-        raise Missing(_PYTHON_GAP.text("no-steps")())
     if device is None or not device.time_ns or not device.typical_other_gap_ns:
         return
+    is_whole = idle.steps_from == "whole-trace" and sum(row.gaps for row in device.host_gaps) >= _RECURRING
+    if idle.steps_from in ("whole-trace", "device-events", "host-annotations") and not is_whole:
+        raise Missing(_PYTHON_GAP.text("no-steps")())
     step, time = mean(device.time_ns, idle.steps), device.typical_other_gap_ns
     measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))

@@ -177,8 +177,8 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     claims, at = {Part.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
-    params = {"calls": sum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time}
-    yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high")
+    params = {"calls": sum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time, "all": time}
+    yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high", figure="all")
 
 
 def _recurs(row: SetUp, usual: int) -> bool:

@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
-from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks
+from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks, checks_at
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
@@ -273,9 +273,9 @@ def _checks_in_trace(facts: Facts, limits: Limits) -> Drafts:
     host_work.need_cpu_steps(facts)
     least = _LEAST * host_work.without_recording(facts, time, mean(checks.operators, checks.steps))
     interval = (least, min(_MOST * time, facts.step_ns))
-    change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval)
+    change = TimeSaved("host", interval, _CHECKS.text("basis")(), interval, at=checks_at)
     evidence = Evidence(_CHECKS.text("share")(), share, limits["host_share"], "share", where)
-    yield Draft((evidence,), change, params, ceiling="medium")
+    yield Draft((evidence,), change, params, ceiling="medium", figure="time")
 
 
 RULES = (

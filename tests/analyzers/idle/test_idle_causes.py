@@ -101,14 +101,15 @@ def test_a_wait_that_is_open_when_the_gpu_goes_idle_drained_the_queue() -> None:
     trace.launch("cudaStreamSynchronize", 8, 14)
     trace.op("aten::view", 30, 10)
     trace.launch_kernel("second", 60, 140, at=50, call_dur=5)
-    assert causes(trace) == {"launch_bound": 5, "synchronization": 40}
+    # 20 to 22 the wait; 30 to 40 operator and 50 to 60 launch follow it; else no call is open
+    assert causes(trace) == {"launch_bound": 5, "synchronization": 2 + 10 + 10, "host_code": 8 + 10}
 
 
 def test_a_wait_that_ends_as_the_gpu_goes_idle_drained_the_queue() -> None:
     trace = step()
     trace.launch("cudaStreamSynchronize", 8, 12)
     trace.launch_kernel("second", 60, 140, at=50, call_dur=5)
-    assert causes(trace) == {"launch_bound": 5, "synchronization": 40}
+    assert causes(trace) == {"launch_bound": 5, "synchronization": 10, "host_code": 30}
 
 
 def test_a_wait_for_an_idle_gpu_drains_nothing_but_takes_time() -> None:
@@ -123,19 +124,19 @@ def test_a_loader_explains_idle_time_that_a_wait_began() -> None:
     trace.launch("cudaStreamSynchronize", 8, 14)
     trace.annotation(LOADER, 25, 20)
     trace.launch_kernel("second", 60, 140, at=50, call_dur=5)
-    assert causes(trace) == {"launch_bound": 5, "dataloader": 20, "synchronization": 20}
+    assert causes(trace) == {"launch_bound": 5, "dataloader": 20, "synchronization": 2 + 10, "host_code": 3 + 5}
 
 
 def test_a_blocking_copy_drains_the_queue() -> None:
     trace = step()
     trace.memcpy("DtoH", 4, 20, 5, at=6, call_dur=24)
     trace.launch_kernel("second", 60, 140, at=50, call_dur=5)
-    assert causes(trace) == {"launch_bound": 5, "synchronization": 35}
+    assert causes(trace) == {"launch_bound": 5, "synchronization": 5 + 10, "host_code": 20}
 
 
 def test_cuda_free_waits_for_the_device_and_cuda_malloc_does_not() -> None:
     for call, wanted in (
-        ("cudaFree", {"allocation": 40, "launch_bound": 5}),
+        ("cudaFree", {"allocation": 5 + 10, "host_code": 25, "launch_bound": 5}),
         ("cudaMalloc", {"allocation": 5, "host_code": 25, "launch_bound": 15}),
     ):
         trace = step()
@@ -176,7 +177,7 @@ def test_the_profiler_is_charged_for_its_own_overhead() -> None:
     trace.launch("cudaStreamSynchronize", 8, 20)
     trace.add("overhead", "Buffer Flush", (30, 10), (-1, 0), {})
     trace.launch_kernel("second", 60, 140, at=50, call_dur=5)
-    assert causes(trace) == {"launch_bound": 5, "profiler_overhead": 10, "synchronization": 30}
+    assert causes(trace) == {"launch_bound": 5, "profiler_overhead": 10, "synchronization": 8 + 10, "host_code": 2 + 10}
 
 
 def test_other_launching_threads_count_where_the_responsible_one_does_nothing() -> None:

@@ -143,6 +143,14 @@ def set_up_at(context: Context, names: Collection[str]) -> Iterator[Times]:
     yield Times.of_calls(context, min(names), rows)
 
 
+def code_at(context: Context) -> Iterator[Times]:
+    """When code is loaded or compiled."""
+    found = [events for _, events in (*_loading(context), *_compiling(context))]
+    columns = ([getattr(events, name) for events in found] for name in ("thread", "start", "end"))
+    thread, start, end = map(np.concatenate, columns)
+    yield Times("host", "compilation", thread.astype(np.int64), start, end)
+
+
 def _loading(context: Context) -> list[tuple[str, _Events]]:
     """Calls that load code, by name or because they are slow for no other reason; and the profiler's own events.
 

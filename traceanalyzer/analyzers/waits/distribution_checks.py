@@ -8,6 +8,8 @@ in `aten::_is_all_true` whose result is read at once: hardly anything else calls
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -17,6 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
+from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.intervals import Intervals
@@ -111,6 +114,12 @@ def analyze(context: Context) -> DistributionChecks:
         environment=environment,
         environment_steps=calls,
     )
+
+
+def checks_at(context: Context) -> Iterator[Times]:
+    """When arguments of distributions are checked in typical steps, by frames."""
+    rows, frames = _in_steps(context, context.cached(check_frames).rows), context.trace.frames
+    yield Times("host", "checks", frames.thread[rows].astype(np.int64), frames.start_ns[rows], frames.end_ns[rows])
 
 
 def check_frames(context: Context) -> CheckFrames:

@@ -165,7 +165,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), partial(tensors_at, rows=rows)
     change = TimeSaved("host", (least, time), basis, claims=claims, at=at)
     params = {"calls": calls, "time": time, "share": share, "operator": rows[0].operator}
-    yield Draft((evidence,), change, params, ceiling="low")
+    yield Draft((evidence,), change, params, ceiling="low", figure="time")
 
 
 def _origin(row: HostOrigin) -> CodePlace:

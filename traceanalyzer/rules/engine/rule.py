@@ -78,8 +78,9 @@ class Draft:
     advice: Text | None = None
     code: str | None = None
     """Code of this finding, if it differs from the rule's; empty: none."""
-    figure: str = "time"
-    """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs."""
+    figure: str | None = None
+    """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs. None:
+    `time`, if these are events or idle time of a device."""
 
 
 Limits = Mapping[str, float]

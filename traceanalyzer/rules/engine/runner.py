@@ -111,8 +111,9 @@ def _with_place(facts: Facts, resolver: Resolver, entry: _Judged) -> Finding:
         return entry.finding
     places = where.selections(resolver, draft.change)
     times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
-    if times and draft.figure in draft.params:
-        draft = replace(draft, params={**draft.params, draft.figure: math.fsum(times)})
+    figure = draft.figure or ("time" if times and places[0].kind in ("device", "idle") else "")
+    if times and figure in draft.params:
+        draft = replace(draft, params={**draft.params, figure: math.fsum(times)})
     title, summary, advice, not_when = _texts(facts, entry.rule, draft)
     return msgspec.structs.replace(
         entry.finding, where=places, title=title, summary=summary, advice=advice, not_when=not_when

@@ -6,6 +6,7 @@ these the times in the typical steps that a report holds.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from traceanalyzer.report.model import Finding
 from traceanalyzer.report.selection import Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
+from traceanalyzer.simulation.selectors import Selected
 from traceanalyzer.structure import gaps, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
@@ -25,7 +27,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN, take_or
 
 SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
@@ -160,9 +162,26 @@ def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
     if not parts:
         whole = resolver.host
         parts = [] if whole is None else [("host", whole)]
+    if parts and not change.within and not len(resolver.context.trace.device):
+        parts = [(name, _without_inner(resolver.context, each)) for name, each in parts]
     if parts:
         columns = ([getattr(each, name) for _, each in parts] for name in ("thread", "start_ns", "end_ns"))
         yield Times("host", parts[0][0], *map(np.concatenate, columns))
+
+
+def _without_inner(context: Context, whole: Selected) -> Selected:
+    """Times of operators on a CPU without the operators that they call, which have findings of their own."""
+    tree = context.host.tree
+    own = np.isin(tree.start_ns, whole.start_ns) & np.isin(tree.end_ns, whole.end_ns)
+    inner = np.flatnonzero(take_or(own, tree.parent, False) & ~own)
+    columns: list[tuple[I64, I64, I64]] = []
+    for thread in distinct(whole.thread).tolist():
+        mine, theirs = whole.thread == thread, inner[tree.thread[inner] == thread]
+        left = Intervals.union(whole.start_ns[mine], whole.end_ns[mine])
+        left -= Intervals.union(tree.start_ns[theirs], tree.end_ns[theirs])
+        columns.append((np.full(len(left), thread), left.start, left.end))
+    thread_of, start, end = map(np.concatenate, zip(*columns, strict=True))
+    return dataclasses.replace(whole, thread=thread_of, start_ns=start, end_ns=end)
 
 
 def _of_waits(context: Context, name: str, calls: I64) -> Times:
