@@ -118,4 +118,4 @@ def test_the_headline_names_the_waits_and_not_the_launches_after_them() -> None:
     assert headline.bound == "host"
     assert "the CPU waited for the GPU and let its queue run empty" in headline.message.text
     (slow,) = report(trap_slow_launches()).headlines
-    assert "it launches kernels more slowly than the GPU runs them" in slow.message.text
+    assert "the CPU launches kernels more slowly than the GPU runs them" in slow.message.text
