@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES, LAB = ROOT / "fixtures", ROOT / "build" / "lab"
-"""Traces that the project made itself, and those of a run of the lab: `python -m examples.lab measure --traces build/lab`."""
+"""Traces of the project itself, and of a run of the lab: `python -m examples.lab measure --traces build/lab`."""
 PART = ()
 """Parts of the corpus folder and of this checkout that together test each law, and take less than two minutes."""
 

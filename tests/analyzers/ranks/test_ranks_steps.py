@@ -118,7 +118,7 @@ def test_ranks_have_the_typical_steps_and_the_table_of_steps_has_all() -> None:
     assert [row.own_ns for row in found.ranks] == [1_075_000, 1_375_000]
     assert [row.steps for row in found.ranks] == [4, 4]
     assert [step.max_ns for step in found.steps] == [1_375_000] * 3 + [5_075_000]
-    assert "A step takes 1,375 us, mean over 2 ranks." in render(report, "txt")
+    assert "A step takes 1.375 ms, mean over 2 ranks." in render(report, "markdown")
     assert [row.typical_step_ns for row in found.ranks] == [1_375_000] * 2
     assert [row.workload for row in found.ranks] == ["inference"] * 2
 
