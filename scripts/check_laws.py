@@ -24,8 +24,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES, LAB = ROOT / "fixtures", ROOT / "build" / "lab"
 """Traces of the project itself, and of a run of the lab: `python -m examples.lab measure --traces build/lab`."""
-PART = ()
-"""Parts of the corpus folder and of this checkout that together test each law, and take less than two minutes."""
+PART = (
+    "corpus/timesformer_h100_inference.json.gz",
+    "corpus/train_v100_ns_timestamps.json.gz",
+    "corpus/torch_compile_triton_mi300.json.gz",
+    "corpus/event_sync_multi_stream_a100.json.gz",
+    "corpus/sampled_rank1_of_128.json.gz",
+    "corpus/cpu_only_gloo_rank34.json.gz",
+    "corpus/normalization_layers_mi300.json.gz",
+    "corpus/resnet50_v100_workers4_golden.json.gz",
+    "field/ranks/llama_tp2_4090_rank0.json.gz",
+    "fixtures/synthetic/gpu_training.json.gz",
+)
+"""Files of the corpus and of this checkout that together test each law: inference, training, start-up, a CPU, ranks."""
 
 
 def main() -> int:
