@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyzers.ranks.joining import members
 from tests.builders import V100, TraceBuilder
+from tests.builders.ranks import Meeting, run
 from tests.cli.running import FIXTURES
 from tests.reading import read, read_built
 from traceanalyzer.batching import record
 from traceanalyzer.batching.record import Output, Row
+from traceanalyzer.multirank import join
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.structure.recording import Recording
 
@@ -111,3 +114,9 @@ def test_savings_count_for_each_step_of_the_program() -> None:
     advice = next((row, finding) for row, finding in zip(found.advice, report.findings, strict=True) if finding.saving)
     assert found.steps == 4
     assert advice[0].wall_ns == tuple(4 * ns for ns in advice[1].saving.wall_ns_per_step)
+
+
+def test_a_report_on_ranks_has_a_typical_step() -> None:
+    """15 + 1000 + 5 us until the ranks meet, 200 us of transfer and 5 us. It lists no steps: those of ranks differ."""
+    found = record.row_of("x.json", join(members(run(2, [Meeting(lambda _, __: 1000)], steps=3)), "run"))
+    assert (found.mean_step_ns, found.steps, found.median_step_ns) == (1_225_000, None, None)

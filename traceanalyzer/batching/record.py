@@ -185,11 +185,12 @@ def _steps(report: Report) -> dict[str, Any]:
     found["has_typical_step"] = recording.typical_step_ns is not None if recording else None
     if recording and recording.typical:
         typical = [step.duration_ns for step in recording.steps if step.is_typical]
-        mean, middle = recording.typical.parts.duration_ns, median(typical)
-        found |= {"steps": len(recording.steps), "mean_step_ns": mean, "median_step_ns": middle}
+        found["mean_step_ns"] = recording.typical.parts.duration_ns
+        if typical:  # not in a report on several ranks, whose steps differ
+            found |= {"steps": len(recording.steps), "median_step_ns": median(typical)}
     elif breakdown and breakdown.average:
-        mean, middle = breakdown.average.duration_ns, breakdown.median_duration_ns
-        found |= {"steps": len(breakdown.steps), "mean_step_ns": mean, "median_step_ns": middle}
+        found |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
+        found["steps"] = len(breakdown.steps)
     return found
 
 

@@ -196,7 +196,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     yield Section(
         "ranks",
         TITLE,
-        messages=tuple(_messages(ranks, recording and recording.typical_step_ns)),
+        messages=tuple(_messages(ranks, recording.typical_step_ns if recording else None)),
         facts=tuple(_facts(ranks)),
         tables=(_ranks(ranks, top),),
         topic=Topic.RANKS,
