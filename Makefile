@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What the build compiles, once more after a change; the time of it is that of this file.
 COMPILED := $(VENV)/.compiled
 
-.PHONY: help demo test test-torch lint types contracts docs check check-full advice benchmark mutate fuzz-scan format clean
+.PHONY: help demo test test-torch lint types contracts docs check check-full advice laws benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,8 +51,11 @@ docs: $(READY) $(COMPILED) ## Generated documentation, catalogs, fixtures and go
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/goldens.py --check
 
-advice: $(READY) $(COMPILED) ## Reports of the corpus into build/advice, and what experts say of them (needs TRACEANALYZER_CORPUS)
+advice: $(READY) $(COMPILED) ## Reports of real traces into build/, and what experts say of them (needs TRACEANALYZER_CORPUS)
 	$(BIN)/python scripts/advise_corpus.py
+
+laws: $(READY) $(COMPILED) ## What must hold of the report of any trace, on real ones (half an hour; TRACES=--part: a minute)
+	$(BIN)/python scripts/check_laws.py $(TRACES)
 
 benchmark: $(READY) $(COMPILED) ## Time and memory against json.load (a gigabyte of disk, some minutes)
 	$(BIN)/python -m benchmarks.compare --mb 100 1000

@@ -102,6 +102,7 @@ def figures() -> Iterator[str]:
     detecting = rule_files()
     yield f"  without engine/: of {sum(lines()[file] for file in detecting) / rules():.0f} lines"
     yield f"  and of {sum(map(code_lines, detecting)) / rules():.0f} lines of code"
+    yield f"  divide by a number of steps: {divisions_by_steps().total()} times"
     yield f"mirrored pairs of structs: {len(pairs())}, with fields declared alike: {len(alike())}"
     yield f"edges between subjects: {len(edges())}"
     yield f"circles of subjects: {', '.join(' '.join(sorted(circle)) for circle in circles()) or 'none'}"
@@ -124,6 +125,24 @@ def lines() -> dict[str, int]:
 def small_files() -> list[str]:
     """Files with fewer than 40 lines."""
     return [file for file, count in lines().items() if count < SMALL]
+
+
+def divisions_by_steps() -> Counter[str]:
+    """In how many places the files of the rules divide by a number of steps: a name that ends in `steps`."""
+    return Counter(
+        file
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if file.startswith("rules/")
+        and isinstance(node, ast.BinOp | ast.AugAssign)
+        and isinstance(node.op, ast.Div | ast.FloorDiv)
+        and any(_is_steps(part) for part in ast.walk(node.right if isinstance(node, ast.BinOp) else node.value))
+    )
+
+
+def _is_steps(node: ast.AST) -> bool:
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name == "steps" or name.endswith("_steps")
 
 
 def code_lines(file: str) -> int:

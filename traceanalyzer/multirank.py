@@ -183,7 +183,10 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     if late_ranks is not None:
         results["stragglers"] = late_ranks
     advice = judge(sources.of_ranks(summary, results), rules)
-    shown = {key: results[key] for key in ("recording",) if key in results} | {"ranks": ranks, "stragglers": late_ranks}
+    shown = {key: results[key] for key in ("recording",) if key in results} | {
+        "ranks": joining.of_every_step(judged, ranks),
+        "stragglers": late_ranks,
+    }
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
     doubts = (*joining.damaged(members), *joining.doubts(ranks))
     return pipeline.report_of(totals.source(name, ordered), summary, shown, skipped, doubts, advice)

@@ -127,7 +127,7 @@ def test_the_summary_has_the_figures_of_the_reports(tmp_path: Path) -> None:
             assert row["wasted_ns"] == ""
             continue
         report = json.loads((tmp_path / "out" / row["report"]).read_bytes())
-        assert float(row["mean_step_ns"]) == report["analyses"]["step_breakdown"]["average"]["duration_ns"]
+        assert float(row["mean_step_ns"]) == report["analyses"]["recording"]["typical_step_ns"]
         (gpu,) = report["analyses"]["gpu"]["devices"]
         assert int(row["wasted_ns"]) == round(gpu["idle_share"] * int(row["window_ns"]))
         assert int(row["findings"]) == len(report["findings"])

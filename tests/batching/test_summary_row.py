@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.analyzers.ranks.joining import members
 from tests.builders import V100, TraceBuilder
-from tests.reading import read_built
+from tests.builders.ranks import Meeting, run
+from tests.cli.running import FIXTURES
+from tests.reading import read, read_built
 from traceanalyzer.batching import record
 from traceanalyzer.batching.record import Output, Row
+from traceanalyzer.multirank import join
 from traceanalyzer.pipeline import analyze
+from traceanalyzer.structure.recording import Recording
 
 
 def row(trace: TraceBuilder) -> Row:
@@ -82,3 +89,34 @@ def test_a_recording_without_a_step_of_the_program_wastes_nothing() -> None:
     start_up, program = row(recording(70_000)), row(recording(10_000))
     assert (start_up.has_typical_step, start_up.is_hollow) == (False, True)
     assert (program.has_typical_step, program.is_hollow) == (True, False)
+
+
+def test_a_step_is_the_typical_one_of_the_report() -> None:
+    """The third step took half of the time because it loaded nothing; the mean over all steps is not what is shown."""
+    trace = TraceBuilder()
+    for number, (start, length) in enumerate(((0, 100), (100, 102), (202, 50), (252, 104))):
+        trace.step(number, start, length)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 5, length // 2, at=start + 2)
+    report = analyze(read_built(trace))
+    found = record.row_of("x.json", report)
+    recording = report.result("recording", Recording)
+    assert recording is not None
+    assert found.mean_step_ns == recording.typical_step_ns == 102_000
+    assert (found.median_step_ns, found.steps) == (102_000, 4)
+    assert found.busy_share == pytest.approx(0.5)
+    assert found.window_ns == 356_000
+
+
+def test_savings_count_for_each_step_of_the_program() -> None:
+    """Four updates without marks of the profiler, whose breakdown is one step; a saving is of one of the four."""
+    report = analyze(read((FIXTURES / "synthetic" / "no_profiler_step.json.gz").read_bytes()))
+    found = record.row_of("x.json", report)
+    advice = next((row, finding) for row, finding in zip(found.advice, report.findings, strict=True) if finding.saving)
+    assert found.steps == 4
+    assert advice[0].wall_ns == tuple(4 * ns for ns in advice[1].saving.wall_ns_per_step)
+
+
+def test_a_report_on_ranks_has_a_typical_step() -> None:
+    """15 + 1000 + 5 us until the ranks meet, 200 us of transfer and 5 us. It lists no steps: those of ranks differ."""
+    found = record.row_of("x.json", join(members(run(2, [Meeting(lambda _, __: 1000)], steps=3)), "run"))
+    assert (found.mean_step_ns, found.steps, found.median_step_ns) == (1_225_000, None, None)

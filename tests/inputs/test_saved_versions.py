@@ -14,9 +14,10 @@ import jsonschema
 import pytest
 
 from scripts.texts import Found, collect
-from tests.builders.saved import DIFFERENCES, REPORTS, TEXTS, SavedFile
+from tests.builders.saved import DIFFERENCES, REPORTS, TEXTS, VERSIONS, SavedFile, saved_files
 from tests.cli.running import FIXTURES, call
 from tests.formats.samples import report_of
+from traceanalyzer._version import __version__
 from traceanalyzer.comparison import diff
 from traceanalyzer.formats import EVERY, FORMATS, language, render, spreadsheet
 from traceanalyzer.formats import difference as difference_formats
@@ -29,22 +30,12 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.units import UNITS
 
 DOCS = Path(__file__).parents[2] / "docs"
-TRACES = {
-    "gpu_training": "synthetic/gpu_training.json.gz",
-    "planted_faults": "synthetic/planted_faults.json.gz",
-    "serving_graphs": "synthetic/serving_graphs.json.gz",
-    "training_workers": "captured/training_workers.json.gz",
-    "command_rank0": "captured/command_rank0.json.gz",
-    "command_rank1": "captured/command_rank1.json.gz",
-    "table": "key_averages/torch213_shapes_flops.txt",
-}
-"""What the saved reports are of."""
 UNFILLED = re.compile(r"\{\w+:(?:" + "|".join(sorted(filter(None, UNITS))) + r")\}")
 """A field of a text that nothing filled."""
-RANKS = [file.path for file in REPORTS if file.name.startswith("command_rank")]
 
-each_report = pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.name)
-each_difference = pytest.mark.parametrize("file", DIFFERENCES, ids=lambda file: file.name)
+each_report = pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.id)
+each_difference = pytest.mark.parametrize("file", DIFFERENCES, ids=lambda file: file.id)
+each_version = pytest.mark.parametrize("version", VERSIONS)
 each_language = pytest.mark.parametrize("lang", CODES)
 
 
@@ -188,10 +179,11 @@ def test_every_saved_message_is_translated_or_falls_back_to_its_english_text() -
             assert names <= message["params"].keys(), (file.name, message["id"])
 
 
-def test_other_quantities_are_another_id() -> None:
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.id)
+def test_other_quantities_are_another_id(file: SavedFile) -> None:
     """A text of an earlier version has the same fields in the same units today, or another id."""
     today = {text.id: sorted(fields(text.english)) for text in texts()}
-    before = {id_: sorted(fields(english)) for id_, english in content(TEXTS).items()}
+    before = {id_: sorted(fields(english)) for id_, english in content(file).items()}
     assert len(before) > 1000
     changed = {id_: (old, today[id_]) for id_, old in before.items() if id_ in today and today[id_] != old}
     assert changed == {}, "give the text with other fields a new id"
@@ -213,11 +205,10 @@ def test_a_message_without_a_text_today_is_shown_in_english(lang: str) -> None:
 # As an input
 
 
-@pytest.mark.parametrize("file", [f for f in REPORTS if f.name != "ranks.report.json.gz"], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [f for f in REPORTS if len(f.of) == 1], ids=lambda file: file.id)
 def test_a_saved_report_is_compared_with_one_of_today(file: SavedFile) -> None:
     """Both versions compute the same step time for a trace."""
-    trace = FIXTURES / TRACES[file.name.partition(".")[0]]
-    found = diff(report(file), report_of(trace))
+    found = diff(report(file), report_of(FIXTURES / file.of[0]))
     assert found.comparability.obstacle is None
     assert found.verdict.outcome in ("no-change", "inconclusive")
     assert not found.verdict.change_share
@@ -225,15 +216,35 @@ def test_a_saved_report_is_compared_with_one_of_today(file: SavedFile) -> None:
         assert difference_formats.answer(found).render(form)
 
 
-def test_saved_reports_of_ranks_are_joined() -> None:
-    run = call("ranks", *RANKS, "--format", "json", "-q")
+def ranks(version: str) -> list[SavedFile]:
+    return [file for file in REPORTS if file.version == version and file.name.startswith("command_rank")]
+
+
+@each_version
+def test_saved_reports_of_ranks_are_joined(version: str) -> None:
+    run = call("ranks", *(file.path for file in ranks(version)), "--format", "json", "-q")
     assert (run.code, run.err) == (0, "")
     joined = json.loads(run.out)
     assert joined["source"]["format"] == "kineto-ranks"
     assert [rank["rank"] for rank in joined["analyses"]["ranks"]["ranks"]] == [0, 1]
 
 
-def test_a_saved_rank_is_joined_with_a_trace() -> None:
-    run = call("ranks", RANKS[0], FIXTURES / TRACES["command_rank1"], "--format", "json", "-q")
+@each_version
+def test_a_saved_rank_is_joined_with_a_trace(version: str) -> None:
+    first, second = ranks(version)
+    run = call("ranks", first.path, FIXTURES / second.of[0], "--format", "json", "-q")
     assert (run.code, run.err) == (0, "")
     assert json.loads(run.out)["analyses"]["ranks"]["missing"] == []
+
+
+def test_the_version_of_today_has_a_folder() -> None:
+    """`scripts/save_version.py` writes it; the tests above hold later versions to it."""
+    assert VERSIONS[-1] == __version__
+    assert {file.path.is_file() for file in saved_files()} == {True}
+
+
+def test_old_versions_said_nowhere_where() -> None:
+    """Reports of 0.1.0 have no highlights, and what is fixed is never said to be saved from them."""
+    old = [finding for file in REPORTS if file.version == "0.1.0" for finding in report(file).findings]
+    assert old
+    assert {finding.where for finding in old} == {()}

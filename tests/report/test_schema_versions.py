@@ -16,7 +16,7 @@ from tests.report.narrowing import narrowed
 from traceanalyzer.report import difference, model
 
 DOCS = Path(__file__).parents[2] / "docs"
-each_schema = pytest.mark.parametrize("file", SCHEMAS, ids=lambda file: file.name)
+each_schema = pytest.mark.parametrize("file", SCHEMAS, ids=lambda file: file.id)
 
 
 def saved(file: SavedFile) -> Any:

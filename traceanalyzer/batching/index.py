@@ -54,8 +54,8 @@ BOTTLENECKS_NOTE = Text("batch-bottlenecks-note", "Most frequent first.")
 RULES_TITLE = Text("batch-rules-title", "What the files have in common")
 RULES_NOTE = Text(
     "batch-rules-note",
-    "Advice for all files, most valuable first. Savings are wall time over all profiled steps, added up over the "
-    "files. Savings of different rules overlap, so do not add them up.",
+    "Advice for all files, most valuable first. Savings are those of a typical step times the steps of the file, added "
+    "up over the files. Savings of different rules overlap, so do not add them up.",
 )
 RUNS_TITLE = Text("batch-runs-title", "Runs by wasted GPU time")
 RUNS_NOTE = Text("batch-runs-note", "Times and shares are means over the ranks; wasted time is their sum.")
@@ -74,7 +74,7 @@ RANK = Text("batch-column-rank", "Rank")
 RANKS = Text("batch-column-ranks", "Ranks", "how many ranks have a file, of how many")
 GPU = Text("batch-column-gpu", "GPU", "name of a device")
 GPUS = Text("batch-column-gpus", "GPUs", "number of devices")
-STEP = Text("batch-column-step", "Mean step", "mean duration of a step")
+STEP = Text("batch-column-typical-step", "Typical step", "duration of the typical step")
 BUSY = Text("batch-column-busy", "GPU busy", "share of time")
 BOUND = Text("batch-column-bound", "Bound by", "what limits the speed of a step")
 ADVICE = Text("batch-column-advice", "Top advice")

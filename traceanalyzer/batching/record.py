@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -48,14 +49,17 @@ class Row(msgspec.Struct, frozen=True):
     device_name: str | None
     """Name of the first accelerator in the file."""
     steps: int | None
+    """Number of steps, those that are not typical included."""
     mean_step_ns: float | None
+    """Duration of the typical step in the report of the file: the mean over the steps that count."""
     median_step_ns: float | None
+    """Median of the steps that count."""
     window_ns: int | None
     """Time from the start of the first to the end of the last step, in ns."""
     devices: int | None
     """Number of GPUs that ran a kernel."""
     busy_share: float | None
-    """Mean busy share of these GPUs (0 to 1)."""
+    """Mean busy share of these GPUs (0 to 1) in the typical steps."""
     idle_ns: int | None
     """Time of the window in which nothing ran on a GPU, summed over the GPUs."""
     exposed_communication_ns: int | None
@@ -151,11 +155,10 @@ def row_of(name: str, report: Report) -> Row:
     """Create the summary row of a report."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     window = breakdown.window if breakdown else None
-    steps = len(breakdown.steps) if breakdown else None
     window_ns = window.end_ns - window.start_ns if window else None
     headline = report.headlines[0] if report.headlines else None
     kernels = report.result("kernels", Kernels)
-    recording = report.result("recording", Recording)
+    steps = _steps(report)
     return Row(
         name=name,
         format=report.source.format,
@@ -164,18 +167,31 @@ def row_of(name: str, report: Report) -> Row:
         world_size=report.trace.world_size if report.trace else None,
         base_ns=report.trace.base_ns if report.trace else None,
         device_name=next((device.name for device in report.trace.devices), None) if report.trace else None,
-        steps=steps,
-        mean_step_ns=breakdown.average.duration_ns if breakdown and breakdown.average else None,
-        median_step_ns=breakdown.median_duration_ns if breakdown else None,
+        **steps,
         window_ns=window_ns,
         **_gpu_time(report, window_ns),
         bound=headline.bound if headline else None,
         headline=headline.message if headline else None,
-        advice=tuple(_advice(finding, steps) for finding in report.findings),
+        advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
         warnings=len(report.warnings),
-        has_typical_step=recording.typical_step_ns is not None if recording else None,
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
+
+
+def _steps(report: Report) -> dict[str, Any]:
+    """Columns of the steps: of the typical one where a report has it, as all but old versions do, else of all."""
+    breakdown, recording = report.result("step_breakdown", StepBreakdown), report.result("recording", Recording)
+    found: dict[str, Any] = dict.fromkeys(("steps", "mean_step_ns", "median_step_ns"))
+    found["has_typical_step"] = recording.typical_step_ns is not None if recording else None
+    if recording and recording.typical:
+        typical = [step.duration_ns for step in recording.steps if step.is_typical]
+        found["mean_step_ns"] = recording.typical.parts.duration_ns
+        if typical:  # not in a report on several ranks, whose steps differ
+            found |= {"steps": len(recording.steps), "median_step_ns": median(typical)}
+    elif breakdown and breakdown.average:
+        found |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
+        found["steps"] = len(breakdown.steps)
+    return found
 
 
 def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
@@ -184,7 +200,7 @@ def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
     if metrics is None or not metrics.devices or not window_ns:
         nothing = ("devices", "busy_share", "idle_ns", "exposed_communication_ns", "wasted_ns")
         return dict.fromkeys(nothing)
-    shares = [device.busy_share for device in metrics.devices]
+    shares = [(device.typical or device).busy_share for device in metrics.devices]
     idle = sum(round(device.idle_share * window_ns) for device in metrics.devices)
     exposed = _exposed(report.result("communication", Communication))
     return {

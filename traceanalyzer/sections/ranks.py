@@ -13,6 +13,7 @@ from traceanalyzer.report.names import word
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, known, optional, table
+from traceanalyzer.structure.recording import Recording
 
 TITLE = Text("ranks-title", "Ranks")
 _STEP = Text("ranks-step", "A step takes {mean:ns}, mean over {ranks:count} ranks.")
@@ -55,7 +56,9 @@ _SPREAD = Text("ranks-clock-spread", "Clocks differ by", "largest difference bet
 _WAIT = Column(
     Text("ranks-wait", "Waiting", "for other ranks, while nothing else runs"), "ns", "exposed_wait_ns", if_any=known
 )
-_STEP_TIME = Column(columns.STEP.title, "ns", "mean_step_ns")
+_STEP_TIME = Column(
+    columns.STEP.title, "ns", lambda row: row.mean_step_ns if row.typical_step_ns is None else row.typical_step_ns
+)
 _RANK_COLUMNS = optional(
     known,
     columns.RANK,
@@ -189,10 +192,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
     ranks = report.result("ranks", Ranks)
     if ranks is None:
         return
+    recording = report.result("recording", Recording)
     yield Section(
         "ranks",
         TITLE,
-        messages=tuple(_messages(ranks)),
+        messages=tuple(_messages(ranks, recording.typical_step_ns if recording else None)),
         facts=tuple(_facts(ranks)),
         tables=(_ranks(ranks, top),),
         topic=Topic.RANKS,
@@ -216,11 +220,12 @@ def build(report: Report, top: int) -> Iterator[Section]:
             yield detail(f"ranks-{id_}", title, Topic.RANKS, tables, messages=messages)
 
 
-def _messages(ranks: Ranks) -> Iterator[Message]:
+def _messages(ranks: Ranks, typical_ns: float | None) -> Iterator[Message]:
+    step = ranks.mean_step_ns if typical_ns is None else typical_ns
     if len(ranks.ranks) > 1:
-        yield _STEP(mean=ranks.mean_step_ns, ranks=len(ranks.ranks))
+        yield _STEP(mean=step, ranks=len(ranks.ranks))
     else:
-        yield _ONE(mean=ranks.mean_step_ns)
+        yield _ONE(mean=step)
     if ranks.wait_ns is not None:
         waiting = _WAITING_ON_HOST if ranks.exposed_wait_ns is None else _WAITING
         yield waiting(wait=ranks.wait_ns, exposed=ranks.exposed_wait_ns, transfer=ranks.transfer_ns)

@@ -14,6 +14,7 @@ from tests.builders.ranks import Meeting, run
 from tests.builders.trace import distributed_info
 from traceanalyzer.analyzers.ranks import Ranks, of_typical_steps, totals
 from traceanalyzer.analyzers.ranks.member import Member
+from traceanalyzer.formats import render
 from traceanalyzer.multirank import join
 from traceanalyzer.report.model import Report
 from traceanalyzer.structure.recording import Recording
@@ -109,10 +110,15 @@ def test_a_step_that_no_rank_keeps_is_not_judged() -> None:
     assert "most of the waiting in 3 of 3 steps" in finding.summary.text
 
 
-def test_the_table_of_ranks_keeps_all_steps() -> None:
-    found = join(together(), "run").result("ranks", Ranks)
-    assert found is not None
-    assert found.mean_step_ns == (3 * 1_375_000 + 5_075_000) / 4
+def test_ranks_have_the_typical_steps_and_the_table_of_steps_has_all() -> None:
+    report = join(together(), "run")
+    found = ranks_of(report)
+    assert found.mean_step_ns == found.ranks[0].mean_step_ns == 1_375_000, "step 4 took 5075 us"
+    assert [row.wait_ns for row in found.ranks] == [300_000, 0]
+    assert [row.own_ns for row in found.ranks] == [1_075_000, 1_375_000]
+    assert [row.steps for row in found.ranks] == [4, 4]
+    assert [step.max_ns for step in found.steps] == [1_375_000] * 3 + [5_075_000]
+    assert "A step takes 1.375 ms, mean over 2 ranks." in render(report, "markdown")
     assert [row.typical_step_ns for row in found.ranks] == [1_375_000] * 2
     assert [row.workload for row in found.ranks] == ["inference"] * 2
 

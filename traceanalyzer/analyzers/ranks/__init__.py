@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks import matching, rows
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
@@ -30,7 +31,7 @@ _UNMATCHED = 0.2
 """Share of collectives from which on it is worth a warning (own choice: below, no ranking changes)."""
 _RANGES = 12
 """Named in a text; the result has all."""
-__all__ = ["Ranks", "damaged", "doubts", "join", "of_typical_steps", "with_common_steps"]
+__all__ = ["Ranks", "damaged", "doubts", "join", "of_every_step", "of_typical_steps", "with_common_steps"]
 
 
 def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
@@ -79,6 +80,14 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         groups=rows.groups(run),
         stragglers=rows.stragglers(run, ranks),
     )
+
+
+def of_every_step(typical: Ranks, every: Ranks) -> Ranks:
+    """The figures per step of some steps, with the tables of steps and groups, and the counts of matching, of all."""
+    rows = zip(typical.ranks, every.ranks, strict=True)
+    ranks = tuple(replace(row, steps=whole.steps) for row, whole in rows)
+    tables = {name: getattr(every, name) for name in ("steps", "groups", "matching", "left_out")}
+    return replace(typical, ranks=ranks, **tables)
 
 
 def _unequal(table: RankTable, matched: Matched) -> int:

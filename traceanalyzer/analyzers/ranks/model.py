@@ -31,7 +31,10 @@ class Skew(msgspec.Struct, frozen=True):
 
 
 class RankRow(msgspec.Struct, frozen=True):
-    """One rank; times are means over its steps. Null is unknown."""
+    """One rank; times are means over its steps that count. Null is unknown.
+
+    Those typical steps count that all ranks have, or else all steps.
+    """
 
     rank: int
     """Number of the rank."""
@@ -40,9 +43,9 @@ class RankRow(msgspec.Struct, frozen=True):
     steps: int
     """Number of steps in the trace."""
     mean_step_ns: float | None
-    """Mean duration of a step in ns."""
+    """Mean duration in ns of the steps that count."""
     median_step_ns: float | None
-    """Median duration of a step in ns."""
+    """Median duration in ns of the steps that count."""
     computation_ns: float | None
     """Time per step in ns in which a kernel that is not a collective runs."""
     communication_ns: float | None
@@ -62,9 +65,9 @@ class RankRow(msgspec.Struct, frozen=True):
     idle_ns: float | None
     """Time per step in ns in which no device works, for another reason."""
     matched: int
-    """Number of collectives that were matched with other ranks."""
+    """Number of collectives of the steps that count, and between steps, that were matched with other ranks."""
     last: int
-    """Number of collectives in which it waited least: the others waited for it."""
+    """Number of those in which it waited least: the others waited for it."""
     skew: Skew | None
     """How far its clock is ahead; null where clocks cannot be compared."""
     workload: str | None = None
@@ -188,7 +191,7 @@ class Matching(msgspec.Struct, frozen=True):
 
 
 class Ranks(msgspec.Struct, frozen=True):
-    """How the ranks of a run work together; ranks in ascending order."""
+    """How the ranks of a run work together; ranks in ascending order. Times per step are of the steps that count."""
 
     world_size: int | None
     """Number of ranks that train together; null if no trace shows it."""
@@ -199,16 +202,15 @@ class Ranks(msgspec.Struct, frozen=True):
     steps: tuple[RunStep, ...]
     """One row per step, over all ranks that have it."""
     counted_steps: int
-    """Number of steps in which a collective was matched."""
+    """Number of the steps that count in which a collective was matched."""
     mean_step_ns: float | None
-    """Mean duration of a step in ns over all steps of all ranks; null without steps."""
+    """Mean duration in ns of the steps that count, over all ranks; null without steps."""
     wait_ns: float | None
-    """Waiting in matched collectives in ns, mean over all steps of all ranks; null if none was matched."""
+    """Waiting per step in matched collectives in ns, mean over the ranks; null if none was matched."""
     exposed_wait_ns: float | None
     """Part of the waiting in ns in which no other kernel runs; null if it is unknown."""
     transfer_ns: float | None
-    """Rest of the durations of matched collectives in ns, mean over all steps of all ranks; null if none was
-    matched."""
+    """Rest of the durations of matched collectives per step in ns, mean over the ranks; null if none was matched."""
     imbalance: float | None
     """Longest over mean of `own_ns`, less 1: by how much ranks differ without waiting. Null if it is unknown."""
     is_on_host: bool
