@@ -30,7 +30,7 @@ def build(context: Context, window: ModelledWindow) -> Built:
     events = streams.find(context, window, calls)
     released = waits.find_releases(context, calls, events)
     placed = host_points.build(context, window, calls, released)
-    device, starts = device_chain.build(context, (calls, events, released), placed)
+    device, starts = device_chain.build(context, window, (calls, events, released), placed)
     graph = Graph(placed.points, device, Inputs(*starts, released.unexplained))
     return Built(graph, placed.step_start, placed.step_end)
 

@@ -9,7 +9,7 @@ from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostP
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.streams import StreamEvents
 from traceanalyzer.simulation.waits import Releases
-from traceanalyzer.simulation.window import Calls
+from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct
@@ -21,12 +21,13 @@ _LONGER_NS = 10_000
 
 
 def build(
-    context: Context, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
+    context: Context, window: ModelledWindow, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
 ) -> tuple[DeviceChain, tuple[int, int]]:
     """The device events with their causes.
 
     Args:
         context: The trace.
+        window: The window.
         tables: Calls and device events of the window, and the causes that end the calls.
         placed: The points of the host.
 
@@ -45,10 +46,13 @@ def build(
     unrecorded = _behind_unrecorded_work(context, calls, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
+    known, known_ns = launch, latency
     launch = np.where(unrecorded, RECORDED, launch)
     latency = np.where(unrecorded, events.start_ns, latency)
     launch[unlinked] = _last_point(points, start_of, calls, events, np.flatnonzero(unlinked))
     latency[unlinked] = (events.start_ns - np.where(launch >= 0, np.append(points.time_ns, 0)[launch], 0))[unlinked]
+    inside = (events.start_ns >= window.step_start_ns[0]) & (events.start_ns < window.step_end_ns[-1])
+    inside = np.where(events.call == NOTHING, inside, points.part[np.append(start_of, 0)[events.call]] >= 0)
     chain = DeviceChain(
         row=events.row,
         stream=events.stream,
@@ -61,6 +65,9 @@ def build(
         wait_ns=delay,
         is_judged=np.where(events.call == NOTHING, events.start_ns, np.append(calls.start_ns, 0)[events.call])
         >= judged_ns,
+        called=np.where(unrecorded, known, launch),
+        called_ns=np.where(unrecorded, known_ns, latency),
+        part=np.where(inside, 0, NOTHING),
     )
     return chain, (int(unrecorded.sum()), int(unlinked.sum()))
 
