@@ -11,6 +11,7 @@ from traceanalyzer.report.names import clean, clipped
 from traceanalyzer.report.section import Section, SectionTable
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, table
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatHelps, WhatIf
 
 FORMATS = ("terminal", "markdown", "html", "json")
@@ -60,6 +61,12 @@ _ABSTAINS = Text(
     "A replay without changes differs from the recorded step by {error:share}, too much for a prediction: these are "
     "bounds.",
     "the replay of the dependencies in a trace; error is a share of the step",
+)
+_PINNED = Text(
+    "whatif-pinned",
+    "The recording does not show what {share:share} of the GPU's work waited for, so these kernels start when they "
+    "started in it: too much for a prediction. These are bounds.",
+    "the replay of the dependencies in a trace; share is one of the time of kernels",
 )
 _NOW = Text("whatif-now", "The step takes {before:ns}.")
 _KINDS = {
@@ -183,7 +190,11 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
                 yield _WORKERS()
     if prediction.edits and prediction.next_bottleneck:
         yield _NEXT[prediction.next_bottleneck]()
-    yield (_ABSTAINS if prediction.replay.abstained else _ERROR)(error=error)
+    replay = prediction.replay
+    if replay.abstained and error <= ABSTAINS_ABOVE:
+        yield _PINNED(share=replay.pinned_share)
+    else:
+        yield (_ABSTAINS if replay.abstained else _ERROR)(error=error)
 
 
 def _change(edit: AppliedChange) -> Message:

@@ -117,6 +117,8 @@ class Inputs(msgspec.Struct, frozen=True):
     """Number of device events without a recorded launch that do not directly follow their predecessor."""
     unexplained_waits: int = 0
     """Number of calls that wait for the device although no recorded event ended in them; they keep their duration."""
+    pinned_ns: int = 0
+    """Device time in ns of the judged steps whose modelled start is simply the recorded one."""
 
 
 class Graph(msgspec.Struct, frozen=True):

@@ -21,7 +21,8 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
 ABSTAINS_ABOVE = 0.05
-"""Share of the step: a model that is wrong by more says nothing about changes."""
+"""Share of the step: a model that is wrong by more says nothing about changes. Also of the device's time: if so much
+starts when it started in the recording, whatever changes, a small error of the replay proves nothing."""
 
 Estimate = tuple[float, float, float]
 """Low, point and high estimate in ns per step."""
@@ -71,9 +72,16 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return abs(self.modelled_ns - self.recorded_ns) / self.recorded_ns
 
     @property
+    def pinned_share(self) -> float:
+        """Share of the device's time in the modelled steps whose modelled start is simply the recorded one."""
+        device = self.graph.device
+        whole = int(device.dur_ns[device.part != graphs.NOTHING].sum())
+        return self.graph.inputs.pinned_ns / whole if whole else 0.0
+
+    @property
     def abstains(self) -> bool:
-        """Whether the model is too far from the recording to predict a change."""
-        return self.error_share > ABSTAINS_ABOVE
+        """Whether the model is too far from the recording, or takes too much from it, to predict a change."""
+        return self.error_share > ABSTAINS_ABOVE or self.pinned_share > ABSTAINS_ABOVE
 
     def durations_ns(self, times: Times) -> I64:
         """Duration in ns of each judged step in a replay that changes nothing."""

@@ -109,9 +109,12 @@ def periods(graph: Graph, bounds: StepBounds) -> I64:
         small.weight_ns[0, small.block[steps.points.is_earlier]] = points
         small.weight_ns[1, small.run[steps.events.is_earlier]] = events
         times = replay_contracted(steps.graph, small)
-        before, found = found, np.maximum(
-            _latest(times.point_ns[steps.points.end] - points, point_part, count),
-            _latest(times.end_ns[steps.events.end] - events, event_part, count),
+        before, found = (
+            found,
+            np.maximum(
+                _latest(times.point_ns[steps.points.end] - points, point_part, count),
+                _latest(times.end_ns[steps.events.end] - events, event_part, count),
+            ),
         )
         if np.array_equal(found, before):
             break
@@ -150,9 +153,7 @@ def _round(graph: Graph, bounds: StepBounds) -> _Round:
     return _Round(graph, points, events, is_main[earlier] & ~ahead[graph.host.part[points.is_earlier]])
 
 
-def _host(
-    host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int
-) -> HostPoints:
+def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:
     """The points of a round; earlier points begin chains."""
     row, earlier = points.row, points.is_earlier
     columns = {name: values[row] for name, values in asdict(host).items()}

@@ -24,6 +24,7 @@ from traceanalyzer.rules.engine.headlines import headline, tables
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _CAPTURE = Text(
@@ -36,6 +37,12 @@ _ABSTAINS = Text(
     "saving-model-abstains",
     "{basis}; limited by the total times of the other resources, because the replay of this recording differs from it "
     "by {error:share} of a step",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_PINNED = Text(
+    "saving-model-pinned",
+    "{basis}; limited by the total times of the other resources, because the recording does not show what "
+    "{share:share} of the GPU's work waited for",
     note="basis says how the saving was estimated, without a full stop",
 )
 _LONGEST_ERROR = 200
@@ -186,6 +193,8 @@ def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
         found = msgspec.structs.replace(found, arithmetic=None)
     if facts.model is None or not facts.model.abstains:
         return found
+    if facts.model.error_share <= ABSTAINS_ABOVE:
+        return msgspec.structs.replace(found, basis=_PINNED(basis=found.basis, share=facts.model.pinned_share))
     return msgspec.structs.replace(found, basis=_ABSTAINS(basis=found.basis, error=facts.model.error_share))
 
 
