@@ -219,6 +219,10 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
         return waits, [edits.UnblockEdit(waits.calls)]
     if change.kind in ("bandwidth", "overlap"):
         collectives = selectors.select(context, "communication")
+        if not len(collectives.device) and change.kind == "overlap":
+            raise UsageError("--overlap: the trace has no kernels that communicate")
+        if not len(collectives.device):
+            return collectives, _faster(collectives, _share(factor))
         if change.kind == "overlap":
             return collectives, [edits.OverlapEdit(collectives.device)]
         return collectives, [edits.BandwidthEdit(collectives.device, _share(factor))]
@@ -269,7 +273,8 @@ def _is_of_host(change: ChangeAsked, selected: Selected) -> bool:
 
 
 def _is_on_host(selected: Selected) -> bool:
-    return selected.kind in ("owner", "host") or (selected.kind == "operator" and not len(selected.device))
+    of_host = ("owner", "host", "communication", "operator")
+    return selected.kind in of_host and len(selected.thread) > 0 and not len(selected.device)
 
 
 def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
