@@ -117,6 +117,12 @@ _HELPS_COLUMNS = (
         "ns",
         lambda row: row.gone_ns and row.gone_ns[1],
     ),
+    Column(
+        Text("whatif-once", "Once", "time of work that is in none of the typical steps, such as start-up"),
+        "ns",
+        "once_ns",
+        if_any=columns.known,
+    ),
     Column(Text("whatif-half-range", "Interval, twice as fast"), "", lambda row: _range(row.half_ns), is_extra=True),
     Column(Text("whatif-gone-range", "Interval, gone"), "", lambda row: _range(row.gone_ns), is_extra=True),
 )

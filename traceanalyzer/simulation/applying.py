@@ -38,7 +38,8 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
     if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
         factor = factor * _loader_factor(host, gathered)
     cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
-    return replace(host, cost_ns=cost, delay_ns=_times(host.delay_ns, gathered.delay_factor), held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
+    delay = _times(host.delay_ns, gathered.delay_factor)
+    return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 
 def _loader_factor(host: HostPoints, gathered: Gathered) -> F64:

@@ -17,7 +17,7 @@ from traceanalyzer.rules.engine import runs as document_runs
 from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
-from traceanalyzer.rules.engine.claim_edits import Resolver
+from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, tables
@@ -44,6 +44,23 @@ _PINNED = Text(
     "{basis}; limited by the total times of the other resources, because the recording does not show what "
     "{share:share} of the GPU's work waited for",
     note="basis says how the saving was estimated, without a full stop",
+)
+_QUESTION_SHARE = 0.05
+"""Share of a step: a saving between nothing and more than this is a question, not a price (own choice)."""
+_OTHER_RANKS = Text(
+    "saving-decided-by-ranks",
+    "the traces of all ranks (traceanalyzer ranks) show how much of this time is waiting for a late one",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
+)
+_NEEDED_WAITS = Text(
+    "saving-decided-by-waits",
+    "it depends on which of these waits the program needs, and a recording without the others shows it",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
+)
+_ANOTHER_RECORDING = Text(
+    "saving-decided-by-recording",
+    "only a recording with this change shows it",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
@@ -184,7 +201,17 @@ def _prices(facts: Facts) -> Prices | None:
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
-    """The saving of a change alone."""
+    """The saving of a change alone, and what would decide it where it may be nothing or much."""
+    found = _price(facts, prices, change)
+    if found.wall_ns_per_step[0] > 0 or found.wall_share[1] <= _QUESTION_SHARE:
+        return found
+    decided_by = _NEEDED_WAITS if is_about_waits(change.claims) else _ANOTHER_RECORDING
+    if change.resource == "communication" and "ranks" not in facts.results:
+        decided_by = _OTHER_RANKS
+    return msgspec.structs.replace(found, decided_by=decided_by())
+
+
+def _price(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
     budget = _budget(facts)
     if prices is not None:
         return prices.saving(change, budget)
