@@ -30,6 +30,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"
 WORKER_PAIRS = ("golden", "memory")
 """Names of the two pairs of recordings."""
 STEPS = ("typical", "all")
+FIELD = ("pairs", "ranks", "serving")
+"""Folders of other traces on the page; the rest is kept for tests of what was chosen by these."""
 MEASURED_PAIRS = (
     ("sam_a100_fp32", "sam_a100_half_compiled"),
     ("sam2_a100_before_rle", "sam2_a100_after_rle"),
@@ -112,7 +114,9 @@ def cells(found: Replay) -> tuple[str, ...]:
 
 def write_page(folder: Path) -> None:
     """Write the page for all traces of a corpus."""
-    files = [*sorted((folder / "corpus").glob("*.json.gz")), *sorted((folder / "field").glob("*/*.json.gz"))]
+    files = sorted((folder / "corpus").glob("*.json.gz"))
+    for part in FIELD:
+        files += sorted((folder / "field" / part).glob("*.json.gz"))
     errors, lines, spreads = Errors(), [], []
     for file, found, predictions, share in measured([str(file) for file in files]):
         errors.add(found, predictions)

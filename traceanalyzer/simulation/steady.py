@@ -144,6 +144,7 @@ def _round(graph: Graph, bounds: StepBounds) -> _Round:
     ahead = np.zeros(int(bounds.part[-1]) + 1, np.bool_)
     ahead[bounds.part[(bounds.start_event != NOTHING) | (bounds.previous_event != NOTHING)]] = True
     ahead[bounds.part[bounds.lag_ns > 0]] = True
+    ahead[device.part[on_device & (device.launch == RECORDED) & (device.called != RECORDED)]] = True
     graph = Graph(
         _host(host, points, events, bounds, later),
         _device(device, launch, points, events, later),
