@@ -237,7 +237,7 @@ def card(finding: Finding, language: Language) -> Card:
     saves = question = None
     if time and share and decided is None:
         saves = language.text(_SAVES, time=time, share=share)
-    elif time and share:
+    elif time and share and decided is not None:
         question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
     return Card(
         rule=finding.rule,

@@ -57,6 +57,11 @@ _NEEDED_WAITS = Text(
     "it depends on which of these waits the program needs, and a recording without the others shows it",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
+_FREE_CORES = Text(
+    "saving-decided-by-workers",
+    "it depends on how many cores are free for worker processes, and a recording with workers shows it",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
+)
 _ANOTHER_RECORDING = Text(
     "saving-decided-by-recording",
     "only a recording with this change shows it",
@@ -206,7 +211,9 @@ def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
     if found.wall_ns_per_step[0] > 0 or found.wall_share[1] <= _QUESTION_SHARE:
         return found
     decided_by = _NEEDED_WAITS if is_about_waits(change.claims) else _ANOTHER_RECORDING
-    if change.resource == "communication" and "ranks" not in facts.results:
+    if change.resource == "loader":
+        decided_by = _FREE_CORES
+    elif change.resource == "communication" and "ranks" not in facts.results:
         decided_by = _OTHER_RANKS
     return msgspec.structs.replace(found, decided_by=decided_by())
 
