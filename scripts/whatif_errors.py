@@ -21,6 +21,7 @@ from scripts import whatif_pairs, whatif_steps
 from scripts.whatif_steps import StepPrediction
 from scripts.whatif_words import BEFORE, EXPERIMENTS, PAIRS, PAIRS_SAY, VARIATION, WORKERS
 from traceanalyzer.simulation import model, replay_error, variation
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
@@ -29,6 +30,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "whatif.md"
 WORKER_PAIRS = ("golden", "memory")
 """Names of the two pairs of recordings."""
 STEPS = ("typical", "all")
+FIELD = ("pairs", "ranks", "serving")
+"""Folders of other traces on the page; the rest is kept for tests of what was chosen by these."""
 MEASURED_PAIRS = (
     ("sam_a100_fp32", "sam_a100_half_compiled"),
     ("sam2_a100_before_rle", "sam2_a100_after_rle"),
@@ -85,9 +88,10 @@ class Errors:
 
     def summary(self) -> str:
         """One line that sums up all replays."""
-        shares = [found.error_share for found in self.replays]
+        shares = [found.error_share for found in self.replays if found.pinned_share <= ABSTAINS_ABOVE]
         abstained = sum(found.abstained for found in self.replays)
-        return f"{len(shares)} traces: median {np.median(shares):.2%}, largest {max(shares):.2%}, {abstained} abstain"
+        errors = f"median {np.median(shares):.2%}, largest {max(shares):.2%}" if shares else "no errors"
+        return f"{len(self.replays)} traces: {errors}, {abstained} abstain"
 
     def quartiles(self) -> Iterator[tuple[str, int, list[float]]]:
         """Kind of prediction, their number, and the quartiles of their errors."""
@@ -104,12 +108,15 @@ def cells(found: Replay) -> tuple[str, ...]:
     shares = [found.error_share, found.largest_step_error_share, *starts]
     inputs = f"{found.unrecorded_starts}, {found.unlinked_starts}, {found.unexplained_waits}"
     texts = ["-" if share is None else f"{share:.2%}" for share in shares]
-    return str(found.steps), f"{found.recorded_ns / 1e6:.3f} ms", *texts, inputs, "abstains" if found.abstained else ""
+    texts += [inputs, f"{found.pinned_share:.1%}" if found.pinned_share else "-"]
+    return str(found.steps), f"{found.recorded_ns / 1e6:.3f} ms", *texts, "abstains" if found.abstained else ""
 
 
 def write_page(folder: Path) -> None:
     """Write the page for all traces of a corpus."""
-    files = [*sorted((folder / "corpus").glob("*.json.gz")), *sorted((folder / "field").glob("*/*.json.gz"))]
+    files = sorted((folder / "corpus").glob("*.json.gz"))
+    for part in FIELD:
+        files += sorted((folder / "field" / part).glob("*.json.gz"))
     errors, lines, spreads = Errors(), [], []
     for file, found, predictions, share in measured([str(file) for file in files]):
         errors.add(found, predictions)
@@ -117,8 +124,8 @@ def write_page(folder: Path) -> None:
         lines.append(f"| {name} | {' | '.join(cells(found))} |")
         if found.steps >= variation.FEWEST:
             spreads.append(f"| {name} | {found.steps} | {share:.1%} |\n")
-    heads = "| trace | steps | typical step | error | worst | starts, median | starts, 95 % | given | |\n"
-    table = f"{heads}|---|--:|--:|--:|--:|--:|--:|--:|---|\n" + "\n".join(lines)
+    heads = "| trace | steps | typical step | error | worst | starts, median | starts, 95 % | given | pinned | |\n"
+    table = f"{heads}|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n" + "\n".join(lines)
     experiments = "| by | predictions | 25 % | median | 75 % |\n|---|--:|--:|--:|--:|\n" + "".join(
         f"| {kind} | {count} | {' | '.join(f'{share:.2%}' for share in shares)} |\n"
         for kind, count, shares in errors.quartiles()

@@ -33,6 +33,15 @@ workers, the saving at the low end is 0. The most likely value is a replay in th
 time of the loader. The interval does not cover the overhead of the profiler on the host or changing clocks. If the
 error exceeds 5 % of the step, the model makes no prediction and gives bounds.
 
+A saving is that of a program that repeats the step: the replay goes on from what each round of the steps left behind,
+until rounds are equally long. So a change saves nothing of the lead that the host has over the GPU when a recording
+begins or ends, and work that was launched before the recording counts once. If no step of the recording began before
+the GPU had finished the one before it, none does so in the replay.
+
+Kernels of a graph follow each other on their streams and depend on the launch of the graph. Kernels whose launch was
+not recorded, because it was before the recording, follow the kernel before them if they did so within 30 us; after
+longer pauses they start as long after the last event of the host as they did.
+
 ## Several ranks
 
     traceanalyzer whatif traces/                # what each rank costs the others
@@ -57,7 +66,9 @@ Written by `scripts/whatif_errors.py`, from traces of other programs, which are 
 difference between the replayed and the recorded typical step, *worst* the largest difference of any step; *starts* is
 the difference between the starts of device events, median and 95th percentile; all are shares of the step. *Given*
 counts starts that are taken from the recording because the model cannot explain them: after work from before the
-recording, without a launch, after waits without a cause.
+recording, without a launch, after waits without a cause. *Pinned* is the share of the GPU's time in the steps that
+starts when it started in the recording, whatever changes (`replay.pinned_share`). Above 5 % the model abstains, and the
+trace does not count in the median and the largest error: a small error proves nothing where starts are given.
 
 """
 EXPERIMENTS = """

@@ -109,21 +109,26 @@ class Program:
             is_end=np.zeros(len(host), np.bool_),
             in_loader=np.zeros(len(host), np.bool_),
             is_judged=np.ones(len(host), np.bool_),
+            part=np.zeros(len(host), np.int64),
             held_by=np.array(at, np.int64)[column(host, "by")],
             held_by_point=np.where(handed >= 0, handed + np.array(first_point)[1 - thread], NOTHING),
             delay_ns=column(host, "delay"),
         )
+        launch = column(device, "launch") + np.array(first_point)[column(device, "thread")]
         chain = DeviceChain(
             row=np.arange(len(device)),
             stream=np.array([each for each, _ in device], np.int64),
             start_ns=column(device, "start"),
             dur_ns=column(device, "dur"),
             gap_ns=column(device, "gap"),
-            launch=column(device, "launch") + np.array(first_point)[column(device, "thread")],
+            launch=launch,
             latency_ns=np.full(len(device), 7),
             waits_for=np.array(at, np.int64)[column(device, "waits")],
             wait_ns=np.full(len(device), 2),
             is_judged=np.ones(len(device), np.bool_),
+            called=launch,
+            called_ns=np.full(len(device), 7),
+            part=np.zeros(len(device), np.int64),
         )
         return Graph(points, chain, Inputs())
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.report import names, units
 from traceanalyzer.report.message import Text
@@ -139,6 +141,11 @@ def calculation(sum_: Arithmetic, language: Language) -> str:
 
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
+_MAY_SAVE = Text(
+    "card-may-save",
+    "May save {time} per step ({share}), or nothing: {decided}.",
+    note="time and share are such as up to 3 ms; decided says what would show it",
+)
 _CROSSED = Text(
     "card-crossed",
     "{subject}: {observed}, threshold {threshold}",
@@ -205,6 +212,8 @@ class Card:
     """Why it saves nothing yet; None if it saves time now."""
     saves: str | None
     """One sentence about the saving, or why there is none yet; None if unknown."""
+    question: str | None
+    """The same sentence where it is no price, but says what would decide the saving; else None."""
     summary: str
     advice: str
     not_when: str
@@ -218,10 +227,18 @@ class Card:
 def card(finding: Finding, language: Language) -> Card:
     """Create the texts of a finding in the reader's language."""
     saving = finding.saving
+    decided = None if saving is None or finding.latent else saving.decided_by
+    if saving is not None and decided is not None:
+        saving = replace(saving, point_ns_per_step=None)  # nothing between both ends is more likely
     time = None if saving is None or finding.latent else saved_time(saving, language)
     share = None if saving is None or finding.latent else saved_share(saving, language)
     own = own_time(saving, language) if saving else None
     why_latent = latent(finding, language)
+    saves = question = None
+    if time and share and decided is None:
+        saves = language.text(_SAVES, time=time, share=share)
+    elif time and share and decided is not None:
+        question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
     return Card(
         rule=finding.rule,
         run=finding.run,
@@ -233,7 +250,8 @@ def card(finding: Finding, language: Language) -> Card:
         own=None if own == time else own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=why_latent,
-        saves=why_latent or (language.text(_SAVES, time=time, share=share) if time and share else None),
+        saves=why_latent or question or saves,
+        question=question,
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
         not_when=language.say(finding.not_when),

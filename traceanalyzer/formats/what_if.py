@@ -11,6 +11,7 @@ from traceanalyzer.report.names import clean, clipped
 from traceanalyzer.report.section import Section, SectionTable
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, table
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatHelps, WhatIf
 
 FORMATS = ("terminal", "markdown", "html", "json")
@@ -61,6 +62,12 @@ _ABSTAINS = Text(
     "bounds.",
     "the replay of the dependencies in a trace; error is a share of the step",
 )
+_PINNED = Text(
+    "whatif-pinned",
+    "The recording does not show what {share:share} of the GPU's work waited for, so these kernels start when they "
+    "started in it: too much for a prediction. These are bounds.",
+    "the replay of the dependencies in a trace; share is one of the time of kernels",
+)
 _NOW = Text("whatif-now", "The step takes {before:ns}.")
 _KINDS = {
     "loader": Text(
@@ -109,6 +116,12 @@ _HELPS_COLUMNS = (
         Text("whatif-saves-gone", "If gone", "time by which a step gets shorter without some work and its launches"),
         "ns",
         lambda row: row.gone_ns and row.gone_ns[1],
+    ),
+    Column(
+        Text("whatif-once", "Once", "time of work that is in none of the typical steps, such as start-up"),
+        "ns",
+        "once_ns",
+        if_any=columns.known,
     ),
     Column(Text("whatif-half-range", "Interval, twice as fast"), "", lambda row: _range(row.half_ns), is_extra=True),
     Column(Text("whatif-gone-range", "Interval, gone"), "", lambda row: _range(row.gone_ns), is_extra=True),
@@ -183,7 +196,11 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
                 yield _WORKERS()
     if prediction.edits and prediction.next_bottleneck:
         yield _NEXT[prediction.next_bottleneck]()
-    yield (_ABSTAINS if prediction.replay.abstained else _ERROR)(error=error)
+    replay = prediction.replay
+    if replay.abstained and error <= ABSTAINS_ABOVE:
+        yield _PINNED(share=replay.pinned_share)
+    else:
+        yield (_ABSTAINS if replay.abstained else _ERROR)(error=error)
 
 
 def _change(edit: AppliedChange) -> Message:

@@ -211,6 +211,8 @@ class Saving(msgspec.Struct, frozen=True):
     step_ns: float | None = None
     """Duration in ns of the step that gets shorter, where that is not the recorded one: of a step without the profiler,
     as a capture measured it; else null."""
+    decided_by: Message | None = None
+    """What shows whether it saves anything, where it may save nothing or more than 5 % of the step; else null."""
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from traceanalyzer.sections import columns, host
 from traceanalyzer.sections.columns import Column, detail, facts, table
 from traceanalyzer.sections.kernels import class_label
 from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.simulation.replay_error import Replay
 
 _MOST_TURNS = 5
@@ -108,6 +109,12 @@ _ABSTAINS = Text(
     "The replay is {error:exact_share} off the recorded step, more than 5 %, so no saving is predicted from it. The "
     "path itself is that of the recording.",
     "of the dependencies in a trace",
+)
+_PINNED = Text(
+    "path-replay-pinned",
+    "The recording does not show what {share:share} of the GPU's work waited for, more than 5 %, so no saving is "
+    "predicted from a replay. The path itself is that of the recording.",
+    "a replay of the dependencies in a trace; share is one of the time of kernels",
 )
 _RESOURCES = {
     "loader": Text("path-loader", "DataLoader"),
@@ -247,7 +254,8 @@ def _other_devices(report: Report) -> Iterator[Message]:
 def _distrust(path: Replay | None) -> Iterator[Message]:
     """Why no prediction is made from the replay."""
     if path is not None and path.abstained:
-        yield _ABSTAINS(error=path.error_share)
+        pinned = path.error_share <= ABSTAINS_ABOVE
+        yield _PINNED(share=path.pinned_share) if pinned else _ABSTAINS(error=path.error_share)
 
 
 def _errors(replay: Replay) -> tuple[Fact, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.gathering import SHARE_DIGITS, Gathered, gather
@@ -38,7 +38,7 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
     if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
         factor = factor * _loader_factor(host, gathered)
     cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
-    delay = np.where(host.held_by_point != NOTHING, _times(host.delay_ns, gathered.delay_factor), host.delay_ns)
+    delay = _times(host.delay_ns, gathered.delay_factor)
     return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 
@@ -107,9 +107,9 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     place[order] = np.arange(len(order))
     between = np.where(moved, _left_out(device, ~moved), _left_out(device, moved))
     device = replace(device, gap_ns=device.gap_ns + np.minimum(between, 0))
-    names = ("row", "start_ns", "dur_ns", "gap_ns", "launch", "latency_ns", "is_judged")
-    columns = {name: getattr(device, name)[order] for name in names}
-    chain = DeviceChain(**columns, stream=stream[order], waits_for=place[waits][order], wait_ns=delay[order])
+    columns = {name: values[order] for name, values in asdict(device).items()}
+    columns |= {"stream": stream[order], "waits_for": place[waits][order], "wait_ns": delay[order]}
+    chain = DeviceChain(**columns)
     return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain), place[:-1]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.simulation import device_chain, host_points, streams, waits
-from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, Inputs, shifted
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.simulation.longest_path import NEVER
 from traceanalyzer.simulation.window import ModelledWindow, find_calls
 from traceanalyzer.structure.context import Context
@@ -30,9 +30,8 @@ def build(context: Context, window: ModelledWindow) -> Built:
     events = streams.find(context, window, calls)
     released = waits.find_releases(context, calls, events)
     placed = host_points.build(context, window, calls, released)
-    device, starts = device_chain.build(context, (calls, events, released), placed)
-    graph = Graph(placed.points, device, Inputs(*starts, released.unexplained))
-    return Built(graph, placed.step_start, placed.step_end)
+    device, inputs = device_chain.build(context, window, (calls, events, released), placed)
+    return Built(Graph(placed.points, device, inputs), placed.step_start, placed.step_end)
 
 
 # Adds residuals to a graph, so that each event starts as late as it was recorded.

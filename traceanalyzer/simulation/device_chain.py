@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.simulation import streams, waits
-from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, shifted
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, HostPoints, Inputs, shifted
 from traceanalyzer.simulation.host_points import PlacedPoints
 from traceanalyzer.simulation.streams import StreamEvents
 from traceanalyzer.simulation.waits import Releases
-from traceanalyzer.simulation.window import Calls
+from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
@@ -21,17 +22,18 @@ _LONGER_NS = 10_000
 
 
 def build(
-    context: Context, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
-) -> tuple[DeviceChain, tuple[int, int]]:
+    context: Context, window: ModelledWindow, tables: tuple[Calls, StreamEvents, Releases], placed: PlacedPoints
+) -> tuple[DeviceChain, Inputs]:
     """The device events with their causes.
 
     Args:
         context: The trace.
+        window: The window.
         tables: Calls and device events of the window, and the causes that end the calls.
         placed: The points of the host.
 
     Returns:
-        The table, and the numbers of starts that are inputs: after work from before the recording, and unlaunched.
+        The table, and how many starts are inputs: after work from before the recording, and unlaunched.
     """
     calls, events, released = tables
     points, start_of = placed.points, placed.call_start
@@ -40,15 +42,20 @@ def build(
     candidates = waits.candidates(context, calls, events)
     launch, latency = _launches(context, calls, events, released, candidates[0], start_of)
     called = np.where(launch == NOTHING, np.iinfo(np.int64).min, np.append(points.time_ns, 0)[launch] + latency)
+    # work of an unrecorded launch that starts right after other work was queued behind it
+    gap = np.where((events.call == NOTHING) & (events.gap_ns() < SHORT_GAP_NS), events.gap_ns(), gap)
     follows = np.where(events.is_first, np.iinfo(np.int64).min, shifted(events.end_ns, 0) + gap)
     source, delay = waits.find_waits(calls, events, candidates, np.maximum(called, follows))
     unrecorded = _behind_unrecorded_work(context, calls, events)
     alone = (events.call == NOTHING) & (source == NOTHING)
     unlinked = alone & ~unrecorded & (events.is_first | (events.start_ns > follows))
+    known, known_ns = launch, latency
     launch = np.where(unrecorded, RECORDED, launch)
     latency = np.where(unrecorded, events.start_ns, latency)
     launch[unlinked] = _last_point(points, start_of, calls, events, np.flatnonzero(unlinked))
     latency[unlinked] = (events.start_ns - np.where(launch >= 0, np.append(points.time_ns, 0)[launch], 0))[unlinked]
+    inside = (events.start_ns >= window.step_start_ns[0]) & (events.start_ns < window.step_end_ns[-1])
+    inside = np.where(events.call == NOTHING, inside, points.part[np.append(start_of, 0)[events.call]] >= 0)
     chain = DeviceChain(
         row=events.row,
         stream=events.stream,
@@ -61,8 +68,12 @@ def build(
         wait_ns=delay,
         is_judged=np.where(events.call == NOTHING, events.start_ns, np.append(calls.start_ns, 0)[events.call])
         >= judged_ns,
+        called=np.where(unrecorded, known, launch),
+        called_ns=np.where(unrecorded, known_ns, latency),
+        part=np.where(inside, 0, NOTHING),
     )
-    return chain, (int(unrecorded.sum()), int(unlinked.sum()))
+    pinned = int((events.end_ns - events.start_ns)[unlinked & inside].sum())
+    return chain, Inputs(int(unrecorded.sum()), int(unlinked.sum()), released.unexplained, pinned)
 
 
 def _launches(

@@ -21,6 +21,7 @@ from traceanalyzer.simulation.edits import (
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import is_allocation
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending, distinct
@@ -88,7 +89,7 @@ class Gathered:
     host_factor: F64 = field(init=False)
     """Factor of the host time before each point."""
     delay_factor: F64 = field(init=False)
-    """Factor of the host time between each point and the point of another thread that it continues after."""
+    """Factor of the host time between each point and the cause from outside its thread that it continues after."""
     added_ns: I64 = field(init=False)
     """Additional host time before each point, in place of removed time."""
     unblocked: Bool = field(init=False)
@@ -123,7 +124,7 @@ def gather(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> Gathe
     gathered = Gathered(len(graph.host), len(graph.device))
     for edit in edits:
         _add(context, marks_ns, graph, edit, gathered)
-    _shrunk(graph.host, gathered)
+    _shrunk(context, graph, gathered)
     return gathered
 
 
@@ -175,8 +176,21 @@ def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
     return host.is_end & host.is_judged & _is_in(host.call, rows, len(context.trace.launches))
 
 
-def _shrunk(host: HostPoints, gathered: Gathered) -> None:
+def works_after(context: Context, host: HostPoints) -> Bool:
+    """Mask of the ends of calls that wait for the device, and then do work of the host: they take or free memory."""
+    launches = context.trace.launches
+    allocates = np.append(context.trace.names.where(is_allocation)[launches.name], False)
+    works: Bool = host.is_end & (host.held_by != NOTHING) & allocates[np.where(host.call < 0, len(launches), host.call)]
+    return works
+
+
+def _shrunk(context: Context, graph: Graph, gathered: Gathered) -> None:
     """Multiply host time by the factors of all intervals that contain it."""
+    host, device = graph.host, graph.device
+    begins = np.append(host.time_ns, 0)[host.held_by_point]
+    after = works_after(context, host) if gathered.host_times else np.zeros(len(host), np.bool_)
+    begins = np.where(after, np.append(device.start_ns + device.dur_ns, 0)[host.held_by], begins)
+    after |= host.held_by_point != NOTHING
     for _, points in members(host.chain) if gathered.host_times else ():
         edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]))
         if not len(edges):
@@ -186,9 +200,9 @@ def _shrunk(host: HostPoints, gathered: Gathered) -> None:
         begin = np.append(time[0] - host.cost_ns[points[0]], time[:-1])
         remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
         gathered.host_factor[points] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
-        handed = np.flatnonzero(judged & (host.held_by_point[points] != NOTHING))
+        handed = np.flatnonzero(judged & after[points])
         if len(handed):
-            since = host.time_ns[host.held_by_point[points[handed]]]
+            since = begins[points[handed]]
             remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
             gathered.delay_factor[points[handed]] = _shares(remains, time[handed] - since)
 

@@ -47,6 +47,8 @@ class HostPoints(msgspec.Struct, frozen=True):
     """Whether the time since the previous point is a wait for the loader."""
     is_judged: Bool
     """Whether it is after the start of the first judged step, so that edits apply to the time before it."""
+    part: I64
+    """Number of the part of the recording whose judged steps it belongs to; `NOTHING` for points around them."""
     held_by: I64
     """The device event that must have ended before; `NOTHING` for none."""
     held_by_point: I64
@@ -88,6 +90,13 @@ class DeviceChain(msgspec.Struct, frozen=True):
     """From the end of that event to the start."""
     is_judged: Bool
     """Whether it was launched after the start of the first judged step, so that edits apply to it."""
+    called: I64
+    """The point at which its launch call starts, also where work from before the recording decides its start; else
+    `launch`."""
+    called_ns: I64
+    """From there to the start if nothing else holds it up."""
+    part: I64
+    """Number of the part of the recording whose judged steps launched it; `NOTHING` for others."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -108,6 +117,8 @@ class Inputs(msgspec.Struct, frozen=True):
     """Number of device events without a recorded launch that do not directly follow their predecessor."""
     unexplained_waits: int = 0
     """Number of calls that wait for the device although no recorded event ended in them; they keep their duration."""
+    pinned_ns: int = 0
+    """Device time in ns of the judged steps whose modelled start is simply the recorded one."""
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -127,7 +138,7 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     chains = np.cumsum([0, *(int(graph.host.chain.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
     streams = np.cumsum([0, *(int(graph.device.stream.max(initial=NOTHING)) + 1 for graph in graphs)]).tolist()
     moved = {"held_by": events, "held_by_point": points, "chain": chains, "launch": points, "waits_for": events}
-    moved["stream"] = streams
+    moved |= {"stream": streams, "called": points, "part": list(range(len(graphs)))}
 
     def column(name: str, tables: Sequence[HostPoints | DeviceChain]) -> Any:
         values = [getattr(table, name) for table in tables]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.simulation.graph import NOTHING, HostPoints, shifted
 from traceanalyzer.simulation.waits import Releases
@@ -129,7 +130,12 @@ def build(context: Context, window: ModelledWindow, calls: Calls, released: Rele
     judged_ns = int(time[order][start_of_marks[0]])
     loading = _between(position[len(order) - 2 * len(loads) :].reshape(2, -1), len(order))
     points = _points(context, (thread[order], time[order], number, is_end), (calls, released), loading, judged_ns)
-    return PlacedPoints(points, position[: len(calls)], start_of_marks[: len(window)], start_of_marks[len(window) :])
+    step_start, step_end = start_of_marks[: len(window)], start_of_marks[len(window) :]
+    place, last = np.arange(len(points)), int(step_end[-1])
+    on_main = (place >= step_start[0]) & (place <= last)
+    inside = np.where(points.thread == main, on_main, points.is_judged & (points.time_ns <= points.time_ns[last]))
+    points = replace(points, part=np.where(inside, 0, NOTHING))
+    return PlacedPoints(points, position[: len(calls)], step_start, step_end)
 
 
 def _points(
@@ -171,6 +177,7 @@ def _points(
         is_end=is_end,
         in_loader=in_loader,
         is_judged=time > judged_ns,
+        part=np.full(len(time), NOTHING),
         held_by=held,
         held_by_point=source,
         delay_ns=np.where(handed, time - np.append(time, 0)[source], delay),

@@ -57,7 +57,11 @@ class Contracted(msgspec.Struct, frozen=True):
 
 def replay(graph: Graph) -> Times:
     """Compute the times of all points and events."""
-    small = contract(graph)
+    return replay_contracted(graph, contract(graph))
+
+
+def replay_contracted(graph: Graph, small: Contracted) -> Times:
+    """The same, with the blocks and runs of a graph."""
     node_ns = np.array(_forward(small), np.int64)
     device = graph.device
     point = node_ns[small.block] + small.offset_ns

@@ -7,9 +7,8 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
-from traceanalyzer.simulation import applying, building, step_times, window
+from traceanalyzer.simulation import applying, building, steady, step_times, window
 from traceanalyzer.simulation import graph as graphs
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
@@ -22,7 +21,8 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
 ABSTAINS_ABOVE = 0.05
-"""Share of the step: a model that is wrong by more says nothing about changes."""
+"""Share of the step: a model that is wrong by more says nothing about changes. Also of the device's time: if so much
+starts when it started in the recording, whatever changes, a small error of the replay proves nothing."""
 
 Estimate = tuple[float, float, float]
 """Low, point and high estimate in ns per step."""
@@ -72,9 +72,16 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return abs(self.modelled_ns - self.recorded_ns) / self.recorded_ns
 
     @property
+    def pinned_share(self) -> float:
+        """Share of the device's time in the modelled steps whose modelled start is simply the recorded one."""
+        device = self.graph.device
+        whole = int(device.dur_ns[device.part != graphs.NOTHING].sum())
+        return self.graph.inputs.pinned_ns / whole if whole else 0.0
+
+    @property
     def abstains(self) -> bool:
-        """Whether the model is too far from the recording to predict a change."""
-        return self.error_share > ABSTAINS_ABOVE
+        """Whether the model is too far from the recording, or takes too much from it, to predict a change."""
+        return self.error_share > ABSTAINS_ABOVE or self.pinned_share > ABSTAINS_ABOVE
 
     def durations_ns(self, times: Times) -> I64:
         """Duration in ns of each judged step in a replay that changes nothing."""
@@ -89,28 +96,23 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return np.abs(modelled - (starts[self.bounds.events] - recorded[step]))
 
     def elapsed_ns(self, edits: Edits, *, keep_residuals: bool) -> float:
-        """Mean time in ns from the start of one step to the start of the next, with some edits."""
-        times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
-        return self._elapsed_ns(times, unchanged)
+        """Mean time in ns from the start of one step to the start of the next, with some edits, if steps repeat."""
+        graph, _ = self._edited(edits, keep_residuals=keep_residuals)
+        return self._period_ns(graph)
 
     def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
         """What `elapsed_ns` gives, and how long each judged step takes in ns. Shape of the latter: (steps,)."""
-        times, unchanged = self._replayed(edits, keep_residuals=keep_residuals)
-        return self._elapsed_ns(times, unchanged), step_times.lengths(self.bounds, times)
+        graph, bounds = self._edited(edits, keep_residuals=keep_residuals)
+        return self._period_ns(graph), step_times.lengths(bounds, replay(graph))
 
-    def _replayed(self, edits: Edits, *, keep_residuals: bool) -> tuple[Times, Times]:
-        """A replay with some edits, its events where they are in the graph, and the one without edits."""
-        graph, unchanged = (self.with_residuals, self.recorded) if keep_residuals else (self.graph, self.times)
-        if not edits:
-            return unchanged, unchanged
-        changed, place = applying.apply(self.context, self._marks_ns, graph, edits)
-        times = replay(changed)
-        if place is not None:
-            times = replace(times, start_ns=times.start_ns[place], end_ns=times.end_ns[place])
-        return times, unchanged
+    def _edited(self, edits: Edits, *, keep_residuals: bool) -> tuple[Graph, StepBounds]:
+        """The graph with some edits, and its step bounds."""
+        graph = self.with_residuals if keep_residuals else self.graph
+        graph, place = applying.apply(self.context, self._marks_ns, graph, edits)
+        return graph, self.bounds if place is None else step_times.moved(self.bounds, place)
 
-    def _elapsed_ns(self, times: Times, unchanged: Times) -> float:
-        return step_times.elapsed(self.bounds, times, unchanged) / len(self._marks_ns)
+    def _period_ns(self, graph: Graph) -> float:
+        return float(steady.periods(graph, self.bounds).sum()) / len(self._marks_ns)
 
     @property
     def _marks_ns(self) -> I64:
@@ -136,8 +138,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def changed(self, edits: Edits) -> tuple[Graph, Times, StepBounds]:
         """The graph with residuals and some edits, its replay, and its step bounds."""
-        graph, place = applying.apply(self.context, self._marks_ns, self.with_residuals, edits)
-        bounds = self.bounds if place is None else step_times.moved(self.bounds, place)
+        graph, bounds = self._edited(edits, keep_residuals=True)
         return graph, replay(graph), bounds
 
     def what_if(self, edits: Edits, others: Sequence[Edits] = ()) -> Outcome:

@@ -28,7 +28,8 @@ class Replay(msgspec.Struct, frozen=True):
     device_start_error_p95_share: float | None
     """95th percentile of these errors, as a share of the step; null without device events."""
     abstained: bool
-    """Whether the error is above 5 % of the step, so that nothing is predicted from the model."""
+    """Whether the error is above 5 % of the step, or the pinned share above 5 %, so that nothing is predicted from the
+    model."""
     dropped_edges: int
     """Number of causes that were left out because the recorded times contradict them."""
     steps: int = 0
@@ -38,10 +39,12 @@ class Replay(msgspec.Struct, frozen=True):
     unrecorded_starts: int = 0
     """Number of device events that wait for work launched before the recording; their starts are inputs."""
     unlinked_starts: int = 0
-    """Number of device events that no recorded launch or other event explains; their starts, relative to the host, are
-    inputs."""
+    """Number of device events without a recorded launch that do not directly follow other work; their starts, relative
+    to the host, are inputs."""
     unexplained_waits: int = 0
     """Number of waits of at least 1 ms in which no recorded device event ended; their durations are inputs."""
+    pinned_share: float = 0.0
+    """Share of the device's time in the modelled steps whose modelled start is simply its recorded start."""
 
 
 def analyze(context: Context) -> Replay:
@@ -64,4 +67,5 @@ def analyze(context: Context) -> Replay:
         unrecorded_starts=inputs.unrecorded_starts,
         unlinked_starts=inputs.unlinked_starts,
         unexplained_waits=inputs.unexplained_waits,
+        pinned_share=causal.pinned_share,
     )

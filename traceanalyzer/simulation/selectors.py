@@ -20,8 +20,9 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.recorded_collectives import communication_kernels
+from traceanalyzer.structure.recorded_collectives import communication_kernels, exposed_on_host
 from traceanalyzer.trace.distinct import distinct, stable_order
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -190,6 +191,10 @@ def _resource(context: Context, name: str) -> Selected:
         return Selected("loader", name)
     if name == "communication":
         rows = np.flatnonzero(communication_kernels(context.trace))
+        on_host = _collectives_on_host(context)
+        if on_host:
+            thread = np.full(len(on_host), context.cached(owner_index).critical.main)
+            return Selected("communication", name, thread=thread, start_ns=on_host.start, end_ns=on_host.end)
         if not len(rows):
             raise UsageError("communication: the trace has no kernels that communicate")
         return Selected("communication", name, device=rows)
@@ -197,29 +202,34 @@ def _resource(context: Context, name: str) -> Selected:
         if not len(device):
             raise UsageError("gpu: nothing in the trace ran on a device")
         return Selected("gpu", name, device=np.arange(len(device)))
-    return Selected("host", name, **_without_loader(context))
+    return Selected("host", name, **_own_work(context))
 
 
-def _without_loader(context: Context) -> dict[str, I64]:
-    """All time of host threads except waits for the loader, as interval fields of `Selected`."""
-    host = context.trace.host
+def _collectives_on_host(context: Context) -> Intervals:
+    """When the program waits for collectives that run on the CPU; none where a device works."""
+    return Intervals.none() if len(context.trace.device) else context.cached(exposed_on_host)
+
+
+def _own_work(context: Context) -> dict[str, I64]:
+    """All time of host threads but waits for the loader, and for collectives, as interval fields of `Selected`."""
+    host, every = context.trace.host, Intervals.union(np.array([0]), np.array([_LATER]))
     loads = np.flatnonzero(context.kind == NodeKind.DATALOADER)
-    threads, starts, ends = [], [], []
-    for thread in distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist():
-        rows = loads[host.thread[loads] == thread]
-        reach = np.maximum.accumulate(host.end_ns[rows])
-        start = np.append(0, reach)
-        end = np.append(host.start_ns[rows], _LATER)
-        kept = end > start
-        threads.append(np.full(int(kept.sum()), thread))
-        starts.append(start[kept])
-        ends.append(end[kept])
-    if not threads:
+    numbers = distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist()
+    if not numbers:
         return {}
+    times = []
+    for thread in numbers:
+        rows = loads[host.thread[loads] == thread]
+        times.append(every - Intervals.union(host.start_ns[rows], host.end_ns[rows]) - _collectives_on_host(context))
+    return _of_threads(numbers, times)
+
+
+def _of_threads(numbers: Sequence[int], times: Sequence[Intervals]) -> dict[str, I64]:
+    """The times of some threads as interval fields of `Selected`."""
     return {
-        "thread": np.concatenate(threads).astype(np.int64),
-        "start_ns": np.concatenate(starts).astype(np.int64),
-        "end_ns": np.concatenate(ends).astype(np.int64),
+        "thread": np.repeat(numbers, [len(each) for each in times]).astype(np.int64),
+        "start_ns": np.concatenate([each.start for each in times]),
+        "end_ns": np.concatenate([each.end for each in times]),
     }
 
 
@@ -270,13 +280,13 @@ def _owner(context: Context, name: str, is_named: _Test) -> Selected | None:
     rows = np.flatnonzero(np.isin(segments.owner, known))
     if not len(rows):
         return None
-    return Selected(
-        "owner",
-        name,
-        thread=segments.thread[rows].astype(np.int64),
-        start_ns=segments.start_ns[rows],
-        end_ns=segments.end_ns[rows],
-    )
+    collectives = _collectives_on_host(context)
+    thread, start, end = segments.thread[rows].astype(np.int64), segments.start_ns[rows], segments.end_ns[rows]
+    if not collectives:
+        return Selected("owner", name, thread=thread, start_ns=start, end_ns=end)
+    numbers = distinct(thread).tolist()
+    times = [Intervals.union(start[thread == number], end[thread == number]) - collectives for number in numbers]
+    return Selected("owner", name, **_of_threads(numbers, times))
 
 
 _FINDERS: dict[str, Callable[[Context, str, _Test], Selected | None]] = {

@@ -101,23 +101,6 @@ def ends(bounds: StepBounds, times: Times) -> I64:
     return end
 
 
-def elapsed(bounds: StepBounds, times: Times, unchanged: Times) -> int:
-    """Total time in ns of the steps of all parts, from the start of each part in an unchanged replay.
-
-    If the host is ahead of its device at the start and at the end of a part, it is so in every step. A change must not
-    consume that lead, because later steps would lose the time again; so the host's time plus its lead is a lower bound.
-    """
-    first = np.flatnonzero(np.diff(bounds.part, prepend=-1))
-    last = np.append(first[1:], len(bounds.part)) - 1
-    begun = starts(bounds, unchanged)[first]
-    lead = np.minimum(
-        begun - unchanged.point_ns[bounds.start_point[first]],
-        ends(bounds, unchanged)[last] - unchanged.point_ns[bounds.end_point[last]],
-    )
-    hosts = times.point_ns[bounds.end_point[last]] + np.maximum(lead, 0)
-    return int((np.maximum(ends(bounds, times)[last], hosts) - begun).sum())
-
-
 def lengths(bounds: StepBounds, times: Times) -> I64:
     """Time in ns that each step takes in a replay: from its start, or from the end of the step before if that is later.
 

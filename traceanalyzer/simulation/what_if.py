@@ -32,6 +32,7 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.tables import Category
 
 SCHEMA_VERSION = 1
@@ -94,6 +95,9 @@ class WhatHelps(msgspec.Struct, frozen=True):
     gone_ns: PredictedNs | None = None
     """The same if its launches and, of operators, their time on the host disappear as well; null for changes and
     ranks."""
+    once_ns: float | None = None
+    """Time in ns that it takes outside of the typical steps, where it has none in them: it saves nothing of a step, but
+    once. Null for all others."""
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -219,13 +223,21 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
         return waits, [edits.UnblockEdit(waits.calls)]
     if change.kind in ("bandwidth", "overlap"):
         collectives = selectors.select(context, "communication")
-        if change.kind == "overlap":
-            return collectives, [edits.OverlapEdit(collectives.device)]
-        return collectives, [edits.BandwidthEdit(collectives.device, _share(factor))]
+        return collectives, _of_collectives(change.kind, collectives, _share(factor))
     if change.kind == "graphs":
         return _graphs(context)
     selected = selectors.select(context, change.selector)
     return selected, _gone(selected) if change.kind == "gone" else _faster(selected, _share(factor))
+
+
+def _of_collectives(kind: str, collectives: Selected, share: float) -> list[Edit]:
+    """Edits that overlap collectives with computation, or reduce them to a share of their time."""
+    if not len(collectives.device) and kind == "overlap":
+        raise UsageError("--overlap: the trace has no kernels that communicate")
+    if not len(collectives.device):
+        return _faster(collectives, share)
+    overlap = edits.OverlapEdit(collectives.device)
+    return [overlap] if kind == "overlap" else [edits.BandwidthEdit(collectives.device, share)]
 
 
 def _share(factor: float) -> float:
@@ -269,7 +281,8 @@ def _is_of_host(change: ChangeAsked, selected: Selected) -> bool:
 
 
 def _is_on_host(selected: Selected) -> bool:
-    return selected.kind in ("owner", "host") or (selected.kind == "operator" and not len(selected.device))
+    of_host = ("owner", "host", "communication", "operator")
+    return selected.kind in of_host and len(selected.thread) > 0 and not len(selected.device)
 
 
 def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
@@ -283,7 +296,7 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
         is_of_host = _is_on_host(selected)
         free, half = (_saving(causal, _faster(selected, share), is_of_host=is_of_host) for share in (0.0, 0.5))
         gone = _saving(causal, _gone(selected)) if len(selected.device) else free
-        rows.append(WhatHelps(kind, selector, free, half, gone))
+        rows.append(WhatHelps(kind, selector, free, half, gone, _once_ns(context, selected)))
     for option, change in _CHANGES.items():
         try:
             selected, edits = _resolved(context, change)
@@ -291,8 +304,23 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
             continue
         saving = _saving(causal, edits, is_of_host=_is_of_host(change, selected))
         rows.append(WhatHelps("change", option, saving, None))
-    rows.sort(key=lambda row: (-(row.free_ns[2] if row.free_ns[1] is None else row.free_ns[1]), row.selector))
+    rows.sort(key=_order)
     return tuple(rows)
+
+
+def _order(row: WhatHelps) -> tuple[float, float, str]:
+    """What saves most first; then what takes most time once."""
+    saved = row.free_ns[2] if row.free_ns[1] is None else row.free_ns[1]
+    return -saved, -(row.once_ns or 0.0), row.selector
+
+
+def _once_ns(context: Context, selected: Selected) -> float | None:
+    """How long some work takes that lies outside of the typical steps; None if some lies in them."""
+    device, rows = context.trace.device, selected.device
+    works = Intervals.union(device.start_ns[rows], device.end_ns[rows])
+    every = works or Intervals.union(selected.start_ns, selected.end_ns)
+    is_outside = every and not (every & typical.times(context))
+    return float(every.length) if is_outside else None
 
 
 _CHANGES = {

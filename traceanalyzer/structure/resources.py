@@ -41,7 +41,8 @@ class StepResources(msgspec.Struct, frozen=True):
     above."""
     host_ns: float
     """Time per step in ns in which the host waits neither for a device nor for the loader nor, without device events,
-    for a collective: what threads do, and what no event shows."""
+    for a collective: what threads do, and what no event shows. Where it works ahead of the device, its part of these
+    steps may have been done before."""
     waiting_ns: float
     """Time per step in ns in which a thread that launches work waits for a device, or for room in its queue."""
     loader_ns: float
@@ -81,8 +82,10 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     inside = within if among is None else Intervals.union(among.start_ns, among.end_ns)
     device, busy = busiest(context, within)
     collectives, exposed = _communication(context, device)
-    loader = gaps.times_of(trace.host, context.kind == NodeKind.DATALOADER) & within
-    waiting = (_waiting(context, steps.window) & within) - loader
+    loads = gaps.times_of(trace.host, context.kind == NodeKind.DATALOADER)
+    waits = _waiting(context, steps.window)
+    loader = loads & within
+    waiting = (waits & within) - loader
     communicates = device is not None or bool(collectives)
     held = exposed & within if device is None else Intervals.none()
     count, own = len(steps), recorded(context)
@@ -97,7 +100,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         gpu_ns=None if device is None else mean(busy),
         communication_ns=mean(collectives & within) if communicates else None,
         exposed_communication_ns=mean(exposed & within) if communicates else None,
-        host_ns=mean(within - waiting - loader - held),
+        host_ns=max(mean(within - waiting - loader - held), mean(_ahead(steps) - waits - loads)),
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
@@ -107,6 +110,11 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         steps_device_ns=int(context.trace.device.dur_ns[own & (steps.at(context.trace.device.start_ns) >= 0)].sum()),
         only_copies_ns=None if device is None else mean(_only_copies(context, device) & within),
     )
+
+
+def _ahead(steps: Steps) -> Intervals:
+    """The marks of steps that the work of the device moved: when the host did its part of them."""
+    return Intervals.none() if steps.mark_ns is None else Intervals.union(*steps.mark_ns)
 
 
 def _communication(context: Context, device: int | None) -> tuple[Intervals, Intervals]:

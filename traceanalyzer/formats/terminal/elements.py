@@ -201,7 +201,7 @@ def _card(number: int, shown: Card, style: str, width: int, is_brief: bool) -> I
     title.highlight_words([f"[{shown.severity}]"], style)
     yield title
     if shown.saves:
-        yield paragraph(shown.saves, width, 5, style="bold green")
+        yield paragraph(shown.saves, width, 5, style="bold" if shown.question else "bold green")
     if not is_brief:
         yield paragraph(shown.summary, width, 5)
     if not is_brief or not shown.code:

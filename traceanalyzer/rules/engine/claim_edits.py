@@ -14,6 +14,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.simulation import edits, selectors
 from traceanalyzer.simulation.edits import Edit
+from traceanalyzer.simulation.gathering import works_after
 from traceanalyzer.simulation.measured_edits import LoaderTime
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected, of_nodes
@@ -266,9 +267,12 @@ class Resolver:
     @cached_property
     def _waiting(self) -> Intervals:
         """When calls run that device events block; this is not the host's own time."""
-        host, launches = self._model.graph.host, self.context.trace.launches
-        calls = host.call[(host.held_by >= 0) & (host.call != NO_PARENT)]
-        return Intervals.union(launches.start_ns[calls], launches.end_ns[calls])
+        host, device = self._model.graph.host, self._model.graph.device
+        launches = self.context.trace.launches
+        points = np.flatnonzero((host.held_by >= 0) & (host.call != NO_PARENT))
+        calls, ended = host.call[points], (device.start_ns + device.dur_ns)[host.held_by[points]]
+        until = np.where(works_after(self.context, host)[points], ended, launches.end_ns[calls])
+        return Intervals.union(launches.start_ns[calls], np.maximum(until, launches.start_ns[calls]))
 
     def _host_ns(self, thread: I64, start: I64, end: I64) -> float:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""

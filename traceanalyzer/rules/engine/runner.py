@@ -18,13 +18,14 @@ from traceanalyzer.rules.engine import runs as document_runs
 from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
-from traceanalyzer.rules.engine.claim_edits import Resolver
+from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.headlines import headline, tables
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.structure.parts import Part
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
@@ -39,6 +40,34 @@ _ABSTAINS = Text(
     "{basis}; limited by the total times of the other resources, because the replay of this recording differs from it "
     "by {error:share} of a step",
     note="basis says how the saving was estimated, without a full stop",
+)
+_PINNED = Text(
+    "saving-model-pinned",
+    "{basis}; limited by the total times of the other resources, because the recording does not show what "
+    "{share:share} of the GPU's work waited for",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_QUESTION_SHARE = 0.05
+"""Share of a step: a saving between nothing and more than this is a question, not a price (own choice)."""
+_OTHER_RANKS = Text(
+    "saving-decided-by-ranks",
+    "the traces of all ranks (traceanalyzer ranks) show how much of this time is waiting for a late one",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
+)
+_NEEDED_WAITS = Text(
+    "saving-decided-by-waits",
+    "it depends on which of these waits the program needs, and a recording without the others shows it",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
+)
+_FREE_CORES = Text(
+    "saving-decided-by-workers",
+    "it depends on how many cores are free for worker processes, and a recording with workers shows it",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
+)
+_ANOTHER_RECORDING = Text(
+    "saving-decided-by-recording",
+    "only a recording with this change shows it",
+    note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _LONGEST_ERROR = 200
 MOST_FINDINGS = 1000
@@ -196,7 +225,19 @@ def _prices(facts: Facts) -> Prices | None:
 
 
 def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
-    """The saving of a change alone."""
+    """The saving of a change alone, and what would decide it where it may be nothing or much."""
+    found = _price(facts, prices, change)
+    if found.wall_ns_per_step[0] > 0 or found.wall_share[1] <= _QUESTION_SHARE:
+        return found
+    decided_by = _NEEDED_WAITS if is_about_waits(change.claims) else _ANOTHER_RECORDING
+    if change.resource == "loader":
+        decided_by = _FREE_CORES
+    elif change.resource == "communication" and "ranks" not in facts.results:
+        decided_by = _OTHER_RANKS
+    return msgspec.structs.replace(found, decided_by=decided_by())
+
+
+def _price(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
     budget = _budget(facts)
     if prices is not None:
         return prices.saving(change, budget)
@@ -205,6 +246,8 @@ def _saving(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
         found = msgspec.structs.replace(found, arithmetic=None)
     if facts.model is None or not facts.model.abstains:
         return found
+    if facts.model.error_share <= ABSTAINS_ABOVE:
+        return msgspec.structs.replace(found, basis=_PINNED(basis=found.basis, share=facts.model.pinned_share))
     return msgspec.structs.replace(found, basis=_ABSTAINS(basis=found.basis, error=facts.model.error_share))
 
 

@@ -78,7 +78,8 @@ class ProgramSteps(msgspec.Struct, frozen=True):
         """The steps that count, in the order of time; not always consecutive."""
         rows = np.flatnonzero(self.is_typical)
         names = tuple(self.names[row] for row in rows.tolist())
-        return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by)
+        marks = None if self.mark_ns is None else (self.mark_ns[0][rows], self.mark_ns[1][rows])
+        return Steps(names, self.start_ns[rows], self.end_ns[rows], self.found_by, mark_ns=marks)
 
     @property
     def middle(self) -> int:

@@ -1,0 +1,200 @@
+"""The period of a program that repeats the modelled steps: from the start of one to the start of the next.
+
+A recording begins and ends at some moment: work is queued already, and some still runs at the end. Such a lead is not
+time that a change can save, because later steps would lose it again. So the steps are replayed again and again: what
+they leave behind (the time of each thread, the end of each stream) is where the next round begins. Once every round
+takes as long as the one before it, this is the period.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from msgspec.structs import asdict
+
+from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, Inputs, shifted
+from traceanalyzer.simulation.longest_path import Times, contract, replay_contracted
+from traceanalyzer.simulation.step_times import StepBounds
+from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.table import I64, Bool
+
+_MOST_ROUNDS = 8
+"""Most rounds (own choice): nearly all programs take two or three until their rounds are equally long."""
+_LATER_NS = 1_000
+"""Recorded time of the first row of a round, after that of all earlier rows; only the order of these times counts."""
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The rows of a table that are repeated, and rows that stand for what an earlier round did."""
+
+    row: I64
+    """The row of the table that each one comes from."""
+    is_earlier: Bool
+    """Mask of the rows that an earlier round did: the one before a group's first, and those that others wait for."""
+    group: I64
+    place: I64
+    """By row of the table the position here, and `NOTHING` at the end."""
+    end: I64
+    """For each earlier row, the position of the row that takes its place in the next round."""
+
+    @classmethod
+    def of(cls, part: I64, group: I64, counts: Bool, opened: Bool, asked: I64) -> _Rows:
+        """Choose rows.
+
+        Args:
+            part: For each row the part whose steps repeat it, or `NOTHING`; rows are ordered by group, then by time.
+            group: The thread or stream of each row.
+            counts: Mask of the rows by whose order earlier rows are found again among the repeated ones.
+            opened: Mask of the rows that follow an earlier row, if they are the first of their group.
+            asked: Rows that others depend on, or negative numbers.
+        """
+        kept = np.flatnonzero(part != NOTHING)
+        first = kept[group[kept] != shifted(group[kept], NOTHING)]
+        last = kept[np.append(group[kept][1:], NOTHING) != group[kept]]
+        before = distinct(asked[asked >= 0])
+        before = before[part[before] == NOTHING]
+        to = np.minimum(np.searchsorted(group[first], group[before]), max(len(first) - 1, 0))
+        if len(first):
+            before, to = (each[(group[first][to] == group[before]) & (before < first[to])] for each in (before, to))
+        passed = np.append(0, np.cumsum(counts))
+        own = kept[counts[kept]]
+        at = np.searchsorted(group[own], group[before], side="right") - 1 - (passed[first[to]] - passed[before + 1])
+        known = at >= np.searchsorted(group[own], group[before])
+        before, at = before[known], at[known]
+        opens = opened[first]
+        row = np.concatenate((kept, first[opens], before))
+        end = np.concatenate((kept, last[opens], own[at]))
+        new = int(group.max(initial=0)) + 1 + np.arange(len(before))
+        groups = np.concatenate((group[kept], group[first[opens]], new))
+        is_earlier = np.arange(len(row)) >= len(kept)
+        order = np.lexsort((row, ~is_earlier, groups))
+        place = np.full(len(part) + 1, NOTHING)
+        position = np.argsort(order)
+        place[before], place[kept] = position[len(row) - len(before) :], position[: len(kept)]
+        is_earlier = is_earlier[order]
+        return cls(row[order], is_earlier, groups[order], place, place[end[order][is_earlier]])
+
+
+class _Round(msgspec.Struct, frozen=True):
+    """The repeated steps as a graph, and what one round hands over to the next."""
+
+    graph: Graph
+    points: _Rows
+    events: _Rows
+    drains: Bool
+    """For each earlier point whether it is of the thread of the steps, and a step starts when no device works."""
+
+    @property
+    def parts(self) -> tuple[I64, I64]:
+        """The number of the part of each earlier point and event."""
+        return (
+            self.graph.host.part[self.points.is_earlier],
+            self.graph.device.part[self.events.is_earlier],
+        )
+
+
+def periods(graph: Graph, bounds: StepBounds) -> I64:
+    """Time in ns that one round of the steps of each part takes, in the order of parts."""
+    steps = _round(graph, bounds)
+    count = int(bounds.part[-1]) + 1
+    small = contract(steps.graph)
+    point_part, event_part = steps.parts
+    host, device = steps.graph.host, steps.graph.device
+    times = Times(host.time_ns, device.start_ns, device.start_ns + device.dur_ns, 0)
+    found = np.full(count, NOTHING)
+    for _ in range(_MOST_ROUNDS):
+        points, events = times.point_ns[steps.points.end], times.end_ns[steps.events.end]
+        drained = _latest(events, event_part, count)[point_part]
+        points = np.where(steps.drains, np.maximum(points, drained), points)
+        small.weight_ns[0, small.block[steps.points.is_earlier]] = points
+        small.weight_ns[1, small.run[steps.events.is_earlier]] = events
+        times = replay_contracted(steps.graph, small)
+        before, found = (
+            found,
+            np.maximum(
+                _latest(times.point_ns[steps.points.end] - points, point_part, count),
+                _latest(times.end_ns[steps.events.end] - events, event_part, count),
+            ),
+        )
+        if np.array_equal(found, before):
+            break
+    return found
+
+
+def _latest(values: I64, part: I64, parts: int) -> I64:
+    latest = np.zeros(parts, np.int64)
+    np.maximum.at(latest, part, values)
+    return latest
+
+
+def _round(graph: Graph, bounds: StepBounds) -> _Round:
+    """What is repeated of a graph. A round begins with the first mark of its part."""
+    host, device = graph.host, graph.device
+    mains = host.chain[bounds.start_point]
+    is_main = is_among(host.chain, mains)
+    on_host, on_device = host.part != NOTHING, device.part != NOTHING
+    launch = np.where(device.launch == RECORDED, device.called, device.launch)
+    follows = ~host.is_first & (shifted(host.part, NOTHING) == NOTHING)
+    asked = np.concatenate((host.held_by_point[on_host], launch[on_device]))
+    points = _Rows.of(host.part, host.chain, host.call != NOTHING, is_main | follows, asked)
+    asked = np.concatenate((host.held_by[on_host], device.waits_for[on_device]))
+    every = np.ones(len(device), np.bool_)
+    events = _Rows.of(device.part, device.stream, every, every, asked)
+    later = _LATER_NS - min(int(host.time_ns[on_host].min(initial=0)), int(device.start_ns[on_device].min(initial=0)))
+    ahead = np.zeros(int(bounds.part[-1]) + 1, np.bool_)
+    ahead[bounds.part[(bounds.start_event != NOTHING) | (bounds.previous_event != NOTHING)]] = True
+    ahead[bounds.part[bounds.lag_ns > 0]] = True
+    ahead[device.part[on_device & (device.launch == RECORDED) & (device.called != RECORDED)]] = True
+    graph = Graph(
+        _host(host, points, events, bounds, later),
+        _device(device, launch, points, events, later),
+        Inputs(),
+    )
+    earlier = points.row[points.is_earlier]
+    return _Round(graph, points, events, is_main[earlier] & ~ahead[graph.host.part[points.is_earlier]])
+
+
+def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:
+    """The points of a round; earlier points begin chains."""
+    row, earlier = points.row, points.is_earlier
+    columns = {name: values[row] for name, values in asdict(host).items()}
+    columns["part"][earlier] = columns["part"][points.end]
+    of_part = np.searchsorted(bounds.part, columns["part"])
+    mark = bounds.start_point[of_part]
+    is_mark = ~earlier & (row == mark)
+    # a thread that did nothing before starts as long after the step as it did
+    first = points.group != shifted(points.group, NOTHING)
+    starts = first & ~earlier & (columns["held_by_point"] == NOTHING) & (columns["held_by"] == NOTHING)
+    since = columns["time_ns"] - host.time_ns[mark]
+    columns |= {
+        "chain": points.group,
+        "time_ns": np.where(earlier, 0, columns["time_ns"] + later),
+        "cost_ns": np.where(earlier | is_mark, 0, columns["cost_ns"]),
+        "held_by": np.where(earlier, NOTHING, events.place[columns["held_by"]]),
+        "held_by_point": np.where(earlier, NOTHING, points.place[np.where(starts, mark, columns["held_by_point"])]),
+        "delay_ns": np.where(starts, since, columns["delay_ns"]),
+    }
+    return HostPoints(**columns)
+
+
+def _device(device: DeviceChain, launch: I64, points: _Rows, events: _Rows, later: int) -> DeviceChain:
+    """The events of a round; earlier events, without a duration, begin streams."""
+    row, earlier = events.row, events.is_earlier
+    columns = {name: values[row] for name, values in asdict(device).items()}
+    columns["part"][earlier] = columns["part"][events.end]
+    first = ~earlier & np.append(False, earlier)[:-1] & (events.group == shifted(events.group, NOTHING))
+    gap = np.where(first, np.where(device.is_first[row], 0, np.maximum(columns["gap_ns"], 0)), columns["gap_ns"])
+    waits = np.where(earlier, NOTHING, events.place[columns["waits_for"]])
+    follows = first & (waits == NOTHING)  # so that the time of the earlier event is that of a node
+    known = np.where(device.launch == RECORDED, device.called_ns, device.latency_ns)
+    columns |= {
+        "stream": events.group,
+        "start_ns": np.where(earlier, 0, columns["start_ns"] + later),
+        "dur_ns": np.where(earlier, 0, columns["dur_ns"]),
+        "gap_ns": np.where(earlier, 0, gap),
+        "launch": np.where(earlier, RECORDED, points.place[launch[row]]),
+        "latency_ns": np.where(earlier, 0, known[row]),
+        "waits_for": np.where(follows, np.arange(len(row)) - 1, waits),
+        "wait_ns": np.where(follows, gap, columns["wait_ns"]),
+    }
+    return DeviceChain(**columns)
