@@ -33,7 +33,7 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
 }
 
 _RECURRING = 10
-"""Least number of long gaps that recur in a recording without steps (own choice: fewer may all be of a start or end)."""
+"""Least number of long gaps in a recording without steps (own choice: fewer may all be of its start or end)."""
 _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
