@@ -140,7 +140,12 @@ def _price(change: FindingChange) -> Message | str:
 _FINDING_COLUMNS = (
     _STATUS_COLUMN,
     Column(Text("diff-finding-rule", "Finding"), "", "rule", is_name=True),
-    *optional(known, _BASE, _HEAD, _CHANGE.of(lambda change: _change(change.base_ns, change.head_ns))),
+    *optional(
+        known,
+        _BASE,
+        replace(_HEAD, is_extra=True),
+        _CHANGE.of(lambda change: _change(change.base_ns, change.head_ns)),
+    ),
     Column(Text("diff-finding-price", "Price", "time that a fix was predicted to save"), "", _price),
 )
 _RANKINGS = {
@@ -175,9 +180,9 @@ _CALLS_COLUMNS = optional(
 )
 _TIME_COLUMNS_OF_ROWS = optional(
     bool,
-    Column(Text("diff-row-before", "Before"), "ns", lambda row: _of(row, row.base, f"{_main(row)}_ns")),
-    Column(Text("diff-row-after", "After"), "ns", lambda row: _of(row, row.head, f"{_main(row)}_ns")),
-    Column(Text("diff-row-change", "Change"), "+ns", lambda row: getattr(row, f"{_main(row)}_change_ns")),
+    _BASE.of(lambda row: _of(row, row.base, f"{_main(row)}_ns")),
+    _HEAD.of(lambda row: _of(row, row.head, f"{_main(row)}_ns")),
+    _CHANGE.of(lambda row: getattr(row, f"{_main(row)}_change_ns")),
     Column(
         Text("diff-row-device", "Device change"),
         "+ns",
