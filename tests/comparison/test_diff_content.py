@@ -234,7 +234,9 @@ def test_steps_that_were_found_otherwise_are_the_same_if_they_call_the_same(
 def test_time_that_moves_from_marked_to_unmarked_code_is_no_reason() -> None:
     """Without its marks, 30 ms of code are in "Other"; the kernels made the change of 10 ms."""
     parts = {"kernel": (50e6, 40e6), "cpu_exec": (40e6, 10e6), "other": (10e6, 40e6)}
-    changes = tuple(ChangedPart(name, one, two, two - one, (two - one) / -10e6, None) for name, (one, two) in parts.items())
+    changes = tuple(
+        ChangedPart(name, one, two, two - one, (two - one) / -10e6, None) for name, (one, two) in parts.items()
+    )
     found = explanation.attribute(changes, Verdict("faster", "mean", -10e6, -0.1, Message("x", {}, "x")))
     assert found is not None
     assert found.params["part"]["id"] == "diff-part-kernel"

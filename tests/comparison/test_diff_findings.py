@@ -10,7 +10,7 @@ import pytest
 from sides import QUIET, bare, report, training
 
 from traceanalyzer.comparison import diff, findings
-from traceanalyzer.comparison.measurement import Launches, Measurement
+from traceanalyzer.comparison.measurement import LaunchedWork, Measurement
 from traceanalyzer.formats.difference import answer
 from traceanalyzer.report.difference import Comparability, FindingChange
 from traceanalyzer.report.model import Finding, Report
@@ -28,7 +28,7 @@ def side(times: Mapping[tuple[str, str], float], *where: Selection, regions: flo
     """One finding about some events, or none; times of what it may be about."""
     (some,) = (f for f in report(training(SLOW_LOADER, loader_us=41_000)).findings if f.rule == "dataloader-bound")
     found = (msgspec.structs.replace(some, where=where),) if where else ()
-    work = {("Torch-Compiled Region",): Launches(regions, 1, 1)}
+    work = {("Torch-Compiled Region",): LaunchedWork(regions, 1, 1)}
     return replace(bare([1e8] * 6), findings=found, subjects=times, work=work, classes={"aten::mm": "gemm"})
 
 

@@ -39,7 +39,7 @@ def test_a_clear_change_has_a_direction_a_size_and_a_statistic(factor: float, ou
     assert found.change_share == pytest.approx(factor - 1, abs=1e-9)
 
 
-@pytest.mark.parametrize(("factor", "reason"), [(1.2, "diff-may-be-machine"), (1.5, "diff-slower")])
+@pytest.mark.parametrize(("factor", "reason"), [(1.2, "diff-may-be-machine"), (1.5, "diff-test-slower")])
 def test_a_change_of_one_recording_each_on_a_cpu_may_be_the_machine(factor: float, reason: str) -> None:
     """Recordings of one program differ by up to 40 % in nine of ten pairs."""
     found = judged(STEPS, times(factor))
@@ -49,9 +49,9 @@ def test_a_change_of_one_recording_each_on_a_cpu_may_be_the_machine(factor: floa
 def test_several_recordings_and_those_of_a_gpu_have_no_such_doubt() -> None:
     one, two = bare(STEPS, STEPS), bare(times(1.2), times(1.2))
     found = verdict.judge(one, two, verdict.compare(one, two), comparability.check(one, two), None)
-    assert found.reason.id == "diff-slower"
+    assert found.reason.id == "diff-test-slower"
     slower = tuple(round(1.2 * step) for step in QUIET)
-    assert diff(report(training()), report(training(slower))).verdict.reason.id == "diff-slower"
+    assert diff(report(training()), report(training(slower))).verdict.reason.id == "diff-test-slower"
 
 
 @pytest.mark.parametrize(

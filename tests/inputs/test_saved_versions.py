@@ -39,7 +39,7 @@ TRACES = {
     "table": "key_averages/torch213_shapes_flops.txt",
 }
 """What the saved reports are of."""
-UNFILLED = re.compile(r"\{\w+:(?:" + "|".join(sorted(filter(None, UNITS))) + r")\}")
+UNFILLED = re.compile(r"\{\w+:(?:" + "|".join(map(re.escape, sorted(filter(None, UNITS)))) + r")\}")
 """A field of a text that nothing filled."""
 RANKS = [file.path for file in REPORTS if file.name.startswith("command_rank")]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from traceanalyzer.comparison.measurement import Key, Launches, Path, Table
+from traceanalyzer.comparison.measurement import Key, LaunchedWork, Path, Table
 from traceanalyzer.knowledge.compiled_code import is_compiled
 from traceanalyzer.report.difference import Cost
 
-Work = Mapping[Path, Launches]
+Work = Mapping[Path, LaunchedWork]
 
 _AS_OFTEN = 0.05
 """Largest difference of calls per step that count as equally many (own choice)."""

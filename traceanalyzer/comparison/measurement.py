@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Launches:
+class LaunchedWork:
     """What the calls at one place launch themselves, per step."""
 
     calls: float
@@ -94,7 +94,7 @@ class Measurement:
     findings: tuple[Finding, ...]
     options: RecordingOptions | None
     world_size: int | None
-    work: Mapping[Path, Launches] = field(default_factory=dict)
+    work: Mapping[Path, LaunchedWork] = field(default_factory=dict)
     """What devices do per step, by the calls around each launch; empty where a report does not know it."""
     flops: float | None = None
     """Operations of products per step whose inputs are known; None where no shapes were recorded."""

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
 from traceanalyzer.comparison.measurement import (
     Key,
-    Launches,
+    LaunchedWork,
     MeasuredGpu,
     MeasuredMemory,
     Measurement,
@@ -262,7 +262,7 @@ _OF_HOSTS: dict[str, _Rows] = {
 _OF_DEVICES: dict[str, _Rows] = {"kernels": _kernels, "kernels_by_operator": _kernels_by_operator}
 
 
-def _work(reports: Sequence[Report], steps: int) -> dict[Path, Launches]:
+def _work(reports: Sequence[Report], steps: int) -> dict[Path, LaunchedWork]:
     """What devices do per step, by the calls around each launch."""
     sums: defaultdict[Path, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for report in reports:
@@ -275,7 +275,7 @@ def _work(reports: Sequence[Report], steps: int) -> dict[Path, Launches]:
                 sums[paths[-1]][1] + sum(events for _, events, _ in caller.launched),
                 sums[paths[-1]][2] + sum(ns for *_, ns in caller.launched),
             ]
-    return {path: Launches(*(value / steps for value in values)) for path, values in sums.items()}
+    return {path: LaunchedWork(*(value / steps for value in values)) for path, values in sums.items()}
 
 
 def _subjects(reports: Sequence[Report]) -> dict[tuple[str, str], float]:

@@ -38,10 +38,14 @@ most in nine of ten (measured: third to fifth run of the lab, two cores of a vir
 
 _IDENTICAL = Text("diff-identical", "The steps of both sides are the same measurement.")
 _FASTER = Text(
-    "diff-faster", "The {statistic} step is {share:share} faster (p {p:probability}).", "statistic: see diff-median"
+    "diff-test-faster",
+    "The {statistic} step is {share:share} faster (p {p:probability}).",
+    "statistic: see diff-median",
 )
 _SLOWER = Text(
-    "diff-slower", "The {statistic} step is {share:share} slower (p {p:probability}).", "statistic: see diff-median"
+    "diff-test-slower",
+    "The {statistic} step is {share:share} slower (p {p:probability}).",
+    "statistic: see diff-median",
 )
 _MAY_BE_MACHINE = Text(
     "diff-may-be-machine",

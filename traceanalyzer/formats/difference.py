@@ -47,7 +47,7 @@ _BASE = Column(Text("diff-base", "Base", "before"), "ns", "base_ns")
 _HEAD = Column(Text("diff-head", "Head", "after"), "ns", "head_ns")
 _CHANGE = Column(Text("diff-change", "Change"), "+ns", "change_ns")
 _BOTH = Text(
-    "diff-both",
+    "diff-both-signed",
     "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:+share}) and from {median_base:ns} to "
     "{median_head:ns} in the median ({median_share:+share}).",
 )
@@ -208,7 +208,7 @@ _RANKING_COLUMNS = (
 _MEMORY = Text("diff-memory-title", "Peak memory")
 _METRIC = Column(Text("diff-metric", "Metric"), "", itemgetter(0))
 _POINTS = Text(
-    "diff-points",
+    "diff-points-signed",
     "{points:+number} points",
     "a difference of two shares: from 67 % to 83 % are 16 percentage points, and no 16 percent",
 )
