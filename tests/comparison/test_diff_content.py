@@ -13,7 +13,7 @@ from sides import QUIET, bare, report, training
 
 from tests.builders import MI300X, TraceBuilder
 from traceanalyzer.comparison import comparability, diff, explanation
-from traceanalyzer.comparison.measurement import Key, Measurement, Ranked
+from traceanalyzer.comparison.measurement import EARLIER, Key, Measurement, Ranked
 from traceanalyzer.formats.difference import answer
 from traceanalyzer.report.difference import Change, ChangedPart, Cost, Difference, Verdict
 from traceanalyzer.report.message import Message
@@ -259,3 +259,21 @@ def test_tables_are_of_the_typical_steps() -> None:
     assert found.head.steps == 6
     for key in ("operators", "kernels", "kernels_by_operator"):
         assert not any("once" in row.name for row in rows(found, key).values())
+
+
+def test_a_single_step_whose_start_was_left_out_is_not_compared() -> None:
+    cut = EARLIER(name="head", time=4e6)
+    one = marked("whole-trace", {"a": 1})
+    base, head = (replace(one, runs=(one.runs[0][:1],), once=once) for once in ((), (cut,)))
+    found = comparability.check(base, head)
+    assert found.obstacle is not None
+    assert found.obstacle.message == cut
+    assert comparability.check(head, head).obstacle is None
+
+
+def test_modules_are_means_over_all_steps() -> None:
+    """One of six steps is left out, but not its modules: each is called once in a step of both sides."""
+    found = diff(SYNTHETIC / "gpu_training.json.gz", SYNTHETIC / "gpu_training_fed.json.gz")
+    assert found.base.steps == 5
+    assert "modules" in {ranking.key for ranking in found.rankings}
+    assert rows(found, "modules") == {}

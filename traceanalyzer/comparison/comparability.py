@@ -16,7 +16,7 @@ from fractions import Fraction
 import msgspec
 
 from traceanalyzer.comparison.alignment import is_as_often
-from traceanalyzer.comparison.measurement import Key, Measurement, Table
+from traceanalyzer.comparison.measurement import EARLIER, Key, Measurement, Table
 from traceanalyzer.report.difference import Check, Comparability
 from traceanalyzer.report.message import Message, Text
 
@@ -281,6 +281,10 @@ def _ranks(base: Measurement, head: Measurement) -> Check | None:
 def _steps_from(base: Measurement, head: Measurement) -> Check:
     """Whether a step is the same part of the program: steps that were found in other ways may still be."""
     one, two = base.side.steps_from, head.side.steps_from
+    single = (side.once for side in (base, head) if len(side.steps) == 1)
+    cut = [message for once in single for message in once if message.id == EARLIER.id]
+    if len(cut) == 1:
+        return Check("steps-from", 0.0, True, cut[0])
     if one and two and one != two and _is_same_step(base, head):
         return Check("steps-from", 0.5, True, _STEPS_ALIKE(base=one, head=two))
     return _equal("steps-from", one, two, _STEPS, {"base": one, "head": two})

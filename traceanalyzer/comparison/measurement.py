@@ -10,8 +10,14 @@ from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.compiled_code import is_compiled
 from traceanalyzer.report.difference import Cost, Side
-from traceanalyzer.report.message import Message
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
+
+EARLIER = Text(
+    "diff-earlier-work",
+    "{name}: {time:ns} at its start are left out, in which the device did work from before the recording, or was not "
+    "ready yet. The step of the other side may have more work.",
+)
 
 
 @dataclass(frozen=True)

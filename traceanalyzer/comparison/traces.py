@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
 from traceanalyzer.comparison.measurement import (
+    EARLIER,
     Key,
     LaunchedWork,
     MeasuredGpu,
@@ -83,6 +84,7 @@ def measure(
                 key: _ranked(rows, chosen, count if is_host_typical else every, is_typical=is_host_typical)
                 for key, rows in _OF_HOSTS.items()
             },
+            "modules": _ranked(_modules, chosen, every, is_typical=False),
         },
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
@@ -257,7 +259,6 @@ _Rows = Callable[[Report, bool], Iterator[Figures]]
 _OF_HOSTS: dict[str, _Rows] = {
     "operators": _operators,
     "operators_by_shape": _operators_by_shape,
-    "modules": _modules,
 }
 _OF_DEVICES: dict[str, _Rows] = {"kernels": _kernels, "kernels_by_operator": _kernels_by_operator}
 
@@ -339,11 +340,6 @@ _STARTUP = Text(
     "diff-startup",
     "{name}: {startup:ns} of its steps are start-up (code is loaded or compiled, memory is taken), which happens once.",
 )
-_EARLIER = Text(
-    "diff-earlier-work",
-    "{name}: {time:ns} at its start are left out, in which the device did work from before the recording, or was not "
-    "ready yet. The step of the other side may have more work.",
-)
 
 
 def _once(name: str, reports: Sequence[Report]) -> Iterator[Message]:
@@ -355,7 +351,7 @@ def _once(name: str, reports: Sequence[Report]) -> Iterator[Message]:
     if startup > _MUCH * whole:
         yield _STARTUP(name=name, startup=startup)
     if earlier > _MUCH * whole:
-        yield _EARLIER(name=name, time=earlier)
+        yield EARLIER(name=name, time=earlier)
 
 
 def _flops(reports: Sequence[Report], steps: int) -> float | None:

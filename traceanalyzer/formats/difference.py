@@ -183,18 +183,11 @@ _TIME_COLUMNS_OF_ROWS = optional(
     _BASE.of(lambda row: _of(row, row.base, f"{_main(row)}_ns")),
     _HEAD.of(lambda row: _of(row, row.head, f"{_main(row)}_ns")),
     _CHANGE.of(lambda row: getattr(row, f"{_main(row)}_change_ns")),
-    Column(
-        Text("diff-row-device", "Device change"),
-        "+ns",
-        lambda row: None if _main(row) == "device" else row.device_change_ns,
-        is_extra=True,
-    ),
-    Column(
-        Text("diff-row-host", "Host change"),
-        "+ns",
-        lambda row: None if _main(row) == "host" else row.host_change_ns,
-        is_extra=True,
-    ),
+)
+_BOTH_CHANGES = optional(
+    bool,
+    Column(Text("diff-row-device", "Device change"), "+ns", "device_change_ns", is_extra=True),
+    Column(Text("diff-row-host", "Host change"), "+ns", "host_change_ns", is_extra=True),
 )
 _RANKING_COLUMNS = (
     *optional(
@@ -204,6 +197,7 @@ _RANKING_COLUMNS = (
     *_CALLS_COLUMNS,
     _ON,
     *_TIME_COLUMNS_OF_ROWS,
+    *_BOTH_CHANGES,
 )
 _MEMORY = Text("diff-memory-title", "Peak memory")
 _METRIC = Column(Text("diff-metric", "Metric"), "", itemgetter(0))
@@ -320,7 +314,8 @@ def _trust(difference: Difference) -> Iterator[Section]:
     """The section on comparability: differences, notes, and all conditions in detail."""
     comparability = difference.comparability
     unlike = [check.message for check in comparability.checks if check.similarity is not None and check.similarity < 1]
-    messages = tuple(map(_short, (*unlike, *difference.notes, *_ignored(difference))))
+    notes = [note for note in difference.notes if note not in unlike]
+    messages = tuple(map(_short, (*unlike, *notes, *_ignored(difference))))
     facts = (Fact(_SCORE, comparability.score, "share"), *_sides(difference))
     yield Section("trust", _TRUST, messages=messages, facts=facts)
     checks = tuple(_short(check.message) for check in comparability.checks)
@@ -373,7 +368,8 @@ def _ranked(ranking: Ranking, top: int) -> SectionTable:
 
 def _columns(key: str) -> tuple[Column, ...]:
     """The columns of a ranking: kernels run on devices, and callers have a path."""
-    shown = tuple(column for column in _RANKING_COLUMNS if column is not _ON or key in _OF_HOSTS)
+    of_hosts = () if key in _OF_HOSTS else (_ON, *_BOTH_CHANGES)
+    shown = tuple(column for column in _RANKING_COLUMNS if column not in of_hosts)
     return tuple(_WITHIN if key == "callers" and column is _OWNER else column for column in shown)
 
 
