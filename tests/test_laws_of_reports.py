@@ -21,16 +21,6 @@ from tests.report_laws import Case, Raw, broken
 KNOWN = (
     # What runs on after the last step is kept, however fast the device is.
     ("free-device", ""),
-    # Gaps that all begin with a wait are taken for the waits, of which none is in a step.
-    ("where", "host-python-gap: nowhere"),
-    ("said", "comm-inefficient"),
-    ("said", "copies-materialized"),
-    ("said", "elementwise-fusion-chain"),
-    ("said", "h2d-pageable"),
-    ("said", "host-python-gap"),
-    ("said", "launch-bound-small-kernels"),
-    ("said", "sync-device-wide"),
-    ("said", "sync-item-frequent"),
 )
 """Laws that are still broken, and how a violation begins; to be emptied."""
 TYPICAL = Program(

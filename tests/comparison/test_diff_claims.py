@@ -93,6 +93,7 @@ def test_programs_with_nothing_in_common_are_not_compared(swapped: bool) -> None
     assert found.findings == ()
     assert found.prediction is None
     assert found.attribution is None
+    assert (found.parts, found.rankings, found.gpus, found.memory) == ((), (), (), ())
 
 
 def test_programs_without_shapes_are_told_apart_by_operators_and_kernels() -> None:

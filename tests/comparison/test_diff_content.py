@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
-from sides import QUIET, report, training
+from msgspec import structs
+from sides import QUIET, bare, report, training
 
-from tests.builders import MI300X
-from traceanalyzer.comparison import diff
-from traceanalyzer.report.difference import Change, Difference
+from tests.builders import MI300X, TraceBuilder
+from traceanalyzer.comparison import comparability, diff, explanation
+from traceanalyzer.comparison.measurement import EARLIER, Key, Measurement, Ranked
+from traceanalyzer.formats.difference import answer
+from traceanalyzer.report.difference import Change, ChangedPart, Cost, Difference, Verdict
+from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Report
 from traceanalyzer.structure.recording import Recording
 
@@ -119,6 +125,27 @@ def test_another_batch_size_cannot_be_compared() -> None:
     assert checks(found)["sizes"] == 0
     assert found.verdict.outcome == "inconclusive"
     assert "2 times" in found.verdict.reason.text
+    assert found.attribution is None
+
+
+def test_the_throughput_of_a_larger_batch_is_told() -> None:
+    """Twice the data in a step that takes 1.25 times as long: 62.5 ms for as much as before, 1.6 times as fast."""
+    found = diff(report(training(batch=32)), report(training([us * 5 // 4 for us in QUIET], batch=64)))
+    assert "100.0 ms became 62.51 ms: 1.6x the throughput" in found.verdict.reason.text
+
+
+def test_a_wider_model_is_not_more_data() -> None:
+    def wide(size: int) -> TraceBuilder:
+        trace = TraceBuilder(options=("record_shapes",))
+        for number in range(6):
+            trace.step(number, 1000 * number, 1000)
+            trace.op("aten::mm", 1000 * number + 10, 40, shapes=[[size, size], [size, size]], types=["float", "float"])
+            trace.launch_kernel("gemm", 1000 * number + 60, 500, at=1000 * number + 20)
+        return trace
+
+    found = diff(report(wide(64)), report(wide(128)))
+    assert found.verdict.reason.id == "diff-incomparable"
+    assert "throughput" not in found.verdict.reason.text
 
 
 def test_a_model_that_was_changed_can_be_compared() -> None:
@@ -177,3 +204,76 @@ def test_findings_without_a_saving_promise_nothing() -> None:
 def without_savings(given: Report) -> Report:
     findings = tuple(msgspec.structs.replace(finding, saving=None) for finding in given.findings)
     return msgspec.structs.replace(given, findings=findings)
+
+
+def marked(name: str | None, calls: Mapping[str, float]) -> Measurement:
+    """Steps that were found by some name, and the operators that they call."""
+    rows = {Key(operator): Cost(count, None, 1e6) for operator, count in calls.items()}
+    given = bare([1e8, 1.01e8, 0.99e8] * 3)
+    rankings = {**given.rankings, "operators": Ranked(rows)}
+    return replace(given, side=structs.replace(given.side, steps_from=name), rankings=rankings)
+
+
+@pytest.mark.parametrize(
+    ("calls", "similarity"),
+    [
+        ({"a": 2, "b": 1, "c": 4, "moved": 1}, 0.5),  # compiled code took one away
+        ({"a": 4, "b": 2, "c": 8, "moved": 80}, 0.0),  # a step is two of the other side
+        ({"a": 2, "b": 1}, 0.0),  # too few to say
+    ],
+)
+def test_steps_that_were_found_otherwise_are_the_same_if_they_call_the_same(
+    calls: dict[str, float], similarity: float
+) -> None:
+    found = comparability.check(marked("a mark", {"a": 2, "b": 1, "c": 4, "moved": 40}), marked("graph launch", calls))
+    (check,) = [check for check in found.checks if check.id == "steps-from"]
+    assert check.similarity == similarity
+    assert (found.obstacle is None) == (similarity > 0)
+
+
+def test_time_that_moves_from_marked_to_unmarked_code_is_no_reason() -> None:
+    """Without its marks, 30 ms of code are in "Other"; the kernels made the change of 10 ms."""
+    parts = {"kernel": (50e6, 40e6), "cpu_exec": (40e6, 10e6), "other": (10e6, 40e6)}
+    changes = tuple(
+        ChangedPart(name, one, two, two - one, (two - one) / -10e6, None) for name, (one, two) in parts.items()
+    )
+    found = explanation.attribute(changes, Verdict("faster", "mean", -10e6, -0.1, Message("x", {}, "x")))
+    assert found is not None
+    assert found.params["part"]["id"] == "diff-part-kernel"
+    assert found.params["share"] == 1
+
+
+def test_a_row_shows_the_resource_that_decides() -> None:
+    """The host of an operator without device work; never "0 ns, 0 ns, 0 ns"."""
+    found = diff(report(training(operators={"delta_r2": 200})), report(training(operators={"delta_r2": 30_000})))
+    (line,) = [line for line in answer(found).render("terminal").splitlines() if "delta_r2" in line]
+    assert line.split()[2:] == ["host", "200.0", "us", "30.00", "ms", "+29.80", "ms"]
+
+
+def test_tables_are_of_the_typical_steps() -> None:
+    """The first step is left out, in which an operator takes 50 ms once."""
+    trace = training([160_000, *QUIET])
+    trace.op("aten::once", 50_000, 50_000)
+    trace.launch_kernel("once", 60_000, 40_000, at=55_000)
+    found = diff(report(training()), report(trace))
+    assert found.head.steps == 6
+    for key in ("operators", "kernels", "kernels_by_operator"):
+        assert not any("once" in row.name for row in rows(found, key).values())
+
+
+def test_a_single_step_whose_start_was_left_out_is_not_compared() -> None:
+    cut = EARLIER(name="head", time=4e6)
+    one = marked("whole-trace", {"a": 1})
+    base, head = (replace(one, runs=(one.runs[0][:1],), once=once) for once in ((), (cut,)))
+    found = comparability.check(base, head)
+    assert found.obstacle is not None
+    assert found.obstacle.message == cut
+    assert comparability.check(head, head).obstacle is None
+
+
+def test_modules_are_means_over_all_steps() -> None:
+    """One of six steps is left out, but not its modules: each is called once in a step of both sides."""
+    found = diff(SYNTHETIC / "gpu_training.json.gz", SYNTHETIC / "gpu_training_fed.json.gz")
+    assert found.base.steps == 5
+    assert "modules" in {ranking.key for ranking in found.rankings}
+    assert rows(found, "modules") == {}

@@ -100,3 +100,40 @@ def test_a_document_with_one_run_has_nothing_to_compare(corpus: Path) -> None:
     path = next((corpus / "documents").glob("000_*.txt"))
     with pytest.raises(UsageError, match="contains one run"):
         diff(path)
+
+
+def test_eager_and_compiled_steps_are_compared(corpus: Path) -> None:
+    """Batches of Segment Anything: marked before, launches of one graph after; the decoder was compiled."""
+    folder = corpus / "field" / "second"
+    found = diff(folder / "sam_batched_before.json.gz", folder / "sam_batched_after.json.gz")
+    assert found.verdict.outcome == "faster"
+    assert found.verdict.change_share == pytest.approx(-0.64, abs=0.01)
+    assert "p < 0.001" in found.verdict.reason.text
+    callers = next(ranking for ranking in found.rankings if ranking.key == "callers")
+    decoder = callers.rows[0]
+    assert decoder.name == "generate_masks 0 1 0 1"
+    assert decoder.base is not None
+    assert decoder.head is not None
+    assert (decoder.base.device_ns, decoder.head.device_ns) == pytest.approx((44.14e6, 9.668e6), rel=0.01)
+    fixed = {each.rule: each for each in found.findings if each.status == "fixed"}
+    assert 0 < (fixed["tf32-disabled"].saved_ns or 0) < 12.8e6
+
+
+def test_a_batch_eight_times_as_large_is_said(corpus: Path) -> None:
+    folder = corpus / "field" / "pairs"
+    found = diff(
+        folder / "particle_transformer_a100_bs2.json.gz", folder / "particle_transformer_a100_bs16.json.gz", limit=0.03
+    )
+    assert "8 times as much data" in found.verdict.reason.text
+    assert "33.07 ms became 4.616 ms: 7.16x the throughput" in found.verdict.reason.text
+    assert found.attribution is None
+    assert found.gate is not None
+    assert found.gate.outcome == "inconclusive"
+
+
+def test_the_operator_that_decides_has_figures(corpus: Path) -> None:
+    """A TorchScript call that compiles for 297 ms."""
+    before = corpus / "field" / "pairs" / "particle_transformer_a100_bs128.json.gz"
+    found = diff(before, corpus / "field" / "second" / "particle_transformer_a100_bs256.json.gz")
+    (line,) = [line for line in answer(found).render("terminal").splitlines() if "delta_r2" in line]
+    assert line.endswith("296.3 ms  +296.3 ms")

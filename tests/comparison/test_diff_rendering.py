@@ -56,7 +56,7 @@ def test_markdown_tells_the_answer_first_and_folds_the_rest() -> None:
     assert {row["Per step"] for row in parts["Step time"].rows()} == {"Mean", "Median"}
     assert parts["Operators by input shapes, self time per step"].is_folded
     kernels = {row["Name"]: row for row in parts["Kernels, time per step"].rows()}
-    assert kernels["plain_kernel"]["change"] == "2.000 ms"
+    assert kernels["plain_kernel"]["Change"] == "+2.000 ms"
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, *LONG], ids=lambda name: ascii(name)[:30])

@@ -39,7 +39,7 @@ def test_a_clear_change_has_a_direction_a_size_and_a_statistic(factor: float, ou
     assert found.change_share == pytest.approx(factor - 1, abs=1e-9)
 
 
-@pytest.mark.parametrize(("factor", "reason"), [(1.2, "diff-may-be-machine"), (1.5, "diff-slower")])
+@pytest.mark.parametrize(("factor", "reason"), [(1.2, "diff-may-be-machine"), (1.5, "diff-test-slower")])
 def test_a_change_of_one_recording_each_on_a_cpu_may_be_the_machine(factor: float, reason: str) -> None:
     """Recordings of one program differ by up to 40 % in nine of ten pairs."""
     found = judged(STEPS, times(factor))
@@ -49,13 +49,14 @@ def test_a_change_of_one_recording_each_on_a_cpu_may_be_the_machine(factor: floa
 def test_several_recordings_and_those_of_a_gpu_have_no_such_doubt() -> None:
     one, two = bare(STEPS, STEPS), bare(times(1.2), times(1.2))
     found = verdict.judge(one, two, verdict.compare(one, two), comparability.check(one, two), None)
-    assert found.reason.id == "diff-slower"
+    assert found.reason.id == "diff-test-slower"
     slower = tuple(round(1.2 * step) for step in QUIET)
-    assert diff(report(training()), report(training(slower))).verdict.reason.id == "diff-slower"
+    assert diff(report(training()), report(training(slower))).verdict.reason.id == "diff-test-slower"
 
 
 @pytest.mark.parametrize(
-    ("count", "factor", "reason"), [(1, 2, "diff-one-step"), (2, 2, "diff-few"), (4, 1.005, "diff-few")]
+    ("count", "factor", "reason"),
+    [(1, 2, "diff-one-slower"), (1, 0.5, "diff-one-faster"), (2, 1.02, "diff-few"), (4, 1.005, "diff-few")],
 )
 def test_few_steps_are_inconclusive(count: int, factor: float, reason: str) -> None:
     found = judged(STEPS[:count], times(factor)[:count])
@@ -63,8 +64,30 @@ def test_few_steps_are_inconclusive(count: int, factor: float, reason: str) -> N
     assert found.change_share is not None, "what was measured is told all the same"
 
 
-def test_four_steps_that_are_all_twice_as_long_are_slower() -> None:
-    assert judged(STEPS[:4], times(2)[:4]).outcome == "slower"
+def test_one_step_a_side_says_how_much_and_that_the_noise_is_unknown() -> None:
+    text = judged(STEPS[:1], times(1 / 2.8)[:1]).reason.text
+    assert text.startswith("2.8x faster in one recording of each; the noise is unknown")
+    assert gated(STEPS[:1], times(1 / 2.8)[:1], 0.03).outcome == "inconclusive"
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_few_steps_whose_intervals_exclude_zero_are_slower(count: int) -> None:
+    assert judged(STEPS[:count], times(2)[:count]).outcome == "slower"
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(st.lists(st.floats(9e7, 11e7), min_size=2, max_size=12), st.lists(st.floats(9e7, 11e7), min_size=2, max_size=12))
+def test_a_change_whose_intervals_exclude_zero_is_not_inconclusive(base: list[float], head: list[float]) -> None:
+    found = verdict.compare(bare(base), bare(head))
+    assert found is not None
+    intervals = [shift.interval_ns for shift in (found.median, found.mean) if shift.interval_ns is not None]
+    if all(low > 0 for low, _ in intervals) or all(high < 0 for _, high in intervals):
+        assert judged(base, head).outcome != "inconclusive"
+
+
+def test_no_probability_is_zero() -> None:
+    assert "(p < 0.001)" in judged(STEPS * 4, times(2) * 4).reason.text
+    assert "(p = 0.029)" in judged(STEPS[:4], times(2)[:4]).reason.text
 
 
 def test_the_same_measurement_is_no_change_even_of_one_step() -> None:

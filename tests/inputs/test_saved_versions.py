@@ -30,7 +30,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.units import UNITS
 
 DOCS = Path(__file__).parents[2] / "docs"
-UNFILLED = re.compile(r"\{\w+:(?:" + "|".join(sorted(filter(None, UNITS))) + r")\}")
+UNFILLED = re.compile(r"\{\w+:(?:" + "|".join(map(re.escape, sorted(filter(None, UNITS)))) + r")\}")
 """A field of a text that nothing filled."""
 
 each_report = pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.id)

@@ -73,8 +73,13 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
         )
         return one, two
     common = frozenset(traces.ranks_of(base.reports)).intersection(traces.ranks_of(head.reports)) or None
-    is_typical = all(map(traces.has_typical_steps, (*base.reports, *head.reports)))
-    one, two = (traces.measure(s.name, s.reports, common, s.ignored, is_typical=is_typical) for s in (base, head))
+    steps, calls = (
+        all(map(has, (*base.reports, *head.reports))) for has in (traces.has_typical_steps, traces.has_calls_in_steps)
+    )
+    one, two = (
+        traces.measure(s.name, s.reports, common, s.ignored, is_typical=steps, is_host_typical=calls)
+        for s in (base, head)
+    )
     return one, two
 
 
@@ -83,9 +88,10 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
     conditions = comparability.check(base, head)
     times = verdict.compare(base, head)
     judged = verdict.judge(base, head, times, conditions, limit)
-    breakdown = explanation.compare_parts(base, head)
-    changes = findings.compare(base, head, conditions)
-    ranked = explanation.compare_rankings(base, head)
+    is_unrelated = conditions.is_unrelated
+    breakdown = () if is_unrelated else explanation.compare_parts(base, head)
+    changes = findings.compare(base, head, conditions, judged.change_ns)
+    ranked = () if is_unrelated else explanation.compare_rankings(base, head)
     return Difference(
         schema_version=SCHEMA_VERSION,
         generator=Generator("traceanalyzer", __version__),
@@ -96,12 +102,12 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
         gate=None if limit is None else verdict.gate(judged, times, conditions, limit),
         step_time=times,
         parts=breakdown,
-        attribution=None if conditions.is_unrelated else explanation.attribute(breakdown, judged),
+        attribution=None if conditions.obstacle else explanation.attribute(breakdown, judged),
         notes=explanation.collect_notes(base, head, times, ranked),
         findings=changes,
         prediction=findings.predict(base, head, changes, times, judged),
-        gpus=_gpus(base, head),
-        memory=_memory(base, head),
+        gpus=() if is_unrelated else _gpus(base, head),
+        memory=() if is_unrelated else _memory(base, head),
         rankings=ranked,
     )
 

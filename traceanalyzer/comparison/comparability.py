@@ -9,18 +9,22 @@ program.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 
 import msgspec
 
-from traceanalyzer.comparison.measurement import Key, Measurement, Table
+from traceanalyzer.comparison.alignment import is_as_often
+from traceanalyzer.comparison.measurement import EARLIER, Key, Measurement, Table
 from traceanalyzer.report.difference import Check, Comparability
 from traceanalyzer.report.message import Message, Text
 
 _MOST = 0.5
 """Own choice: where one ratio explains half of the time in other shapes, it is the reason for them."""
+
+_ROWS = 32
+"""Shapes of an operator that are looked at, those with most time (own choice: they have nearly all of it)."""
 
 Shape = tuple[int, ...]
 
@@ -37,23 +41,35 @@ def shapes_in_common(base: Table, head: Table) -> float | None:
 
 
 def scale_of(base: Table, head: Table) -> float | None:
-    """The ratio of dimensions, head to base, that explains most of the other shapes; None if none does."""
-    time = _time(base)
-    shapes = {name: list(_first_shapes(keys)) for name, keys in _by_name(head, base).items()}
+    """The ratio of dimensions, head to base, that explains most of the other shapes; None if none does.
+
+    Shapes belong together if operators of one name have them equally often in a step. Of several ratios that do (a
+    larger batch is padded to longer sequences), it is the largest.
+    """
+    time, others = _time(base), _by_name(head, base)
     votes: defaultdict[Fraction, float] = defaultdict(float)
     whole = 0.0
-    for key in base:
-        if key not in head and key.name in shapes:
-            whole += time(key)
-            shape = next(_first_shapes([key]), None)
-            ratios = {ratio for other in shapes[key.name] if shape and (ratio := _ratio(shape, other))}
-            for ratio in ratios:
+    for name, keys in _by_name(base, head).items():
+        theirs = [(key, _tensors(key)) for key in _largest(others.get(name, ()), _time(head))]
+        whole += math.fsum(map(time, keys)) if theirs else 0.0
+        for key in _largest(keys, time) if theirs else ():
+            own = _tensors(key)
+            ratios = (
+                _ratios(own, tensors)
+                for other, tensors in theirs
+                if is_as_often(base[key].calls or 0.0, head[other].calls or 0.0)
+            )
+            for ratio in set().union(*ratios):
                 votes[ratio] += time(key)
     if not votes:
         return None
     best = max(votes, key=lambda ratio: (votes[ratio], ratio))
     changed = 1 - (shapes_in_common(base, head) or 0.0)
     return float(best) if votes[best] > _MOST * whole and changed > _MOST else None
+
+
+def _largest(keys: Collection[Key], time: Callable[[Key], float]) -> list[Key]:
+    return sorted(keys, key=lambda key: (-time(key), key.detail or ""))[:_ROWS]
 
 
 def _share(table: Table, other: Table, common: Collection[str]) -> float | None:
@@ -79,25 +95,25 @@ def _by_name(table: Table, other: Table) -> dict[str, list[Key]]:
     return keys_of
 
 
-def _first_shapes(keys: Collection[Key]) -> Iterator[Shape]:
-    """For each row, the shape of its first tensor that has dimensions."""
-    for key in keys:
-        try:
-            decoded = msgspec.json.decode((key.detail or "").encode())
-        except (msgspec.DecodeError, RecursionError):
-            continue
-        tensors = (s for s in decoded if isinstance(s, list) and s) if isinstance(decoded, list) else iter(())
-        first = next((tuple(s) for s in tensors if all(isinstance(d, int) and d > 0 for d in s)), None)
-        if first is not None:
-            yield first
+def _tensors(key: Key) -> tuple[Shape, ...]:
+    """The shapes of a row's tensors; of what is no tensor, nothing."""
+    try:
+        decoded = msgspec.json.decode((key.detail or "").encode())
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    shapes = decoded if isinstance(decoded, list) else []
+    return tuple(
+        tuple(shape) if isinstance(shape, list) and all(isinstance(d, int) and d > 0 for d in shape) else ()
+        for shape in shapes
+    )
 
 
-def _ratio(base: Shape, head: Shape) -> Fraction | None:
-    """The one ratio of all dimensions that differ; None if there are several, or none differs."""
-    if len(base) != len(head):
-        return None
-    ratios = {Fraction(h, b) for b, h in zip(base, head, strict=True) if h != b}
-    return ratios.pop() if len(ratios) == 1 else None
+def _ratios(base: tuple[Shape, ...], head: tuple[Shape, ...]) -> set[Fraction]:
+    """The ratios of all dimensions that differ; none if tensors have other numbers of dimensions."""
+    if [*map(len, base)] != [*map(len, head)]:
+        return set()
+    pairs = ((b, h) for one, two in zip(base, head, strict=True) for b, h in zip(one, two, strict=True))
+    return {Fraction(h, b) for b, h in pairs if h != b}
 
 
 _WEIGHTS = {
@@ -117,6 +133,11 @@ _SHAPES_IN_COMMON = 0.05
 """Own choice: of the operators' time; another model shares a few small tensors with any other."""
 _CALLS_IN_COMMON = 0.5
 """Own choice: another batch size or length keeps the operators and their calls, another model does not."""
+_AS_MUCH = 1.5
+"""Own choice: operations grow with the batch to the power of 1, a little more where it is padded, and of 2 with the
+width of a model."""
+_LEAST_IN_COMMON = 3
+"""Own choice: fewer operators that both sides call say nothing about their steps."""
 _ANYTHING_IN_COMMON = 0.05
 """Own choice, where shapes do not show it: of the operators' calls and of the kernels' time."""
 
@@ -152,6 +173,10 @@ _STEPS = (
     ),
     Text("diff-steps-unknown", "At least one side has no steps."),
 )
+_STEPS_ALIKE = Text(
+    "diff-steps-alike",
+    "Steps were found in different ways, by {base} and by {head}, but call the same operators equally often.",
+)
 _COUNT = (
     Text("diff-count-same", "The same number of steps: {base:count}."),
     Text("diff-count-other", "Different numbers of steps, {base:count} and {head:count}; all figures are per step."),
@@ -160,8 +185,8 @@ _SHAPES = (
     Text("diff-shapes-same", "The same input shapes."),
     Text(
         "diff-shapes-other",
-        "{share:share} of the operators' time is spent on input shapes that both sides have: the inputs or the model "
-        "changed.",
+        "{share:share} of the operators' time is spent on input shapes that both sides have: the inputs, the model, or "
+        "what is compiled changed.",
     ),
     Text("diff-shapes-unknown", "Input shapes are missing on at least one side (record_shapes=True records them)."),
 )
@@ -172,6 +197,13 @@ _SIZES = (
         "The operators work on tensors with dimensions {ratio:number} times as large (another batch size, sequence "
         "length or width), so the steps do different work.",
     ),
+)
+_ITEMS = Text(
+    "diff-sizes-items",
+    "Each step has {ratio:number} times as much data in one dimension (a batch or sequences), so the steps do "
+    "different work. For as much data as in a step of the base, {base:ns} became {head:ns}: {factor:factor}x the "
+    "throughput.",
+    "the throughput per item of data; ratio is that of dimensions of tensors",
 )
 _CALLS = (
     Text("diff-calls-same", "The same operators, called equally often."),
@@ -247,8 +279,23 @@ def _ranks(base: Measurement, head: Measurement) -> Check | None:
 
 
 def _steps_from(base: Measurement, head: Measurement) -> Check:
+    """Whether a step is the same part of the program: steps that were found in other ways may still be."""
     one, two = base.side.steps_from, head.side.steps_from
+    single = (side.once for side in (base, head) if len(side.steps) == 1)
+    cut = [message for once in single for message in once if message.id == EARLIER.id]
+    if len(cut) == 1:
+        return Check("steps-from", 0.0, True, cut[0])
+    if one and two and one != two and _is_same_step(base, head):
+        return Check("steps-from", 0.5, True, _STEPS_ALIKE(base=one, head=two))
     return _equal("steps-from", one, two, _STEPS, {"base": one, "head": two})
+
+
+def _is_same_step(base: Measurement, head: Measurement) -> bool:
+    """Whether what both sides call is most often called equally often in a step; compiled code takes calls away."""
+    one, two = (_calls_by_name(side.rankings["operators"].rows) for side in (base, head))
+    ratios = Counter(round(two[name] / one[name], 1) for name in one if one[name] and two.get(name))
+    ratio, count = max(ratios.items(), key=lambda entry: (entry[1], entry[0] == 1.0), default=(0.0, 0))
+    return ratio == 1.0 and count >= _LEAST_IN_COMMON
 
 
 def _step_count(base: Measurement, head: Measurement) -> Check:
@@ -271,7 +318,21 @@ def _sizes(base: Measurement, head: Measurement) -> Check | None:
         return None
     scaled = scale_of(*tables)
     same, other = _SIZES
-    return Check("sizes", 1.0, True, same()) if scaled is None else Check("sizes", 0.0, True, other(ratio=scaled))
+    if scaled is None or (base.flops and head.flops and is_as_often(base.flops, head.flops)):
+        return Check("sizes", 1.0, True, same())
+    one, two = base.step_ns, head.step_ns
+    if one and two and _is_more_data(base, head, scaled):
+        items = _ITEMS(ratio=scaled, base=one, head=two / scaled, factor=one / two * scaled)
+        return Check("sizes", 0.0, True, items)
+    return Check("sizes", 0.0, True, other(ratio=scaled))
+
+
+def _is_more_data(base: Measurement, head: Measurement, ratio: float) -> bool:
+    """Whether products grew with the data, and not with its square as for a wider model."""
+    if not base.flops or not head.flops or ratio == 1:
+        return False
+    power = math.log(head.flops / base.flops) / math.log(ratio)
+    return 1 / _AS_MUCH <= power <= _AS_MUCH
 
 
 def _by_shape(base: Measurement, head: Measurement) -> tuple[Table, Table]:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from traceanalyzer.comparison import statistics
+from traceanalyzer.comparison import alignment, statistics
 from traceanalyzer.comparison.measurement import Key, Measurement, Ranked, mean
 from traceanalyzer.comparison.verdict import LEAST_STEPS, NOISE
 from traceanalyzer.report.difference import PART_LABELS, Change, ChangedPart, Cost, Ranking, StepTime, Verdict
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure.step_breakdown import PARTS
-from traceanalyzer.trace.table import F64
 
 _LEVEL = 0.05
 _MAIN = 0.5
@@ -72,21 +71,14 @@ def _is_clear(base: Measurement, head: Measurement, part: str) -> bool | None:
     if min(len(base.steps), len(head.steps)) < LEAST_STEPS:
         return None
     before, after = (np.array([value for run in runs for value in run]) for runs in (one, two))
-    factor = 1.0 if _are_apart(before, after) else statistics.inflation(*one, *two)
-    return statistics.rank_sum(before, after, _LEVEL, factor).p <= _LEVEL / len(PARTS)
-
-
-def _are_apart(before: F64, after: F64) -> bool:
-    """Whether the sides are further apart than each is wide without outliers; no drift within a side explains that."""
-    gap = max(before.min() - after.max(), after.min() - before.max())
-    return bool(gap > max(np.subtract(*np.quantile(side, (0.75, 0.25))) for side in (before, after)))
+    return statistics.rank_sum(before, after, _LEVEL, statistics.inflation(*one, *two)).p <= _LEVEL / len(PARTS)
 
 
 def attribute(parts: tuple[ChangedPart, ...], verdict: Verdict) -> Message | None:
     """The part with the largest share of the change; None where nothing changed, or no more than the noise."""
     if verdict.reason.id in NOISE:
         return None
-    changed = [part for part in parts if part.change_ns]
+    changed = [part for part in _without_moves(parts) if part.change_ns]
     if not changed:
         return None
     if any(part.change_share is not None for part in changed):
@@ -98,8 +90,23 @@ def attribute(parts: tuple[ChangedPart, ...], verdict: Verdict) -> Message | Non
     return text(part=PART_LABELS[main.id](), base=main.base_ns, head=main.head_ns, share=main.change_share)
 
 
+def _without_moves(parts: tuple[ChangedPart, ...]) -> tuple[ChangedPart, ...]:
+    """The parts, in which "CPU Exec" and "Other" are one if one grew and the other shrank.
+
+    Where a side lacks marks or operators, the same host work is in "Other".
+    """
+    moved = [part for part in parts if part.id in ("cpu_exec", "other")]
+    changes = [part.change_ns or 0.0 for part in moved]
+    if len(moved) < 2 or changes[0] * changes[1] >= 0:
+        return parts
+    base, head, change = (sum(getattr(p, f) or 0.0 for p in moved) for f in ("base_ns", "head_ns", "change_ns"))
+    share = sum(part.change_share or 0.0 for part in moved)
+    return (*(part for part in parts if part not in moved), ChangedPart("host_code", base, head, change, share, None))
+
+
 # Finds operators, shapes, kernels and modules that appeared, vanished, slowed down or sped up.
 
+_CALLERS = "callers"
 KEYS = ("operators", "operators_by_shape", "kernels", "kernels_by_operator", "modules")
 
 _LEAST_OWN = 0.05
@@ -118,11 +125,11 @@ _HIDDEN = 0.1
 def compare_rankings(base: Measurement, head: Measurement) -> tuple[Ranking, ...]:
     """Compare all rankings that both sides can have and at least one has rows for."""
     step = max(base.step_ns or 0.0, head.step_ns or 0.0)
-    return tuple(
-        _compare(key, base.rankings[key], head.rankings[key], step)
-        for key in KEYS
-        if key in base.rankings and key in head.rankings and base.rankings[key].rows and head.rankings[key].rows
-    )
+    both = [(key, base.rankings.get(key), head.rankings.get(key)) for key in KEYS]
+    if base.work and head.work:
+        before, after = alignment.aligned(base.work, head.work)
+        both.insert(0, (_CALLERS, Ranked(before), Ranked(after)))
+    return tuple(_compare(key, one, two, step) for key, one, two in both if one and two and one.rows and two.rows)
 
 
 def _compare(name: str, base: Ranked, head: Ranked, step: float) -> Ranking:
@@ -224,6 +231,7 @@ def collect_notes(
 def _notes_of_steps(base: Measurement, head: Measurement, times: StepTime | None) -> Iterator[Message]:
     if times is None:
         return
+    yield from (*base.once, *(message for message in head.once if message not in base.once))
     if "whole-trace" in (base.side.steps_from, head.side.steps_from):
         yield _WHOLE()
     outliers = [_outliers(side) for side in (base, head)]

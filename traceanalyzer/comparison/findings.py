@@ -1,10 +1,16 @@
-"""Which findings are fixed, which are new, and whether fixes saved as much as predicted."""
+"""Which findings are fixed, which are new, and whether fixes saved as much as predicted.
+
+A finding is about a set of events (`findings[].where`), and it is fixed if these take less time than before.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
+from traceanalyzer.comparison.alignment import is_as_often
 from traceanalyzer.comparison.measurement import Measurement
 from traceanalyzer.report.difference import Comparability, FindingChange, Interval, Prediction, StepTime, Verdict
 from traceanalyzer.report.message import Text
@@ -35,37 +41,119 @@ _SLACK = 0.1
 
 
 _STATUS = ("fixed", "new", "kept")
-_INCOMPARABLE_STATUS = ("base-only", "head-only", "both")
-"""Used where the sides cannot be compared: a finding that is absent on another GPU has not been fixed."""
+_UNDECIDED = ("base-only", "head-only", "both")
+"""Used where the sides cannot be compared: a finding that is absent on another GPU has not been fixed. And where what a
+finding is about did not shrink or grow: it only crossed a threshold."""
+_LEAST = 0.02
+"""Least share by which what a finding is about shrinks or grows (own choice: runs of one program differ by as much)."""
 
 
-def compare(base: Measurement, head: Measurement, conditions: Comparability) -> tuple[FindingChange, ...]:
+def compare(
+    base: Measurement, head: Measurement, conditions: Comparability, change_ns: float | None = None
+) -> tuple[FindingChange, ...]:
     """List fixed findings, then new ones, then those that are still there, each in the order of its report.
 
-    The list is empty if the sides have no work in common, because then nothing was fixed.
+    Args:
+        base: Before.
+        head: After.
+        conditions: Without work in common nothing was fixed, so that the list is empty.
+        change_ns: Change of the step; nothing is fixed in one that got slower.
     """
     if conditions.is_unrelated:
         return ()
-    is_comparable = conditions.obstacle is None
-    fixed: list[Finding] = []
-    new: list[Finding] = []
-    kept: list[Finding] = []
+    is_comparable, is_measured = conditions.obstacle is None, _has_where(base) and _has_where(head)
+    pairs: list[tuple[Finding | None, Finding | None]] = []
     before, after = _by_rule(base.findings), _by_rule(head.findings)
     for rule in dict.fromkeys((*before, *after)):
-        pairs, gone, come = _matched(before.get(rule, []), after.get(rule, []))
-        fixed += gone
-        new += come
-        kept += [current for _, current in pairs]
+        both, gone, come = _matched(before.get(rule, []), after.get(rule, []))
+        pairs += [*both, *((each, None) for each in gone), *((None, each) for each in come)]
     order = {id(f): n for n, f in enumerate((*base.findings, *head.findings))}
-    for findings in (fixed, new, kept):
-        findings.sort(key=lambda finding: order[id(finding)])
-    gone_, come_, both = _STATUS if is_comparable else _INCOMPARABLE_STATUS
-    resources = (base.resources, head.resources) if is_comparable else (None, None)
-    return (
-        *(_change(gone_, finding, base.resources, _relief(finding, *resources)) for finding in fixed),
-        *(_change(come_, finding, head.resources, None) for finding in new),
-        *(_change(both, finding, base.resources, None) for finding in kept),
-    )
+    changes = []
+    for one, two in sorted(pairs, key=lambda pair: (_rank(*pair), order[id(pair[1] or pair[0])])):
+        times = _times(one, two, base, head) if is_comparable and is_measured else (None, None)
+        status = _status(one, two, times, is_measured=is_measured, change_ns=change_ns)
+        if not is_comparable:
+            status = _UNDECIDED[_rank(one, two)]
+        finding, side = (two, head) if two is not None else (one, base)
+        if finding is None:
+            continue
+        relieved = (base.resources, head.resources) if status == "fixed" else (None, None)
+        change = _change(status, finding, side.resources, _relief(finding, *relieved))
+        saved = times[0] - times[1] if status == "fixed" and times[0] is not None and times[1] is not None else None
+        changes.append(
+            replace(
+                change, base_ns=times[0], head_ns=times[1], saved_ns=saved, priced_in="base" if two is None else "head"
+            )
+        )
+    return tuple(sorted(changes, key=lambda change: _ORDER.index(change.status)))
+
+
+_ORDER = ("fixed", "base-only", "new", "head-only", "kept", "both")
+
+
+def _rank(base: Finding | None, head: Finding | None) -> int:
+    """Position among the statuses."""
+    return 0 if head is None else 1 if base is None else 2
+
+
+def _status(
+    base: Finding | None,
+    head: Finding | None,
+    times: tuple[float | None, float | None],
+    *,
+    is_measured: bool,
+    change_ns: float | None,
+) -> str:
+    """Fixed is what shrank in a step that did not get slower, new what grew; by name alone in reports without times."""
+    rank, (one, two) = _rank(base, head), times
+    is_slower, is_known = change_ns is not None and change_ns > 0, one is not None and two is not None
+    shrank = is_known and (one or 0.0) - (two or 0.0) > _LEAST * (one or 0.0)
+    grew = is_known and (two or 0.0) - (one or 0.0) > _LEAST * (two or 0.0)
+    holds = (not is_slower and (shrank or not is_measured), grew or not is_measured, True)[rank]
+    return (_STATUS if holds else _UNDECIDED)[rank]
+
+
+def _has_where(side: Measurement) -> bool:
+    """Whether the report of a side says where findings are, unlike old ones and those on printed tables."""
+    return any(finding.where for finding in side.findings) or not any(finding.saving for finding in side.findings)
+
+
+def _times(
+    one: Finding | None, two: Finding | None, base: Measurement, head: Measurement
+) -> tuple[float | None, float | None]:
+    """Time per step in ns of what a finding is about, on both sides; None where unknown.
+
+    Where a side does not have the finding, it is what the other side's takes, changed as its largest part did.
+    """
+    own = _ns(one), _ns(two)
+    if None not in own or own == (None, None):
+        return own
+    if own[1] is None and own[0] is not None and one is not None and two is None:
+        ratio = _ratio(one, base, head)
+        return own[0], None if ratio is None else own[0] * ratio
+    if own[0] is None and own[1] is not None and two is not None and one is None:
+        ratio = _ratio(two, head, base)
+        return None if ratio is None else own[1] * ratio, own[1]
+    return own
+
+
+def _ns(finding: Finding | None) -> float | None:
+    known = [entry.ns_per_step for entry in finding.where if entry.ns_per_step is not None] if finding else []
+    return sum(known) if known else None
+
+
+def _ratio(finding: Finding, side: Measurement, other: Measurement) -> float | None:
+    """How much time the largest part takes on the other side, for each ns here; None if it is unknown here.
+
+    Where one side has more compiled code, operators have moved into it, but their kernels do the same kind of work.
+    """
+    largest = max(finding.where, key=lambda entry: entry.ns_per_step or 0.0)
+    kind, name = largest.kind, largest.name
+    if kind == "device" and name in side.classes and not is_as_often(side.compiled_calls, other.compiled_calls):
+        kind, name = "class", side.classes[name]
+    here = side.subjects.get((kind, name))
+    ratio = other.subjects.get((kind, name), 0.0) / here if here else None
+    return min(ratio, 1.0) if ratio is not None and kind == "class" else ratio
 
 
 def _by_rule(findings: Iterable[Finding]) -> dict[str, list[Finding]]:

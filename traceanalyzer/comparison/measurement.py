@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.errors import UsageError
+from traceanalyzer.knowledge.compiled_code import is_compiled
 from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
+
+EARLIER = Text(
+    "diff-earlier-work",
+    "{name}: {time:ns} at its start are left out, in which the device did work from before the recording, or was not "
+    "ready yet. The step of the other side may have more work.",
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,17 @@ class Key:
 
 
 Table = Mapping[Key, Cost]
+Path = tuple[str, ...]
+"""Names of calls, each inside the one before it; empty around all."""
+
+
+@dataclass(frozen=True)
+class LaunchedWork:
+    """What the calls at one place launch themselves, per step."""
+
+    calls: float
+    events: float
+    device_ns: float
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,21 @@ class Measurement:
     findings: tuple[Finding, ...]
     options: RecordingOptions | None
     world_size: int | None
+    work: Mapping[Path, LaunchedWork] = field(default_factory=dict)
+    """What devices do per step, by the calls around each launch; empty where a report does not know it."""
+    flops: float | None = None
+    """Operations of products per step whose inputs are known; None where no shapes were recorded."""
+    subjects: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Time per step in ns of what findings may be about, by the kind and name of a selection."""
+    classes: Mapping[str, str] = field(default_factory=dict)
+    """What most of the kernels of an operator, or one kernel, do: products, attention, or one of all others."""
+    once: tuple[Message, ...] = ()
+    """What a side has once, in or before its steps."""
+
+    @property
+    def compiled_calls(self) -> float:
+        """Calls per step of compiled code that launches something."""
+        return sum(work.calls for path, work in self.work.items() if path and is_compiled(path[-1]))
 
     @property
     def steps(self) -> tuple[StepRow, ...]:

@@ -124,13 +124,19 @@ def rank_sum(base: F64, head: F64, level: float, inflation: float = 1.0) -> Test
     middle = len(head) * (len(base) + len(head) + 1)  # of the doubled sum
     distance = abs(int(doubled[len(base) :].sum()) - middle)
     p = min(1.0, float(chances[np.abs(sums - middle) >= distance].sum()))
-    if inflation > 1:
+    if inflation > 1 and not are_apart(base, head):
         p = _deflated(p, inflation)
     outside = _outside(len(base), len(head), level)
     if outside is None:
         return Tested(shift, None, p)
     low, high = float(pairs[outside]), float(pairs[len(pairs) - 1 - outside])
     return Tested(shift, (shift + (low - shift) * inflation, shift + (high - shift) * inflation), p)
+
+
+def are_apart(base: F64, head: F64) -> bool:
+    """Whether the sides are further apart than each is wide without outliers; no drift within a side explains that."""
+    gap = max(base.min() - head.max(), head.min() - base.max())
+    return bool(gap > max(np.subtract(*np.quantile(side, (0.75, 0.25))) for side in (base, head)))
 
 
 def inflation(*runs: Sequence[float]) -> float:

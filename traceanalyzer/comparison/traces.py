@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from traceanalyzer.analyzers import memory, modules
+from traceanalyzer.analyzers.host import HostOwners
 from traceanalyzer.analyzers.idle import gpu
-from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
+from traceanalyzer.analyzers.kernels import Kernel, Kernels, KernelsByOperator
+from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
+from traceanalyzer.analyzers.phases.callers import Callers
 from traceanalyzer.comparison.measurement import (
+    EARLIER,
     Key,
+    LaunchedWork,
     MeasuredGpu,
     MeasuredMemory,
     Measurement,
+    Path,
     Ranked,
     StepRow,
     known_mean,
     mean,
 )
 from traceanalyzer.report.difference import Cost, Side
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
+from traceanalyzer.structure.operator_times import PRODUCTS
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 _MARKED = "ProfilerStep"
+_MUCH = 0.1
+"""Own choice: share of the steps from which on something else than the program's work changes what they show."""
+_FEW_CALLS = 0.5
+"""Own choice: if operators in typical steps launch less of the work there, the host is ahead of the device by steps."""
+_KEPT_BY_COMPILERS = frozenset({"gemm", "moe", "convolution", "attention", "recurrent", "communication"})
 
 Figures = tuple[Key, float, float | None, float | None]
 """Key of a row of one trace, with its calls, device time and host time in all steps, in ns."""
@@ -40,6 +53,7 @@ def measure(
     ignored: tuple[str, ...],
     *,
     is_typical: bool = True,
+    is_host_typical: bool = True,
 ) -> Measurement:
     """Bring the reports of one side together.
 
@@ -49,23 +63,40 @@ def measure(
         ranks: The ranks that both sides have; None if ranks do not matter.
         ignored: Files that are not part of it.
         is_typical: Whether both sides know their typical steps; else all recorded steps count.
+        is_host_typical: Whether calls of the typical steps are in them; else figures of calls are means over all steps.
     """
     chosen = [r for r in reports if ranks is None or rank_of(r) in ranks]
     steps = [(_steps if is_typical else _recorded_steps)(report) for report in chosen]
-    # Tables sum the whole recording. A trace is one step at the least, so that its figures are figures per step.
-    recorded = sum(max(1, len(_recorded_steps(report)[1])) for report in chosen)
+    # A trace is one step at the least, so that its figures are figures per step.
+    count = sum(max(1, len(rows)) for _, rows in steps)
+    every = sum(map(_number_recorded, chosen))
     return Measurement(
         side=_side(name, chosen, steps, _left_out(reports, chosen), ignored),
         runs=_runs(chosen, [rows for _, rows in steps]),
         total_ns=None,
         parts={},
-        rankings={key: _ranked(rows, chosen, recorded) for key, rows in _RANKINGS.items()},
+        rankings={
+            **{
+                key: _ranked(rows, chosen, count if is_typical else every, is_typical=is_typical)
+                for key, rows in _OF_DEVICES.items()
+            },
+            **{
+                key: _ranked(rows, chosen, count if is_host_typical else every, is_typical=is_host_typical)
+                for key, rows in _OF_HOSTS.items()
+            },
+            "modules": _ranked(_modules, chosen, every, is_typical=False),
+        },
         memory=_memory(chosen),
-        gpus=_gpus(chosen),
+        gpus=_gpus(chosen, is_typical=is_typical),
         resources=_resources(chosen),
         findings=_findings(chosen),
         options=_options(chosen),
         world_size=next((r.trace.world_size for r in chosen if r.trace and r.trace.world_size is not None), None),
+        work=_work(chosen, count) if is_typical else {},
+        flops=_flops(chosen, count) if is_typical else None,
+        subjects=_subjects(chosen) if is_typical else {},
+        classes=_classes(chosen) if is_typical else {},
+        once=tuple(_once(name, chosen)),
     )
 
 
@@ -113,6 +144,21 @@ def has_typical_steps(report: Report) -> bool:
     return recording is not None and recording.typical is not None and bool(recording.typical.rows)
 
 
+def _number_recorded(report: Report) -> int:
+    """Number of steps of the program, typical or not; at least one."""
+    recording = report.result("recording", Recording)
+    return max(1, len(recording.steps) if recording is not None else 0, len(_recorded_steps(report)[1]))
+
+
+def has_calls_in_steps(report: Report) -> bool:
+    """Whether the typical steps have the calls that launch their work: not where the host runs far ahead."""
+    if not has_typical_steps(report):
+        return False
+    kernels: int = sum(row.total_ns for row in _rows(report.result("kernels", Kernels), True))
+    launched: int = sum(row.device_self_ns for row in _rows(report.result("operators", Operators), True))
+    return launched >= _FEW_CALLS * kernels
+
+
 def _steps(report: Report) -> tuple[str | None, tuple[Step, ...]]:
     """The typical steps; in reports of old versions all recorded ones."""
     recording = report.result("recording", Recording)
@@ -149,11 +195,11 @@ def _joined(steps: list[Step]) -> StepRow:
     return StepRow(mean(step.duration_ns for step in steps), parts)
 
 
-def _ranked(rows: Callable[[Report], Iterable[Figures]], reports: Sequence[Report], steps: int) -> Ranked:
+def _ranked(rows: _Rows, reports: Sequence[Report], steps: int, *, is_typical: bool) -> Ranked:
     """Sums over all traces, per step of a rank."""
     sums: dict[Key, list[float | None]] = {}
     for report in reports:
-        for key, *values in rows(report):
+        for key, *values in rows(report, is_typical):
             sums[key] = [_plus(a, b) for a, b in zip(sums.get(key, (None, None, None)), values, strict=True)]
     return Ranked({key: Cost(*(None if v is None else v / steps for v in values)) for key, values in sums.items()})
 
@@ -162,33 +208,45 @@ def _plus(a: float | None, b: float | None) -> float | None:
     return b if a is None else (a if b is None else a + b)
 
 
-def _operators(report: Report) -> Iterator[Figures]:
-    table = report.result("operators", Operators)
-    for row in table.rows if table else ():
+def _rows(table: Any, is_typical: bool) -> tuple[Any, ...]:
+    """The rows of a table for the typical steps, or for the whole recording."""
+    if table is None:
+        return ()
+    rows: tuple[Any, ...] = table.in_steps if is_typical and table.in_steps is not None else table.rows
+    return rows
+
+
+def _operators(report: Report, is_typical: bool) -> Iterator[Figures]:
+    for row in _rows(report.result("operators", Operators), is_typical):
         yield Key(row.name), row.calls, row.device_self_ns, row.host_self_ns
 
 
-def _operators_by_shape(report: Report) -> Iterator[Figures]:
+def _operators_by_shape(report: Report, is_typical: bool) -> Iterator[Figures]:
     """Only where shapes were recorded: without them it is the table by name again."""
-    table = report.result("operators_by_shape", OperatorsByShape)
-    for row in table.rows if table and any(row.input_shapes for row in table.rows) else ():
+    rows = _rows(report.result("operators_by_shape", OperatorsByShape), is_typical)
+    for row in rows if any(row.input_shapes for row in rows) else ():
         yield Key(row.name, row.input_shapes), row.calls, row.device_self_ns, row.host_self_ns
 
 
-def _kernels(report: Report) -> Iterator[Figures]:
-    table = report.result("kernels", Kernels)
-    for row in table.rows if table else ():
+def _kernels(report: Report, is_typical: bool) -> Iterator[Figures]:
+    for row in _rows(report.result("kernels", Kernels), is_typical):
         yield Key(row.name), row.calls, row.total_ns, None
 
 
-def _kernels_by_operator(report: Report) -> Iterator[Figures]:
+def _kernels_by_operator(report: Report, is_typical: bool) -> Iterator[Figures]:
+    callers = report.result("callers", Callers) if is_typical else None
+    if callers is not None:
+        for caller in callers.rows:
+            for name, calls, total_ns in caller.launched:
+                yield Key(callers.names[name], owner=caller.name or None), calls, total_ns, None
+        return
     table = report.result("kernels_by_operator", KernelsByOperator)
     for row in table.rows if table else ():
         yield Key(row.name, owner=row.operator), row.calls, row.total_ns, None
 
 
-def _modules(report: Report) -> Iterator[Figures]:
-    """Modules by the path that leads to each, forward and backward pass together."""
+def _modules(report: Report, _: bool) -> Iterator[Figures]:
+    """Modules by the path that leads to each, forward and backward pass together; of the whole recording."""
     table = report.result("modules", modules.Modules)
     paths: list[str] = []
     for place in table.tree if table else ():
@@ -197,13 +255,113 @@ def _modules(report: Report) -> Iterator[Figures]:
         yield Key(paths[-1]), place.calls, device, place.host_self_ns + place.backward_host_self_ns
 
 
-_RANKINGS: dict[str, Callable[[Report], Iterable[Figures]]] = {
+_Rows = Callable[[Report, bool], Iterator[Figures]]
+_OF_HOSTS: dict[str, _Rows] = {
     "operators": _operators,
     "operators_by_shape": _operators_by_shape,
-    "kernels": _kernels,
-    "kernels_by_operator": _kernels_by_operator,
-    "modules": _modules,
 }
+_OF_DEVICES: dict[str, _Rows] = {"kernels": _kernels, "kernels_by_operator": _kernels_by_operator}
+
+
+def _work(reports: Sequence[Report], steps: int) -> dict[Path, LaunchedWork]:
+    """What devices do per step, by the calls around each launch."""
+    sums: defaultdict[Path, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for report in reports:
+        callers = report.result("callers", Callers)
+        paths: list[Path] = []
+        for caller in callers.rows if callers else ():
+            paths.append(() if caller.parent is None else (*paths[caller.parent], caller.name))
+            sums[paths[-1]] = [
+                sums[paths[-1]][0] + caller.calls,
+                sums[paths[-1]][1] + sum(events for _, events, _ in caller.launched),
+                sums[paths[-1]][2] + sum(ns for *_, ns in caller.launched),
+            ]
+    return {path: LaunchedWork(*(value / steps for value in values)) for path, values in sums.items()}
+
+
+def _subjects(reports: Sequence[Report]) -> dict[tuple[str, str], float]:
+    """Time per typical step in ns of what selections name: operators, kernels, owners, causes, resources."""
+    times: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for report in reports:
+        recording, owners = report.result("recording", Recording), report.result("host_owners", HostOwners)
+        if recording is None or recording.typical is None:
+            continue
+        typical, count = recording.typical, recording.typical.steps * len(reports)
+        for kernel in _rows(report.result("kernels", Kernels), True):
+            times["device", kernel.name] += kernel.total_ns / count
+            for kind in _kinds_of_work(kernel):
+                times["class", kind] += kernel.total_ns / count
+        for row in owners.rows if owners else ():
+            times["host", row.name] += row.host_ns_per_step / len(reports)
+        for row in _rows(report.result("operators", Operators), True):
+            times["device", row.name] += row.device_self_ns / count
+            times["call", row.name] += row.host_total_ns / count
+            if ("host", row.name) not in times:
+                times["host", row.name] = row.host_total_ns / count
+        for cause in typical.idle:
+            times["idle", cause.cause] += cause.ns_per_step / len(reports)
+        whole = typical.resources
+        for key, value in (
+            (("device", "gpu"), whole.gpu_ns),
+            (("device", "communication"), whole.communication_ns),
+            (("host", "communication"), whole.communication_ns),
+            (("host", "DataLoader"), whole.exposed_loader_ns),
+            (("host", "host"), whole.host_ns),
+            (("call", "synchronization"), whole.waiting_ns),
+        ):
+            times[key] += (value or 0.0) / len(reports)
+    return dict(times)
+
+
+def _kinds_of_work(kernel: Kernel) -> Iterable[str]:
+    """What a kernel may do: its class where a compiler keeps it, else "others"; of generated code any of them."""
+    if kernel.kernel_class == "triton" and kernel.generated_kind in (None, "template"):
+        return ("others", *sorted(_KEPT_BY_COMPILERS))
+    return (kernel.kernel_class if kernel.kernel_class in _KEPT_BY_COMPILERS else "others",)
+
+
+def _classes(reports: Sequence[Report]) -> dict[str, str]:
+    """The kind of work of each kernel, and of most of the kernels of each operator."""
+    kinds = {
+        kernel.name: next(iter(_kinds_of_work(kernel)))
+        for report in reports
+        for kernel in _rows(report.result("kernels", Kernels), True)
+    }
+    times: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for report in reports:
+        callers = report.result("callers", Callers) or Callers((), ())
+        for caller in callers.rows:
+            for name, _, ns in caller.launched:
+                times[caller.name][kinds.get(callers.names[name], "others")] += ns
+    return {**{name: each.most_common(1)[0][0] for name, each in times.items()}, **kinds}
+
+
+_STARTUP = Text(
+    "diff-startup",
+    "{name}: {startup:ns} of its steps are start-up (code is loaded or compiled, memory is taken), which happens once.",
+)
+
+
+def _once(name: str, reports: Sequence[Report]) -> Iterator[Message]:
+    """What happens once, and is a large part of the steps."""
+    recordings = [recording for report in reports if (recording := report.result("recording", Recording))]
+    whole = sum(step.duration_ns for recording in recordings for step in recording.steps)
+    startup = sum(recording.startup_ns for recording in recordings)
+    earlier = sum(recording.window.unrecorded_work_ns for recording in recordings if recording.window)
+    if startup > _MUCH * whole:
+        yield _STARTUP(name=name, startup=startup)
+    if earlier > _MUCH * whole:
+        yield EARLIER(name=name, time=earlier)
+
+
+def _flops(reports: Sequence[Report], steps: int) -> float | None:
+    """Operations of products per step; None where a report does not know them."""
+    tables = [report.result("roofline", Roofline) for report in reports]
+    if any(table is None for table in tables):
+        return None
+    families = {family.value for family in PRODUCTS}
+    products = (row.flops for table in tables if table for row in table.rows if row.family in families)
+    return sum(products) / steps
 
 
 def _memory(reports: Sequence[Report]) -> dict[str, MeasuredMemory]:
@@ -222,13 +380,13 @@ def _memory(reports: Sequence[Report]) -> dict[str, MeasuredMemory]:
     }
 
 
-def _gpus(reports: Sequence[Report]) -> dict[int, MeasuredGpu]:
-    """Means over all traces."""
-    by_device: defaultdict[int, list[gpu.DeviceUse]] = defaultdict(list)
+def _gpus(reports: Sequence[Report], *, is_typical: bool) -> dict[int, MeasuredGpu]:
+    """Means over all traces, in the typical steps or in the whole recording."""
+    by_device: defaultdict[int, list[gpu.DeviceUse | gpu.UseInSteps]] = defaultdict(list)
     for report in reports:
         result = report.result("gpu", gpu.GpuMetrics)
         for device in result.devices if result else ():
-            by_device[device.device].append(device)
+            by_device[device.device].append((device.typical if is_typical else None) or device)
     return {
         number: MeasuredGpu(*(known_mean(getattr(d, f) for d in devices) for f in MeasuredGpu.__dataclass_fields__))
         for number, devices in sorted(by_device.items())

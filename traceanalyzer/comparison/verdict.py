@@ -1,7 +1,8 @@
 """Did steps become faster or slower, or is it inconclusive?
 
 Two tests share the 5 % of false alarms that are allowed: the typical step (rank-sum) takes most of them, because it is
-what outliers leave alone; the mean has the rest, because what happens in every tenth step is a change, too.
+what outliers leave alone; the mean has the rest, because what happens in every tenth step is a change, too. The
+intervals have the same levels, so that a change is what its interval says.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.trace.table import F64
 
 LEAST_STEPS = 5
-"""A side with fewer steps is inconclusive: with four, no division into two sides is rarer than 1 in 35."""
+"""A side with fewer steps tells only of a change that its noise excludes: with four, no division into two sides is
+rarer than 1 in 35."""
 
 _TYPICAL_LEVEL = 0.04
 _MEAN_LEVEL = 0.01
-_INTERVAL_LEVEL = 0.05
 LEAST_CHANGE = 0.01
 """Least share of the base that counts as a change (own choice: runs of one program differ by as much)."""
 
@@ -37,10 +38,14 @@ most in nine of ten (measured: third to fifth run of the lab, two cores of a vir
 
 _IDENTICAL = Text("diff-identical", "The steps of both sides are the same measurement.")
 _FASTER = Text(
-    "diff-faster", "The {statistic} step is {share:share} faster (p = {p:number}).", "statistic: see diff-median"
+    "diff-test-faster",
+    "The {statistic} step is {share:share} faster (p {p:probability}).",
+    "statistic: see diff-median",
 )
 _SLOWER = Text(
-    "diff-slower", "The {statistic} step is {share:share} slower (p = {p:number}).", "statistic: see diff-median"
+    "diff-test-slower",
+    "The {statistic} step is {share:share} slower (p {p:probability}).",
+    "statistic: see diff-median",
 )
 _MAY_BE_MACHINE = Text(
     "diff-may-be-machine",
@@ -71,10 +76,17 @@ _FEW = Text(
     "{base:count} and {head:count} steps are too few to tell a change from noise; record at least {least:count} on "
     "each side, better 10 or more.",
 )
-_ONE = Text(
-    "diff-one-step",
-    "A step went from {base:ns} to {head:ns} ({share:share}), in one step of each side, so the noise is unknown; "
-    "record at least {least:count} on each side, better 10 or more.",
+_ONE = (
+    Text(
+        "diff-one-faster",
+        "{factor:factor}x faster in one recording of each; the noise is unknown, because each has one step. Record at "
+        "least {least:count} steps on each side, better 10 or more.",
+    ),
+    Text(
+        "diff-one-slower",
+        "{factor:factor}x as long in one recording of each; the noise is unknown, because each has one step. Record at "
+        "least {least:count} steps on each side, better 10 or more.",
+    ),
 )
 _INCOMPARABLE = Text(
     "diff-incomparable", "The two sides cannot be compared. {reason}", "reason is one of the comparability checks"
@@ -112,8 +124,8 @@ def compare(base: Measurement, head: Measurement) -> StepTime | None:
     difference = float(two.mean() - one.mean())
     welch = ranks = None
     if min(len(one), len(two)) > 1:
-        welch = statistics.welch(one, two, _INTERVAL_LEVEL, inflation)
-        ranks = statistics.rank_sum(one, two, _INTERVAL_LEVEL, inflation)
+        welch = statistics.welch(one, two, _MEAN_LEVEL, inflation)
+        ranks = statistics.rank_sum(one, two, _TYPICAL_LEVEL, inflation)
     median = float(np.median(two) - np.median(one))
     return StepTime(
         unit=unit,
@@ -175,9 +187,9 @@ def judge(
 
 
 def _is_clear(times: StepTime) -> bool:
-    """Whether even a few steps differ by more than their noise: a change in one direction, by both tests."""
-    tested = ((times.median, _TYPICAL_LEVEL), (times.mean, _MEAN_LEVEL))
-    return all(_is_change(shift, level) and _excludes_zero(shift) for shift, level in tested)
+    """Whether even a few steps differ by more than their noise: all known intervals lie on one side of 0."""
+    known = [shift for shift in (times.median, times.mean) if shift.interval_ns is not None]
+    return bool(known) and all(map(_excludes_zero, known)) and len({shift.change_ns > 0 for shift in known}) == 1
 
 
 def _excludes_zero(shift: Shift) -> bool:
@@ -187,7 +199,9 @@ def _excludes_zero(shift: Shift) -> bool:
 def _too_few(times: StepTime) -> Message:
     base, head = times.base, times.head
     if base.count == head.count == 1:
-        return _ONE(base=base.mean_ns, head=head.mean_ns, share=times.mean.change_share, least=LEAST_STEPS)
+        shorter, longer = sorted((base.mean_ns, head.mean_ns))
+        if shorter and shorter != longer:
+            return _ONE[head.mean_ns > base.mean_ns](factor=longer / shorter, least=LEAST_STEPS)
     return _FEW(base=base.count, head=head.count, least=LEAST_STEPS)
 
 
@@ -203,15 +217,21 @@ def _has_gpu(side: Measurement) -> bool:
 
 def _tested(times: StepTime, tolerance: float) -> Verdict:
     """Combine the results of both tests."""
-    typical, average = _is_change(times.median, _TYPICAL_LEVEL), _is_change(times.mean, _MEAN_LEVEL)
+    typical, average = _is_change(times.median), _is_change(times.mean)
     if typical and average and (times.median.change_ns > 0) != (times.mean.change_ns > 0):
         return _inconclusive(times, _CONTRADICTION())
-    if typical or average:
-        return _changed(*(("median", times.median, _TYPICAL()) if typical else ("mean", times.mean, _MEAN())))
+    within = (
+        _is_within(times.median, tolerance * times.base.median_ns),
+        _is_within(times.mean, tolerance * times.base.mean_ns),
+    )
+    if typical or (not within[0] and not average and _excludes_zero(times.median)):
+        return _changed("median", times.median, _TYPICAL())
+    if average or (within[0] and not within[1] and _excludes_zero(times.mean)):
+        return _changed("mean", times.mean, _MEAN())
     low, high = times.median.interval_ns or (-np.inf, np.inf)
-    if not _is_within(times.median, tolerance * times.base.median_ns):
+    if not within[0]:
         return _inconclusive(times, _NOISE(low=low, high=high))
-    if not _is_within(times.mean, tolerance * times.base.mean_ns):
+    if not within[1]:
         low, high = times.mean.interval_ns or (-np.inf, np.inf)
         return _inconclusive(times, _UNCLEAR_MEAN(tolerance=tolerance, low=low, high=high))
     reason = _UNCHANGED(tolerance=tolerance, low=low, high=high)
@@ -244,8 +264,8 @@ def _is_identical(base: Measurement, head: Measurement) -> bool:
     return sorted(s.duration_ns for s in base.steps) == sorted(s.duration_ns for s in head.steps)
 
 
-def _is_change(shift: Shift, level: float) -> bool:
-    return shift.p is not None and shift.p <= level and abs(shift.change_share or 0.0) >= LEAST_CHANGE
+def _is_change(shift: Shift) -> bool:
+    return _excludes_zero(shift) and abs(shift.change_share or 0.0) >= LEAST_CHANGE
 
 
 def _changed(name: str, shift: Shift, word: Message) -> Verdict:
@@ -277,8 +297,7 @@ def _worst(verdict: Verdict, times: StepTime | None) -> float:
     """The largest significant slowdown; 0.0 if there is none."""
     shares = [verdict.change_share or 0.0]
     if times is not None:
-        tested = ((times.median, _TYPICAL_LEVEL), (times.mean, _MEAN_LEVEL))
-        shares += [shift.change_share or 0.0 for shift, level in tested if _is_change(shift, level)]
+        shares += [shift.change_share or 0.0 for shift in (times.median, times.mean) if _is_change(shift)]
     return max(shares)
 
 

@@ -15,8 +15,10 @@ from traceanalyzer.report.difference import (
     ChangedPart,
     Cost,
     Difference,
+    FindingChange,
     GpuUse,
     MemoryPeak,
+    Ranking,
     Shift,
     Side,
     StepTime,
@@ -43,12 +45,13 @@ _OUTCOMES = {
 }
 _BASE = Column(Text("diff-base", "Base", "before"), "ns", "base_ns")
 _HEAD = Column(Text("diff-head", "Head", "after"), "ns", "head_ns")
-_CHANGE = Column(Text("diff-change", "Change"), "ns", "change_ns")
+_CHANGE = Column(Text("diff-change", "Change"), "+ns", "change_ns")
 _BOTH = Text(
-    "diff-both",
-    "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:share}) and from {median_base:ns} to "
-    "{median_head:ns} in the median ({median_share:share}).",
+    "diff-both-signed",
+    "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:+share}) and from {median_base:ns} to "
+    "{median_head:ns} in the median ({median_share:+share}).",
 )
+_SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
 _TIMES = Text("diff-times-title", "Step time")
 _MEAN = Text("diff-row-mean", "Mean")
 _TIME_COLUMNS = (
@@ -56,16 +59,18 @@ _TIME_COLUMNS = (
     _BASE,
     _HEAD,
     _CHANGE.of("shift.change_ns"),
-    Column(Text("diff-change-share", "Change, %"), "share", "shift.change_share"),
+    Column(Text("diff-change-share", "Change, %"), "+share", "shift.change_share"),
     Column(
         Text("diff-at-least", "From", "lower end of an interval"),
-        "ns",
+        "+ns",
         lambda row: row.shift.interval_ns and row.shift.interval_ns[0],
+        if_any=known,
     ),
     Column(
         Text("diff-at-most", "To (95 %)", "upper end of a 95 % interval"),
-        "ns",
+        "+ns",
         lambda row: row.shift.interval_ns and row.shift.interval_ns[1],
+        if_any=known,
     ),
 )
 _PARTS = Text("diff-parts-title", "Parts of the step")
@@ -107,62 +112,98 @@ _STATUS = {
     "fixed": Text("diff-status-fixed", "fixed", "a finding that is gone"),
     "new": Text("diff-status-new", "new", "a finding that was not there before"),
     "kept": Text("diff-status-kept", "still there", "a finding"),
-    "base-only": Text("diff-status-base-only", "only before", "a finding, where the two sides cannot be compared"),
-    "head-only": Text("diff-status-head-only", "only after", "a finding, where the two sides cannot be compared"),
+    "base-only": Text("diff-status-base-only", "only before", "a finding that is gone, maybe not fixed"),
+    "head-only": Text("diff-status-head-only", "only after", "a finding that was not there, maybe not new"),
     "both": Text("diff-status-both", "both", "a finding of both sides, where they cannot be compared"),
 }
 """Texts for the status of changes and findings."""
 _FINDINGS = Text("diff-findings-title", "Findings")
 _STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(_STATUS, change.status))
+_SIDES = {
+    "base": Text("diff-side-base", "base", "the measurement before a change"),
+    "head": Text("diff-side-head", "head", "the measurement after a change"),
+}
+_PRICE = Text("diff-price", "{price:estimate} ({side})", "time that a fix was predicted to save; side: base or head")
+_PRICE_ALONE = Text("diff-price-alone", "{price:estimate}", "time that a fix was predicted to save")
+_NO_PRICE = "-"
+
+
+def _price(change: FindingChange) -> Message | str:
+    """The predicted saving, and the side in which it was found."""
+    if change.predicted_wall_ns is None:
+        return _NO_PRICE
+    low, high = change.predicted_wall_ns
+    side = _SIDES.get(change.priced_in or "")
+    return _PRICE(price=(low, None, high), side=side()) if side else _PRICE_ALONE(price=(low, None, high))
+
+
 _FINDING_COLUMNS = (
     _STATUS_COLUMN,
     Column(Text("diff-finding-rule", "Finding"), "", "rule", is_name=True),
-    Column(
-        Text("diff-finding-low", "Predicted from"),
-        "ns",
-        lambda change: change.predicted_wall_ns and change.predicted_wall_ns[0],
+    *optional(
+        known,
+        _BASE,
+        replace(_HEAD, is_extra=True),
+        _CHANGE.of(lambda change: _change(change.base_ns, change.head_ns)),
     ),
-    Column(
-        Text("diff-finding-high", "to", "upper end of an interval"),
-        "ns",
-        lambda change: change.predicted_wall_ns and change.predicted_wall_ns[1],
-    ),
-    Column(Text("diff-finding-direct", "Saved on resource"), "ns", "measured_direct_ns"),
+    Column(Text("diff-finding-price", "Price", "time that a fix was predicted to save"), "", _price),
 )
 _RANKINGS = {
+    "callers": Text("diff-callers-title", "Device work by caller, time per step"),
     "operators": Text("diff-operators-title", "Operators, self time per step"),
     "operators_by_shape": Text("diff-by-shape-title", "Operators by input shapes, self time per step"),
     "kernels": Text("diff-kernels-title", "Kernels, time per step"),
     "kernels_by_operator": Text("diff-by-operator-title", "Kernels by the operator that launches them"),
     "modules": Text("diff-modules-title", "Modules, self time per step"),
 }
-_ON_SCREEN = ("operators", "kernels")
+_ON_SCREEN = ("callers", "operators", "kernels")
 _SAME = Text("diff-rows-same", "{count:count} others did not change.", one="{count:count} other did not change.")
-_AFTER = Text("diff-row-device-head", "after")
-_RANKING_COLUMNS = optional(
+_TOP_LEVEL = Text("diff-caller-all", "(all)", "in place of a name: around all callers that have one")
+_RESOURCES = {
+    "device": Text("diff-on-device", "device", "time on a GPU"),
+    "host": Text("diff-on-host", "host", "time on a CPU"),
+}
+_ON = Column(
+    Text("diff-row-on", "On", "the device or the host"), "", lambda row: word(_RESOURCES, _main(row)), if_any=bool
+)
+_OF_HOSTS = ("operators", "operators_by_shape", "modules")
+_OWNER = replace(columns.OPERATOR.of("owner"), if_any=bool)
+_WITHIN = replace(_OWNER, title=Text("diff-row-within", "Within", "the callers around a caller"), is_extra=True)
+_CALLS_COLUMNS = optional(
     bool,
-    _STATUS_COLUMN,
-    columns.NAME,
-    columns.INPUT_SHAPES.of("detail"),
-    columns.OPERATOR.of("owner"),
     Column(
         Text("diff-row-calls-base", "Calls before"), "number", lambda row: _of(row, row.base, "calls"), is_extra=True
     ),
     Column(
         Text("diff-row-calls-head", "Calls after"), "number", lambda row: _of(row, row.head, "calls"), is_extra=True
     ),
-    Column(Text("diff-row-device-base", "Device before"), "ns", lambda row: _of(row, row.base, "device_ns")),
-    Column(_AFTER, "ns", lambda row: _of(row, row.head, "device_ns")),
-    Column(Text("diff-row-device", "change"), "ns", "device_change_ns"),
-    Column(Text("diff-row-host-base", "Host before"), "ns", lambda row: _of(row, row.base, "host_ns"), is_extra=True),
-    Column(_AFTER, "ns", lambda row: _of(row, row.head, "host_ns"), is_extra=True),
-    Column(Text("diff-row-host", "Host change"), "ns", "host_change_ns"),
+)
+_TIME_COLUMNS_OF_ROWS = optional(
+    bool,
+    _BASE.of(lambda row: _of(row, row.base, f"{_main(row)}_ns")),
+    _HEAD.of(lambda row: _of(row, row.head, f"{_main(row)}_ns")),
+    _CHANGE.of(lambda row: getattr(row, f"{_main(row)}_change_ns")),
+)
+_BOTH_CHANGES = optional(
+    bool,
+    Column(Text("diff-row-device", "Device change"), "+ns", "device_change_ns", is_extra=True),
+    Column(Text("diff-row-host", "Host change"), "+ns", "host_change_ns", is_extra=True),
+)
+_RANKING_COLUMNS = (
+    *optional(
+        bool, _STATUS_COLUMN, columns.NAME.of(lambda row: row.name or _TOP_LEVEL), columns.INPUT_SHAPES.of("detail")
+    ),
+    _OWNER,
+    *_CALLS_COLUMNS,
+    _ON,
+    *_TIME_COLUMNS_OF_ROWS,
+    *_BOTH_CHANGES,
 )
 _MEMORY = Text("diff-memory-title", "Peak memory")
 _METRIC = Column(Text("diff-metric", "Metric"), "", itemgetter(0))
 _POINTS = Text(
-    "diff-points",
-    "{points:number} points",
+    "diff-points-signed",
+    "{points:+number} points",
     "a difference of two shares: from 67 % to 83 % are 16 percentage points, and no 16 percent",
 )
 _GPU_METRICS = {
@@ -231,7 +272,9 @@ def _answers(difference: Difference) -> Iterator[Section]:
 
 def _messages(difference: Difference) -> Iterator[Message]:
     times = difference.step_time
-    if times is not None:
+    if times is not None and times.base.count == times.head.count == 1:
+        yield _SINGLE(base=times.base.mean_ns, head=times.head.mean_ns, share=times.mean.change_share)
+    elif times is not None:
         yield _BOTH(
             mean_base=times.base.mean_ns,
             mean_head=times.head.mean_ns,
@@ -271,7 +314,8 @@ def _trust(difference: Difference) -> Iterator[Section]:
     """The section on comparability: differences, notes, and all conditions in detail."""
     comparability = difference.comparability
     unlike = [check.message for check in comparability.checks if check.similarity is not None and check.similarity < 1]
-    messages = tuple(map(_short, (*unlike, *difference.notes, *_ignored(difference))))
+    notes = [note for note in difference.notes if note not in unlike]
+    messages = tuple(map(_short, (*unlike, *notes, *_ignored(difference))))
     facts = (Fact(_SCORE, comparability.score, "share"), *_sides(difference))
     yield Section("trust", _TRUST, messages=messages, facts=facts)
     checks = tuple(_short(check.message) for check in comparability.checks)
@@ -313,9 +357,25 @@ def _rankings(difference: Difference, top: int) -> Iterator[Section]:
                 f"diff-{ranking.key}",
                 word(_RANKINGS, ranking.key),
                 messages=(_SAME(count=ranking.same),) if ranking.same else (),
-                tables=(table(f"diff_{ranking.key}", _RANKING_COLUMNS, ranking.rows[:top], total=len(ranking.rows)),),
+                tables=(_ranked(ranking, top),),
                 is_detail=ranking.key not in _ON_SCREEN,
             )
+
+
+def _ranked(ranking: Ranking, top: int) -> SectionTable:
+    return table(f"diff_{ranking.key}", _columns(ranking.key), ranking.rows[:top], total=len(ranking.rows))
+
+
+def _columns(key: str) -> tuple[Column, ...]:
+    """The columns of a ranking: kernels run on devices, and callers have a path."""
+    of_hosts = () if key in _OF_HOSTS else (_ON, *_BOTH_CHANGES)
+    shown = tuple(column for column in _RANKING_COLUMNS if column not in of_hosts)
+    return tuple(_WITHIN if key == "callers" and column is _OWNER else column for column in shown)
+
+
+def _main(change: Change) -> str:
+    """The resource that a row is about: the one that changed more; the device where neither did."""
+    return "host" if abs(change.host_change_ns or 0.0) > abs(change.device_change_ns or 0.0) else "device"
 
 
 def _of(change: Change, side: Cost | None, field: str) -> float | None:
@@ -339,7 +399,7 @@ def _machines(difference: Difference, top: int) -> Iterator[Section]:
 
 def _metrics(name: str, rows: list[tuple[object, ...]], unit: str, top: int) -> SectionTable:
     sides = (replace(side, unit=unit, cell=itemgetter(place)) for place, side in enumerate((_BASE, _HEAD), 1))
-    change = replace(_CHANGE, unit="" if unit == "share" else unit, cell=itemgetter(3))
+    change = replace(_CHANGE, unit="" if unit == "share" else f"+{unit}", cell=itemgetter(3))
     return table(name, (_METRIC, *sides, change), rows, max(top, 4))
 
 

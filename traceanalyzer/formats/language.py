@@ -158,8 +158,8 @@ class Translated(Language):
     def _amount(self, value: Any, unit: str) -> str:
         if value is None:
             return self.text(UNKNOWN)
-        if unit == "":
-            return str(value)
+        if unit in ("", "probability"):
+            return units.render(value, unit).translate(self._digits) if unit else str(value)
         if unit == "bool":
             return self.text(_YES if value else _NO)
         if unit in ("part", "estimate", "estimated_share"):

@@ -26,6 +26,11 @@ def is_region(name: str) -> bool:
     return name.startswith("Torch-Compiled Region") and _REGION.match(name) is not None
 
 
+def is_compiled(name: str) -> bool:
+    """Whether what an event launches is compiled code, of the forward or the backward pass."""
+    return is_region(name) or "CompiledFxGraph" in name or "CompiledFunction" in name
+
+
 def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None in older versions of torch, which do not name it."""
     match = _REGION.match(name)

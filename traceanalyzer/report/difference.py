@@ -79,6 +79,11 @@ PART_LABELS = {
     "dataloader": Text("diff-part-dataloader", "DataLoader"),
     "cpu_exec": Text("diff-part-cpu-exec", "CPU Exec"),
     "other": Text("diff-part-other", "Other"),
+    "host_code": Text(
+        "diff-part-host-code",
+        "CPU Exec and Other",
+        "parts of a step; time that moved from one to the other is no change",
+    ),
     "host": Text("diff-part-host", "Host (self CPU)"),
     "device": Text("diff-part-device", "Device"),
     "synchronization": Text("diff-part-synchronization", "Host waits for device"),
@@ -185,11 +190,11 @@ class Change(msgspec.Struct, frozen=True):
     """An operator, kernel or module that changed."""
 
     name: str
-    """Name of the operator or kernel, or the path of the module."""
+    """Name of the caller, operator or kernel, or the path of the module; empty for the outermost caller."""
     detail: str | None
     """Input shapes where rows are distinguished by them; else null."""
     owner: str | None
-    """The operator that launches a kernel; null in other rankings."""
+    """The operator that launches a kernel; the path of callers around a caller; null in other rankings."""
     status: str
     """What changed: `appeared`, `vanished`, `slower`, `faster`, `calls` (only their number changed), or `not-printed`;
     where host and device changed in opposite directions, the larger change: `host-faster`, `host-slower`,
@@ -208,7 +213,8 @@ class Ranking(msgspec.Struct, frozen=True):
     """Everything of one kind that changed, the largest change first."""
 
     key: str
-    """Kind of the rows: `operators`, `operators_by_shape`, `kernels`, `kernels_by_operator` or `modules`."""
+    """Kind of the rows: `callers` (device work below the lowest caller that both sides have), `operators`,
+    `operators_by_shape`, `kernels`, `kernels_by_operator` or `modules`."""
     rows: tuple[Change, ...]
     """All changed rows, the largest change first; rows that one side only did not print come last."""
     same: int
@@ -259,8 +265,9 @@ class FindingChange(msgspec.Struct, frozen=True):
     """A finding that is gone, new, or still there."""
 
     status: str
-    """Where the finding occurs: `fixed` (base only), `new` (head only) or `kept` (both); where the sides cannot be
-    compared, `base-only`, `head-only` or `both`."""
+    """`fixed` (base only, and what it is about takes less time), `new` (head only, and it takes more) or `kept` (both);
+    `base-only` or `head-only` where that time did not change so, or is unknown; where the sides cannot be compared,
+    `base-only`, `head-only` or `both`."""
     rule: str
     """Id of the rule that found it."""
     severity: str
@@ -276,6 +283,15 @@ class FindingChange(msgspec.Struct, frozen=True):
     saving."""
     measured_direct_ns: float | None
     """Time in ns per step by which its resource became shorter; null unless fixed, or where unknown."""
+    base_ns: float | None = None
+    """Time per step in ns of what it is about, in the base; an estimate where only the head has the finding. Null if
+    unknown, and in differences of old versions."""
+    head_ns: float | None = None
+    """The same in the head."""
+    saved_ns: float | None = None
+    """Time in ns per step by which what it is about became shorter; null unless fixed, or where unknown."""
+    priced_in: str | None = None
+    """The side in which the predicted times were found: `base` or `head`; null in differences of old versions."""
 
 
 class Prediction(msgspec.Struct, frozen=True):

@@ -119,6 +119,18 @@ def number(value: float) -> str:
     return count(value)
 
 
+def factor(value: float) -> str:
+    """How many times as much, such as `2.76` or `32`: three significant digits at most."""
+    rounded = float(f"{value:.3g}")
+    number = f"{rounded:,.{max(0, 3 - len(str(int(rounded))))}f}"
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+def probability(value: float) -> str:
+    """A probability with its sign of comparison, such as `= 0.029`; none is so small that it is 0: `< 0.001`."""
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
 def text(value: object) -> str:
     """The value unchanged; several values are joined."""
     return ", ".join(map(text, value)) if isinstance(value, list | tuple) else str(value)
@@ -152,9 +164,24 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "estimated_share": estimated_share,
     "count": count,
     "number": number,
+    "factor": factor,
+    "probability": probability,
     "bool": yes_no,
     "": text,
 }
+
+
+def _signed(unit: str) -> Callable[[float], str]:
+    """The format of a change, which has a sign in both directions: `+35.07 ms`."""
+
+    def change(value: float) -> str:
+        shown = _FORMATS[unit](value)
+        return shown if value <= 0 or is_zero(shown.partition(" ")[0]) else f"+{shown}"
+
+    return change
+
+
+_FORMATS |= {f"+{unit}": _signed(unit) for unit in ("ns", "bytes", "share", "rounded_share", "number")}
 
 
 def render(value: Any, unit: str) -> str:
@@ -168,7 +195,7 @@ def amount(value: float, unit: str) -> tuple[str, str]:
     return number, symbol
 
 
-IN_SENTENCES = {"share": "rounded_share"}
+IN_SENTENCES = {"share": "rounded_share", "+share": "+rounded_share"}
 """Units that are written differently in sentences than in tables. A share that a sentence compares with another one,
 such as a limit, has the unit `exact_share`."""
 UNITS = frozenset(_FORMATS)

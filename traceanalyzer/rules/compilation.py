@@ -39,7 +39,8 @@ def _in_step(facts: Facts, limits: Limits) -> Drafts:
         yield from _only_set_up(_code_of_steps(facts, calls), rows, time, limits)
         return
     later = [row for row in rows if row.later_calls]
-    share = calls.later_code_ns / mean(time * (calls.steps - 1), calls.steps)
+    later_ns = mean(time * (calls.steps - 1), calls.steps)
+    share = calls.later_code_ns / later_ns
     if share <= limits["later_share"]:
         return
     evidence = Evidence(_IN_STEP.text("later")(), share, limits["later_share"], "share", _places(later))

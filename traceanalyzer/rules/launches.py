@@ -30,7 +30,8 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     waits = idle_time.waits_again_and_again(idle, device)
     gaps = {row.cause: mean(_launching_ns(row, waits), steps) for row in device.causes if row.cause in _BY_HOST}
     total = sum(gaps.values())
-    share = most * total / mean(device.time_ns, steps)
+    step = mean(device.time_ns, steps)
+    share = most * total / step
     if share <= limits["gap_share"]:
         return
     subject, where = _LAUNCH_BOUND.text("subject")(), _kernels(launches)

@@ -34,6 +34,9 @@ class UseInSteps(msgspec.Struct, frozen=True):
     est_achieved_occupancy: float | None
     """Mean of the estimated occupancy of the kernels, weighted by their time in the steps; null where the trace has no
     figure."""
+    tensor_core_share: float | None = None
+    """Time of the kernels in the steps whose names show that they use matrix units, over the time of all kernels there
+    (0 to 1); null without kernel time."""
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
@@ -117,6 +120,7 @@ def _in_steps(context: Context, number: int, kernels: Bool) -> UseInSteps | None
         busy_share=(gaps.busy(context, number) & within).length / within.length,
         est_sm_efficiency=_sm_efficiency(start, end, blocks, within),
         est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), within.within(start, end)),
+        tensor_core_share=_tensor_core_shares(context, np.flatnonzero(kernels)[within.within(start, end) > 0])[0],
     )
 
 
@@ -142,7 +146,7 @@ def _mean(values: F64, weights: I64) -> float | None:
     return total / weight if weight and math.isfinite(total) else None
 
 
-def _tensor_core_shares(context: Context, rows: Bool) -> tuple[float | None, float | None]:
+def _tensor_core_shares(context: Context, rows: Bool | I64) -> tuple[float | None, float | None]:
     names, device = context.trace.names, context.trace.device
     codes, inverse = ranked(device.name[rows])
     verdict = [uses_tensor_cores(names[c]) for c in codes.tolist()]

@@ -1,0 +1,125 @@
+"""Where is the work of devices launched from: marks, modules and operators around each launch, in typical steps?
+
+Two recordings are compared by it (docs/diff.md): a kernel belongs to the lowest caller that both have, so that eager
+and compiled programs, two GPUs, or two versions of torch are compared row by row, whatever their kernels are called.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.structure import host_tree
+from traceanalyzer.structure.analysis import KERNELS, Analysis
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.mark_forest import MANY, pattern
+from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.table import I64, take_or
+from traceanalyzer.trace.tree import NO_PARENT
+
+DEEPEST = 24
+"""Levels of callers that are distinguished; what is deeper belongs to the last of them (own choice)."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Calls of one name inside the same other calls."""
+
+    name: str
+    """Name of the mark, module or operator as recorded; with `*` for numbers, where many differ in these only."""
+    parent: int | None
+    """Position in the rows of the caller around it; null at the top."""
+    calls: int
+    """Number of calls that start in typical steps."""
+    launched: tuple[tuple[int, int, int], ...]
+    """What it launches itself: position of the name, number of events, and their duration in ns, most first."""
+
+
+class Callers(msgspec.Struct, frozen=True):
+    """All callers of what devices do in typical steps."""
+
+    rows: tuple[Caller, ...]
+    """Parents before their children; the first has no name and launches what no other does."""
+    names: tuple[str, ...]
+    """Names of kernels, copies and fills."""
+
+
+def analyze(context: Context) -> Callers:
+    """The callers of every device event that starts in a typical step."""
+    trace = context.trace
+    tree = _calls(context)
+    label, labels = _labels(context, tree)
+    place, parent, name = _places(tree, label)
+    events = np.flatnonzero(context.in_scope(trace.device.start_ns))
+    node = take_or(host_tree.link(trace, tree).innermost, context.links.launch[events], NO_PARENT)
+    at, calls = take_or(place, node, 0), count_by(place[context.in_scope(tree.tree.start_ns)], len(parent))
+    first, groups = group(at, trace.device.name[events])
+    time, count = sum_by(groups, trace.device.dur_ns[events], len(first)), count_by(groups, len(first))
+    used, position = np.unique(trace.device.name[events][first], return_inverse=True)
+    launched: dict[int, list[tuple[int, int, int]]] = {}
+    for where, *figures in np.column_stack((at[first], position.ravel(), count, time)).tolist():
+        launched.setdefault(where, []).append((figures[0], figures[1], figures[2]))
+    kept = _with_ancestors(parent, launched)
+    rows = tuple(
+        Caller(
+            labels[name[row]] if row else "",
+            kept[int(parent[row])] if row else None,
+            int(calls[row]),
+            tuple(sorted(launched.get(row, ()), key=lambda entry: (-entry[2], entry[0]))),
+        )
+        for row in kept
+    )
+    return Callers(rows, tuple(trace.names[code] for code in used.tolist()))
+
+
+def _calls(context: Context) -> host_tree.HostTree:
+    """Marks, modules and operators, nested; neither steps nor functions of Python."""
+    kind = context.kind.copy()
+    left_out = (kind == NodeKind.STEP) | (kind == NodeKind.PYTHON)
+    kind[kind == NodeKind.NONE] = NodeKind.OPERATOR
+    kind[left_out] = NodeKind.NONE
+    return host_tree.build(context.trace, kind)
+
+
+def _labels(context: Context, tree: host_tree.HostTree) -> tuple[I64, list[str]]:
+    """For each call the number of its label, and the labels: names, or their patterns if too many are alike."""
+    codes, of_node = np.unique(tree.name, return_inverse=True)
+    names = [context.trace.names[code] for code in codes.tolist()]
+    patterns = list(map(pattern, names))
+    alike = {each: patterns.count(each) for each in set(patterns)} if len(names) > MANY else {}
+    shown = [each if alike.get(each, 0) > MANY else name for name, each in zip(names, patterns, strict=True)]
+    labels = list(dict.fromkeys(shown))
+    number = {label: position for position, label in enumerate(labels)}
+    return np.array([number[label] for label in shown], np.int64)[of_node.ravel()], labels
+
+
+def _places(found: host_tree.HostTree, label: I64) -> tuple[I64, I64, I64]:
+    """For each call its place; for each place the one around it and its label. The first place is around all."""
+    tree, place = found.tree, np.zeros(len(label), np.int64)
+    parents, labels = [np.zeros(1, np.int64)], [np.full(1, NO_PARENT, np.int64)]
+    count = 1
+    for depth in range(int(tree.depth.max(initial=-1)) + 1):
+        rows = np.flatnonzero(tree.depth == depth)
+        around = take_or(place, tree.parent[rows], 0)
+        same = found.merged[rows] | (depth >= DEEPEST)
+        place[rows[same]] = around[same]
+        rows, around = rows[~same], around[~same]
+        first, groups = group(around, label[rows])
+        place[rows] = count + groups
+        parents.append(around[first])
+        labels.append(label[rows][first])
+        count += len(first)
+    return place, np.concatenate(parents), np.concatenate(labels)
+
+
+def _with_ancestors(parent: I64, launched: dict[int, list[tuple[int, int, int]]]) -> dict[int, int]:
+    """The places that launch something and those around them, each with its position among them."""
+    kept = {0}
+    for row in launched:
+        while row not in kept:
+            kept.add(row)
+            row = int(parent[row])  # noqa: PLW2901 - the way up
+    return {row: position for position, row in enumerate(sorted(kept))}
+
+
+ANALYSES = (Analysis(365, "callers", Callers, analyze, needs=(KERNELS,), is_of_steps=True),)
