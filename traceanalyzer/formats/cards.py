@@ -139,6 +139,11 @@ def calculation(sum_: Arithmetic, language: Language) -> str:
 
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")
+_SAVES_ONCE = Text(
+    "card-saves-once",
+    "Saves {time} once ({share:share} of the recording), outside of the typical steps.",
+    note="time is an interval, such as up to 3 ms",
+)
 _CROSSED = Text(
     "card-crossed",
     "{subject}: {observed}, threshold {threshold}",
@@ -233,7 +238,8 @@ def card(finding: Finding, language: Language) -> Card:
         own=None if own == time else own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=why_latent,
-        saves=why_latent or (language.text(_SAVES, time=time, share=share) if time and share else None),
+        saves=why_latent
+        or (language.text(_SAVES, time=time, share=share) if time and share else _once(finding, language)),
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
         not_when=language.say(finding.not_when),
@@ -243,6 +249,13 @@ def card(finding: Finding, language: Language) -> Card:
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
+
+
+def _once(finding: Finding, language: Language) -> str | None:
+    """The sentence on a saving outside of the typical steps; None without one."""
+    once = finding.once
+    time = _estimate(once.wall_ns, once.point_ns, language) if once else None
+    return language.text(_SAVES_ONCE, time=time, share=once.share_of_recording) if once and time else None
 
 
 def _proof(evidence: Evidence, language: Language) -> Proof:

@@ -64,9 +64,18 @@ def is_hardly_any(context: Context) -> bool:
     """Whether the device did too little work to decide what bounds the program."""
     device = context.trace.device
     kernels = int((device.category == Category.KERNEL).sum())
-    busy = device_busy_ns(context)
-    is_step = program_steps(context).found_by != WHOLE and kernels >= FEW_KERNELS
-    return len(device) > 0 and (kernels <= 1 or (busy < HARDLY_ANY_NS and not is_step))
+    if not len(device) or kernels <= 1:
+        return len(device) > 0
+    return device_busy_ns(context) < HARDLY_ANY_NS and not _is_step(context, kernels)
+
+
+def _is_step(context: Context, kernels: int) -> bool:
+    """Whether there is a step that repeats, or trains, or has many kernels, and is not mostly start-up."""
+    found = program_steps(context)
+    if found.found_by == WHOLE:
+        return False
+    is_whole = kernels >= FEW_KERNELS or len(found.typical) > 1 or _trains(context)
+    return is_whole and startup_ns(context) < STARTUP_SHARE * int((found.end_ns - found.start_ns).sum())
 
 
 def device_busy_ns(context: Context) -> int:
