@@ -232,6 +232,30 @@ def test_what_every_step_takes_is_no_start_up() -> None:
     assert recorded(trace).workload == "inference"
 
 
+def fused(silence: int, *, within: str = "delta_r2", around: int = 20_000) -> TraceBuilder:
+    """An operator; in it nothing at all, then its first fused operator of 20; later another one after a silence."""
+    trace = TraceBuilder()
+    trace.op(within, 1000, around)
+    for start in (1000 + silence, 11_000 + silence):
+        trace.op("fallback_function", start, 30)
+        trace.op("fused_mul_1568", start + 5, 20)
+        trace.launch_kernel("fused_mul_1568", start + 40, 5000, at=start + 8, call_dur=5)
+    trace.op("aten::mm", 30_000, 10)
+    trace.launch_kernel("gemm", 30_100, 1000, at=30_002, call_dur=2)
+    return trace
+
+
+@pytest.mark.parametrize(("silence", "startup"), [(2000, 2000), (1999, 0)])
+def test_silence_before_a_first_fused_operator_is_its_compilation(silence: int, startup: int) -> None:
+    found = recorded(fused(silence))
+    assert found.startup_ns == startup * US, "a hundred times as long as the operator, and only the first one"
+    assert found.workload == "inference"
+
+
+def test_silence_in_no_operator_compiles_nothing() -> None:
+    assert recorded(fused(2000, around=10)).startup_ns == 0
+
+
 def requests(count: int, every: int, *, threads: int = 1, name: str = "handle") -> TraceBuilder:
     """Marks of 1 ms, one begun every so many us, on threads in turn."""
     trace = TraceBuilder()

@@ -12,6 +12,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.host_activity import first_uses
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
@@ -165,7 +166,9 @@ def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
     found = program_steps(context)
     if next(_requests(context), None) is not None:
         return  # what starts up serves nothing
-    time, whole = startup_ns(context), int((found.end_ns - found.start_ns).sum())
+    # what one operator compiles at its first use makes no other program of it
+    time = startup_ns(context) - int(first_uses(context).dur_ns.sum())
+    whole = int((found.end_ns - found.start_ns).sum())
     if whole and time >= STARTUP_SHARE * whole:
         yield WorkloadEvidence("loading", time_ns=time)
 
