@@ -197,7 +197,7 @@ def slow_at_first(number: int) -> TraceBuilder:
 
 
 def test_a_slow_first_step_is_told_with_a_mean_that_includes_it() -> None:
-    assert "This mean includes the first step of 50.0" in said(slow_at_first(3))
+    assert "This mean includes" not in said(slow_at_first(3)), "two alike are enough"
     assert "This mean" not in said(steps(host=10, kernel="ampere_sgemm_128x64_nn", gpu=5000))
 
 
@@ -206,6 +206,42 @@ def test_a_step_that_is_left_out_is_no_work_outside_of_the_steps() -> None:
     assert "for 5,000 of 5,0" in text
     assert "This mean" not in text
     assert "outside of the steps" not in text
+
+
+def outside(*, call: str | None = None, mark: str | None = None, kernel: int = 0, pause: int = 900) -> TraceBuilder:
+    """Three steps of 1 ms, and after a pause of 900 us a last mark; in between, something else."""
+    trace = TraceBuilder()
+    for number in range(3):
+        trace.step(number, 1000 * number, 1000)
+        trace.op("aten::mm", 1000 * number + 1, 20)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", 1000 * number + 30, 960, at=1000 * number + 10, call_dur=5)
+    if call:
+        trace.launch(call, 3000, 700)
+    if mark:
+        trace.annotation(mark, 3000, 800)
+    if kernel:
+        trace.launch_kernel("copy", 3020, kernel, at=3001, call_dur=5)
+    trace.annotation("end", 3000 + pause - 10, 10)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("trace", "sentence"),
+    [
+        (outside(mark="masks"), "for 800.0 us of it the host is in `masks`, while the GPU waits."),
+        (outside(mark="masks", kernel=450), "for 800.0 us of it the host is in `masks`, and the GPU works for 50 %."),
+        (outside(), "in which hardly anything of the host was recorded and the GPU waits."),
+        (outside(call="cudaFree"), "because of allocation of memory."),
+    ],
+    ids=["the GPU waits", "the GPU works", "nothing was recorded", "known by name"],
+)
+def test_the_largest_time_outside_of_the_steps_is_named(trace: TraceBuilder, sentence: str) -> None:
+    assert said(trace).endswith(f" Outside of the typical steps: 900.0 us after the last step, {sentence}")
+
+
+@pytest.mark.parametrize(("pause", "is_told"), [(749, False), (750, True)])
+def test_less_than_a_fifth_outside_of_the_steps_is_not_named(pause: int, is_told: bool) -> None:
+    assert ("Outside of the typical steps" in said(outside(pause=pause))) is is_told
 
 
 def test_one_rank_does_not_tell_waiting_from_sending() -> None:

@@ -14,7 +14,7 @@ from tests.rules.judging import functions, report, situations
 from tests.simulation.replaying import model_of
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Finding, Report
-from traceanalyzer.report.selection import Selection
+from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine import where
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver
@@ -98,6 +98,46 @@ def test_the_longest_times_are_kept() -> None:
     assert {length for _, length in entry.spans} == {20_000}
     assert (entry.omitted, entry.omitted_ns) == (300, 50 * 20_000 + 250 * 10_000)
     assert list(entry.spans) == sorted(entry.spans)
+
+
+def with_a_tail() -> TraceBuilder:
+    """Four steps of 100, the device at work for 50 of each; after them 200, of which the device works for 60."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = 100 * number
+        trace.step(number, start, 100)
+        trace.op("aten::mm", start + 1, 30)
+        trace.launch_kernel("gemm", start + 20, 50, at=start + 5, call_dur=5)
+    trace.op("aten::nonzero", 400, 100)
+    trace.launch_kernel("copy", 420, 60, at=405, call_dur=5)
+    trace.annotation("end", 590, 10)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("resource", "claim", "direct", "wall", "point"),
+    [
+        ("host", "operator:aten::nonzero", (10.0, 25.0), (40, 100), 40),  # 100 long, the device idles for 40 of it
+        ("host", "operator:aten::nonzero", (5.0, 5.0), (20, 20), 20),
+        ("gpu", "kernel:copy", (5.0, 100.0), (20, 60), 60),  # the kernel takes 60
+    ],
+    ids=["host work", "less host work", "device work"],
+)
+def test_what_lies_outside_of_the_steps_is_saved_once(
+    resource: str, claim: str, direct: tuple[float, float], wall: tuple[int, int], point: int
+) -> None:
+    model = model_of(with_a_tail())
+    low, high = (1000 * ns for ns in direct)
+    change = TimeSaved(resource, (low, high), Message("basis", {}, "because"), None, {claim: high})
+    found = where.once(model.context, change, where.selections(Resolver(model), change))
+    assert found == Once((1000 * wall[0], 1000 * wall[1]), 1000 * point, point / 600)
+
+
+def test_what_lies_in_a_step_is_not_saved_once() -> None:
+    model = model_of(with_a_tail())
+    change = TimeSaved("gpu", (1.0, 1.0), Message("basis", {}, "because"), None, {"kernel:gemm": 1.0})
+    assert where.once(model.context, change, where.selections(Resolver(model), change)) is None
+    assert where.once(model.context, change, ()) is None, "a setting is nowhere"
 
 
 def about_idle_time(*spans: tuple[int, int]) -> Finding:

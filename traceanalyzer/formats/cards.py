@@ -146,6 +146,11 @@ _MAY_SAVE = Text(
     "May save {time} per step ({share}), or nothing: {decided}.",
     note="time and share are such as up to 3 ms; decided says what would show it",
 )
+_SAVES_ONCE = Text(
+    "card-saves-once",
+    "Saves {time} once ({share:share} of the recording), outside of the typical steps.",
+    note="time is an interval, such as up to 3 ms",
+)
 _CROSSED = Text(
     "card-crossed",
     "{subject}: {observed}, threshold {threshold}",
@@ -250,7 +255,7 @@ def card(finding: Finding, language: Language) -> Card:
         own=None if own == time else own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=why_latent,
-        saves=why_latent or question or saves,
+        saves=why_latent or question or saves or _once(finding, language),
         question=question,
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),
@@ -261,6 +266,13 @@ def card(finding: Finding, language: Language) -> Card:
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
+
+
+def _once(finding: Finding, language: Language) -> str | None:
+    """The sentence on a saving outside of the typical steps; None without one."""
+    once = finding.once
+    time = _estimate(once.wall_ns, once.point_ns, language) if once else None
+    return language.text(_SAVES_ONCE, time=time, share=once.share_of_recording) if once and time else None
 
 
 def _proof(evidence: Evidence, language: Language) -> Proof:

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.selection import Selection, Shares
+from traceanalyzer.report.selection import Once, Selection, Shares
 
 
 class ReportSource(msgspec.Struct, frozen=True):
@@ -245,7 +245,7 @@ class Finding(msgspec.Struct, frozen=True):
     evidence: tuple[Evidence, ...]
     """Measured values that crossed a threshold, and where."""
     saving: Saving | None
-    """The saving of the fix; null for a risk, or if it is unknown."""
+    """The saving of the fix per step; null for a risk, if it is unknown, and for what is saved `once`."""
     runs: tuple[str, ...] = ()
     """Ids of all runs of a document that have a finding of the same words but for its numbers, this one included; each
     run has its own finding in the list. Empty where no other run has it."""
@@ -255,6 +255,9 @@ class Finding(msgspec.Struct, frozen=True):
     where: tuple[Selection, ...] = ()
     """The events that its saving is about, by device and thread; empty for what is about no event, such as a setting,
     for printed tables, and in reports of old versions."""
+    once: Once | None = None
+    """What the fix saves once, in place of `saving`, if all that it changes lies outside of the typical steps; else
+    null."""
 
 
 class Relief(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
-"""What findings and headlines are about: events of a device or a thread, idle time, and shares of a step."""
+"""What findings and headlines are about: events of a device or a thread, idle time, time outside of the steps."""
 
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import force_setattr
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -35,6 +36,21 @@ class Selection(msgspec.Struct, frozen=True):
     """Time in ns, once, of what lies outside of the steps; else null."""
     shared: bool = False
     """Whether another finding claims some of this idle time as well."""
+
+
+class Once(msgspec.Struct, frozen=True):
+    """What a fix saves once, because all that it changes lies outside of the typical steps."""
+
+    wall_ns: tuple[float, float]
+    """Time in ns by which the recorded program gets shorter, at least and at most."""
+    point_ns: float
+    """Most likely time in ns, within the interval."""
+    share_of_recording: float
+    """Share of the recording (0 to 1) that the most likely time is."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "wall_ns", (float(self.wall_ns[0]), float(self.wall_ns[1])))
+        force_setattr(self, "point_ns", float(self.point_ns))
 
 
 class Shares(msgspec.Struct, frozen=True):

@@ -432,6 +432,13 @@ STEP_REASONS = {
     "unknown": Text("step-reason-unknown", "an unknown cause", "why a step is unlike others"),
 }
 """Texts for the reasons of the analysis `recording` why a step is not typical."""
+OUTSIDE_KINDS = {
+    "before": Text("outside-before", "before the first step"),
+    "between": Text("outside-between", "between two steps"),
+    "after": Text("outside-after", "after the last step"),
+    "left-out-step": Text("outside-left-out-step", "in a step unlike the others"),
+}
+"""Texts for the kinds of times that lie outside of the typical steps."""
 
 
 def warning(id: str, count: int, params: Mapping[str, Any]) -> ReportWarning:  # noqa: A002 - the contract's word

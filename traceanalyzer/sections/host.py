@@ -12,7 +12,7 @@ from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topi
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, table
 from traceanalyzer.simulation.critical_path import CriticalOwner
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording import HostPart, Recording
 
 TITLE = Text("owners-title", "Where host time goes", "a table of the parts of a program that take time of the CPU")
 _LONG = 0.3
@@ -170,7 +170,7 @@ def _mostly(row: HostOwner) -> str:
     return row.parts[0].name if is_large else ""
 
 
-def label(row: HostOwner | CriticalOwner) -> str | Text | Message:
+def label(row: HostOwner | CriticalOwner | HostPart) -> str | Text | Message:
     """The name of an owner, with its purpose."""
     name = row.name or ""
     if row.kind == "autograd":

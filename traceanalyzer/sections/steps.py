@@ -10,9 +10,10 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import word
 from traceanalyzer.report.section import Fact, Section, SectionTable, Term, Topic
-from traceanalyzer.report.warnings import STEP_REASONS
+from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, known, optional, table
+from traceanalyzer.sections.host import label
 from traceanalyzer.sections.overview import PART_LABELS
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
@@ -22,6 +23,7 @@ TITLE = Text("recording-title", "What was recorded")
 STEPS_TITLE = Text("steps-title", "Steps")
 _INFERRED = Text("steps-inferred-title", "Inferred steps")
 _STEPS = Text("recording-steps-title", "Steps of the program")
+_OUTSIDE = Text("recording-outside-title", "Outside of the typical steps")
 _PROGRAM = Text("recording-program", "Program")
 _BECAUSE = Text("recording-because", "Because of")
 _FRAMEWORK = Text("recording-framework", "Framework")
@@ -117,6 +119,31 @@ _COLUMNS = (
     Column(Text("recording-step-requests", "Requests"), "count", "requests", if_any=known),
     Column(Text("recording-step-tokens", "Tokens"), "count", "tokens", if_any=known),
 )
+_OUTSIDE_COLUMNS = (
+    columns.TIME.of("duration_ns"),
+    Column(Text("recording-outside-start", "Start", "point in time"), "ns", "start_ns"),
+    Column(Text("recording-outside-when", "Where"), "", lambda part: word(OUTSIDE_KINDS, part.kind)),
+    Column(Text("recording-outside-busy", "GPU works"), "ns", "device_busy_ns", if_any=known),
+    Column(
+        Text("recording-outside-host", "The host is mostly in"),
+        "",
+        lambda part: label(part.owner) if part.owner else None,
+        is_name=True,
+        if_any=known,
+    ),
+    Column(
+        Text("recording-outside-owner", "Time there"),
+        "ns",
+        lambda part: part.owner.time_ns if part.owner else None,
+        if_any=known,
+    ),
+    Column(
+        Text("recording-outside-reason", "Because of"),
+        "",
+        lambda part: word(STEP_REASONS, part.reason) if part.reason in STEP_REASONS else "",
+        if_any=bool,
+    ),
+)
 _TERMS = (
     Term(
         _TYPICAL,
@@ -124,14 +151,14 @@ _TERMS = (
             "define-typical-say",
             "The mean over the steps that are alike. Left out are steps that an edge of the recording or a one-off "
             "makes more than 20 % different. Headline, findings and savings are about the typical step. With fewer "
-            "than three such steps, all count.",
+            "than two such steps, all count.",
         ),
     ),
 )
 
 
 def build_recording(report: Report, top: int) -> Iterator[Section]:
-    """Build the section on the kind of program, and a detail with the steps where they differ."""
+    """Build the section on the kind of program, and details: its steps where they differ, and what is outside."""
     recording = report.result("recording", Recording)
     if recording is None:
         return
@@ -142,6 +169,11 @@ def build_recording(report: Report, top: int) -> Iterator[Section]:
     ):  # one is left out, or marks show more than their length
         rows = table("recording_steps", _COLUMNS, recording.steps[:top], total=len(recording.steps))
         yield detail("recording-steps", _STEPS, Topic.STEPS, (rows,))
+    if recording.outside:
+        longest = sorted(recording.outside, key=lambda part: -part.duration_ns)
+        count = len(longest) + recording.outside_omitted
+        rows = table("recording_outside", _OUTSIDE_COLUMNS, longest[:top], total=count)
+        yield detail("recording-outside", _OUTSIDE, Topic.STEPS, (rows,))
 
 
 def _facts(recording: Recording) -> Iterator[Fact]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import NOTHING, Gaps, times_of
+from traceanalyzer.structure.host_activity import FirstUses
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct, is_among, moments
@@ -218,7 +219,7 @@ def timelines(context: Context) -> dict[int, LabelledTime]:
     return built
 
 
-_Rows = tuple[HostEvents | Launches | Frames | Overheads, I64]
+_Rows = tuple[HostEvents | Launches | Frames | Overheads | FirstUses, I64]
 
 
 def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
@@ -230,12 +231,12 @@ def _activities(context: Context) -> tuple[tuple[int, tuple[_Rows, ...]], ...]:
     compiled = ((host, np.flatnonzero(compiling[host.name])), (frames, np.flatnonzero(compiling[frames.name])))
     loading = names.where(host_activity.is_loading_overhead)[overheads.name]
     allocating = names.where(host_activity.is_allocation)[launches.name]
-    operating = host_activity.operator_rows(context)
+    operating, uses = host_activity.operator_rows(context), host_activity.first_uses(context)
     return (
         (DATALOADER, ((host, np.flatnonzero(context.kind == NodeKind.DATALOADER)),)),
         (COMMUNICATION, ((host, np.flatnonzero(communicating)),)),
         (COMPILATION, (*compiled, (launches, host_activity.loading_calls(context)))),
-        (COMPILATION, ((overheads, np.flatnonzero(loading)),)),
+        (COMPILATION, ((overheads, np.flatnonzero(loading)), (uses, np.arange(len(uses))))),
         (ALLOCATION, ((launches, np.flatnonzero(allocating)),)),
         (OVERHEAD, ((overheads, np.flatnonzero(~loading)),)),
         (SYNCHRONIZATION, ((launches, context.cached(host_activity.waits).row),)),
@@ -248,7 +249,7 @@ def _of_threads(
 ) -> list[tuple[int, Intervals]]:
     """When some threads did each of these; overheads concern every thread."""
 
-    def times(table: HostEvents | Launches | Frames | Overheads, rows: I64) -> Intervals:
+    def times(table: HostEvents | Launches | Frames | Overheads | FirstUses, rows: I64) -> Intervals:
         if not isinstance(table, Overheads):
             rows = rows[is_among(table.thread[rows], threads)]
         return times_of(table, rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -18,8 +19,8 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import Columns
-from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.table import I32, I64, Bool, take_or
+from traceanalyzer.trace.distinct import ascending, distinct, ranked
+from traceanalyzer.trace.table import I32, I64, Bool, SliceTable, column, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -58,6 +59,12 @@ is_compiling = finds(
     r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
 )
 """Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
+_is_fused = finds(r"^fused_")
+"""Whether an operator is one that a fuser of TorchScript made of several."""
+_is_fallback = finds(r"^fallback_function$")
+"""Whether an operator is the way to code of TorchScript that may be fused."""
+_HUNDRED = 100
+"""A first call that takes this many times as long as the work itself compiles it."""
 is_communicating = finds(r"^((nccl|rccl|gloo|xccl|hccl|ucc|mpi):|_?c10d(_functional)?::|record_param_comms$)")
 """Whether a host range is a collective or point-to-point operation, waits included."""
 is_python_line = finds(r"\.py\(\d+\): |^<ipython-input|ipykernel")
@@ -84,6 +91,45 @@ def loading_calls(context: Context) -> I64:
     by_name = names.where(is_loading)[launches.name]
     slow = names.where(_has_no_reason)[launches.name]
     return np.flatnonzero(by_name | (slow & (launches.dur_ns >= _FIRST_USE_NS)))
+
+
+@dataclass(frozen=True, eq=False)
+class FirstUses(SliceTable):
+    """Times in which TorchScript most likely compiled a fused kernel; nothing is recorded of that."""
+
+    start_ns: I64 = column("i8", "ns", "start")
+    dur_ns: I64 = column("i8", "ns", "duration")
+    thread: I32 = column("i4", "", "row of the thread", pool="threads")
+
+
+@cached
+def first_uses(context: Context) -> FirstUses:
+    """Silence inside of an operator, up to the first call of a fused operator that takes a hundredth of it or less."""
+    trace, host = context.trace, context.trace.host
+    fused = np.flatnonzero(trace.names.where(_is_fused)[host.name])
+    fused = fused[np.unique(host.name[fused], return_index=True)[1]]
+    wrapped = np.flatnonzero(trace.names.where(_is_fallback)[host.name])
+    moments = {thread: _moments(context, thread) for thread in distinct(host.thread[fused]).tolist()}
+    found: list[tuple[int, int, int]] = []
+    for row in ascending(fused).tolist():
+        thread, start = int(host.thread[row]), int(host.start_ns[row])
+        own = wrapped[host.thread[wrapped] == thread]
+        around = own[(host.start_ns[own] <= start) & (host.end_ns[own] >= host.end_ns[row])]
+        start = int(host.start_ns[around].min(initial=start))
+        before = int(np.searchsorted(moments[thread], start)) - 1
+        since = int(moments[thread][max(0, before)])
+        is_open = (host.thread == thread) & (host.start_ns <= since) & (host.end_ns > start) & operator_rows(context)
+        if start - since >= max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])) and is_open.any():
+            found.append((since, start - since, thread))
+    begins, length, threads = np.array(found, np.int64).reshape(-1, 3).T
+    return FirstUses(begins, length, threads.astype(np.int32))
+
+
+def _moments(context: Context, thread: int) -> I64:
+    """When a thread begins and ends operators, marks and calls, ascending."""
+    tables = context.trace.host, context.trace.launches
+    bounds = (times[table.thread == thread] for table in tables for times in (table.start_ns, table.end_ns))
+    return ascending(np.concatenate([*bounds]))
 
 
 def _has_no_reason(name: str) -> bool:

@@ -100,11 +100,13 @@ def cut_at_the_end() -> TraceBuilder:
     return trace
 
 
-def unlike() -> TraceBuilder:
-    """Three steps, one of which is half again as long."""
-    trace = sound(steps=2)
-    trace.step(2, 200, 150)
-    trace.launch_kernel("gemm", 240, 30, at=220)
+def unlike(first: int = 100) -> TraceBuilder:
+    """Three steps of which no two are alike."""
+    trace, start = TraceBuilder(), 0
+    for number, length in enumerate((first, 150, 200)):
+        trace.step(number, start, length)
+        trace.launch_kernel("gemm", start + 40, length - 50, at=start + 20)
+        start += length
     return trace
 
 
@@ -162,10 +164,10 @@ def test_counters_explain_why_there_are_no_kernels() -> None:
         ("q-no-steps", unmarked, 1),
         ("q-one-step", lambda: unmarked(A100), 1),
         ("q-few-steps", lambda: sound(steps=2), 2),
-        ("q-warmup-included", lambda: sound(steps=3, first=151), 1),
+        ("q-warmup-included", lambda: unlike(first=263), 1),
         ("q-steps-inferred", annotated, 4),
         ("q-steps-left-out", lambda: sound(first=151), 1),
-        ("q-unlike-steps-count", unlike, 1),
+        ("q-unlike-steps-count", unlike, 2),
         ("q-unrecorded-work", begun_late, 1),
         ("q-removed-events", removed, 1),
         ("q-hardware-counters", counters, 1),
@@ -186,7 +188,7 @@ def test_each_doubt_has_a_trace_that_raises_it(doubt: str, make: Callable[[], Tr
 
 
 def test_a_first_step_of_half_again_the_others_is_no_warm_up() -> None:
-    assert "q-warmup-included" not in doubts(sound(steps=3, first=150))
+    assert "q-warmup-included" not in doubts(unlike(first=262))
 
 
 def test_a_first_step_that_is_left_out_is_no_warm_up_of_the_mean() -> None:

@@ -111,17 +111,29 @@ def test_a_last_step_with_the_end_of_the_recording_is_left_out() -> None:
     assert reasons(steps(100, 100, 100, 100, tail={2: 40})) == [None] * 4, "the host's time within a recording"
 
 
-def test_without_three_others_all_steps_count() -> None:
-    found = recorded(steps(100, 100, 200))
-    assert [(step.is_typical, step.reason) for step in found.steps] == [(True, None), (True, None), (True, "unknown")]
+def test_without_two_alike_all_steps_count() -> None:
+    found = recorded(steps(100, 200, 400))
+    assert [step.reason for step in found.steps] == ["unknown", None, "unknown"]
+    assert [step.is_typical for step in found.steps] == [True] * 3
     assert found.all_steps_count
-    assert found.typical_step_ns == pytest.approx(400 * US / 3)
+    assert found.typical_step_ns == pytest.approx(700 * US / 3)
 
 
-def test_three_that_are_left_make_a_typical_step() -> None:
-    found = recorded(steps(100, 100, 100, 200))
-    assert [step.is_typical for step in found.steps] == [True, True, True, False]
+def test_two_alike_make_a_typical_step() -> None:
+    found = recorded(steps(200, 100, 100))
+    assert [step.is_typical for step in found.steps] == [False, True, True]
     assert not found.all_steps_count
+    assert found.typical_step_ns == 100 * US
+
+
+def test_where_no_two_are_alike_only_one_time_events_leave_steps_out() -> None:
+    trace = steps(140, 400, 100)
+    trace.launch("cudaMalloc", 150, 280)
+    found = recorded(trace)
+    assert [step.reason for step in found.steps] == [None, "allocation", "unknown"]
+    assert [step.is_typical for step in found.steps] == [True, False, True]
+    assert not found.all_steps_count
+    assert found.typical_step_ns == 120 * US
 
 
 def test_two_steps_always_count() -> None:

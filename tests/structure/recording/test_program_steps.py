@@ -248,6 +248,38 @@ def test_graphs_that_do_not_repeat_are_no_steps(sizes: tuple[int, ...]) -> None:
     assert recorded(trace).steps_from == "whole-trace"
 
 
+def one_update(*marks: tuple[str, int, int]) -> TraceBuilder:
+    """Work at 110, 210 and 310, an update at 400 for 20, more work at 460, in some marks (name, start, duration)."""
+    trace = TraceBuilder()
+    for name, start, dur in marks:
+        trace.annotation(name, start, dur)
+    for start in (110, 210, 310, 460):
+        work(trace, start, kernel=5)
+    trace.annotation(OPTIMIZER, 400, 20)
+    return trace
+
+
+def test_a_mark_around_work_and_an_update_is_a_step() -> None:
+    trace = one_update(("train", 100, 340), ("forward", 105, 240))
+    assert recorded(trace).steps_from == "train"
+    assert spans(trace) == [(0, 340)], "since the first event, at 100"
+
+
+def test_a_mark_around_work_and_a_backward_pass_is_a_step() -> None:
+    trace = one_update(("train", 100, 230))
+    trace.op("autograd::engine::evaluate_function: MmBackward0", 300, 5, tid=77)
+    assert recorded(trace).steps_from == "train"
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [("forward", 105, 280), ("update", 390, 300), ("train", 300, 130)],
+    ids=["no update in it", "no work before the update", "less than half of the thread"],
+)
+def test_other_marks_are_no_step(mark: tuple[str, int, int]) -> None:
+    assert recorded(one_update(mark)).steps_from == "whole-trace"
+
+
 def test_else_the_whole_recording_is_one_step() -> None:
     trace = TraceBuilder()
     work(trace, 10)

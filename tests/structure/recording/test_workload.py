@@ -66,16 +66,28 @@ def test_a_backward_pass_by_itself_is_a_micro_benchmark() -> None:
     assert kind(unmarked(4, backward=True)) == ("micro-benchmark", {"backward-without-optimizer"})
 
 
-def test_a_training_with_hardly_any_work_is_a_micro_benchmark() -> None:
+def test_a_step_that_trains_is_judged_however_little_the_device_does() -> None:
+    trace = program(steps=1, kernel=300, backward=True, optimizer=True)
+    assert kind(trace) == ("training", {"backward-operators", "optimizer-steps"})
+    assert not recorded(trace).has_hardly_any_work
+    assert recorded(trace).device_busy_ns == 300 * US
+
+
+def test_a_step_that_repeats_is_judged_however_little_the_device_does() -> None:
+    assert not recorded(program(steps=2, kernel=300)).has_hardly_any_work
+    assert recorded(program(steps=1, kernel=300)).has_hardly_any_work
+
+
+def test_a_training_of_hardly_any_work_and_start_up_is_a_micro_benchmark() -> None:
     trace = program(kernel=300, backward=True, optimizer=True)
+    trace.launch("cuModuleLoadData", 2100, 3000)
     assert kind(trace) == ("micro-benchmark", {"hardly-any-device-work"})
     assert recorded(trace).has_hardly_any_work
-    assert recorded(trace).device_busy_ns == 900 * US
 
 
-@pytest.mark.parametrize(("kernel", "hardly_any"), [(332, True), (334, False)])
+@pytest.mark.parametrize(("kernel", "hardly_any"), [(998, True), (1000, False)])
 def test_less_than_a_millisecond_is_hardly_any_work(kernel: int, hardly_any: bool) -> None:
-    assert recorded(program(kernel=kernel)).has_hardly_any_work is hardly_any
+    assert recorded(program(steps=1, kernel=kernel)).has_hardly_any_work is hardly_any
 
 
 @pytest.mark.parametrize(("kernels", "hardly_any"), [(49, True), (50, False)])
@@ -218,6 +230,30 @@ def test_what_every_step_takes_is_no_start_up() -> None:
         start += length
     assert recorded(trace).startup_ns == 500 * US
     assert recorded(trace).workload == "inference"
+
+
+def fused(silence: int, *, within: str = "delta_r2", around: int = 20_000) -> TraceBuilder:
+    """An operator; in it nothing at all, then its first fused operator of 20; later another one after a silence."""
+    trace = TraceBuilder()
+    trace.op(within, 1000, around)
+    for start in (1000 + silence, 11_000 + silence):
+        trace.op("fallback_function", start, 30)
+        trace.op("fused_mul_1568", start + 5, 20)
+        trace.launch_kernel("fused_mul_1568", start + 40, 5000, at=start + 8, call_dur=5)
+    trace.op("aten::mm", 30_000, 10)
+    trace.launch_kernel("gemm", 30_100, 1000, at=30_002, call_dur=2)
+    return trace
+
+
+@pytest.mark.parametrize(("silence", "startup"), [(2000, 2000), (1999, 0)])
+def test_silence_before_a_first_fused_operator_is_its_compilation(silence: int, startup: int) -> None:
+    found = recorded(fused(silence))
+    assert found.startup_ns == startup * US, "a hundred times as long as the operator, and only the first one"
+    assert found.workload == "inference"
+
+
+def test_silence_in_no_operator_compiles_nothing() -> None:
+    assert recorded(fused(2000, around=10)).startup_ns == 0
 
 
 def requests(count: int, every: int, *, threads: int = 1, name: str = "handle") -> TraceBuilder:

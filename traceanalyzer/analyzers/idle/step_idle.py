@@ -26,7 +26,7 @@ from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide, release
 from traceanalyzer.structure.parts import WAITS, Times
-from traceanalyzer.structure.recording import typical_gaps
+from traceanalyzer.structure.recording import HostPart, typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.steps import Steps
@@ -93,19 +93,9 @@ class HostGap(msgspec.Struct, frozen=True):
     """Start of that gap in ns since the first event."""
 
 
-class GapOwner(msgspec.Struct, frozen=True):
+class GapOwner(HostPart, frozen=True):
     """Owners of the time of these gaps, as in the analysis `host_owners`."""
 
-    kind: str
-    """Kind of the owner: a mark, a module, a function, a backward pass, an operator, a call."""
-    name: str
-    """Name of the owner."""
-    role: str | None
-    """What the work is for; null if no name shows it."""
-    file: str | None
-    """File of the function or module; null if no stack shows it."""
-    line: int | None
-    """Line of the function in the file; null if no stack shows it."""
     time_ns: int
     """Time of such gaps in ns that is the owner's, in the steps that count as typical."""
     longest_start_ns: int

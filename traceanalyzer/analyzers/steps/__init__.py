@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import accelerators
-from traceanalyzer.structure import recording, resources, step_breakdown
+from traceanalyzer.structure import resources, step_breakdown
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest
@@ -213,7 +213,6 @@ def _slices(bars: _Bars, frame: _Frame) -> tuple[Slice, ...]:
 
 
 ANALYSES = (
-    Analysis(10, "recording", recording.Recording, recording.analyze, needs=(STEPS,)),
     Analysis(20, "step_breakdown", step_breakdown.StepBreakdown, step_breakdown.analyze, needs=(STEPS,)),
     Analysis(60, "resources", resources.StepResources, resources.analyze, needs=(STEPS,)),
     Analysis(350, "timeline", Timeline, analyze, needs=(STEPS,)),

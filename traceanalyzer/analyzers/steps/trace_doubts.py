@@ -91,13 +91,15 @@ def _typical(context: Context) -> Iterator[Loss]:
     if removed := holes(context).length:
         yield Loss("q-removed-events", 1, {"time": removed})
     steps = program_steps(context)
-    reasons = [reason for reason in steps.reasons if reason is not None]
-    if not reasons:
+    unlike = [reason for reason in steps.reasons if reason is not None]
+    if not unlike:
         return
     length = steps.end_ns - steps.start_ns
     if steps.is_typical.all():
-        yield Loss("q-unlike-steps-count", len(reasons), {"total": len(steps)})
+        yield Loss("q-unlike-steps-count", len(unlike), {"total": len(steps)})
         return
+    counts = zip(steps.reasons, steps.is_typical, strict=True)
+    reasons = [reason for reason, counted in counts if reason is not None and not counted]
     yield Loss(
         "q-steps-left-out",
         len(reasons),

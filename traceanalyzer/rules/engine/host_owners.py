@@ -14,6 +14,7 @@ from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.parts import Part
 from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.recording import HostPart
 
 _MOST = 0.5
 """Least share of the idle time for which an owner is named as its cause."""
@@ -38,7 +39,7 @@ def found(facts: Facts) -> HostOwners | None:
     return owners if owners is not None and owners.idle_ns is not None and owners.steps else None
 
 
-def name(row: HostOwner | GapOwner) -> str | Message:
+def name(row: HostOwner | HostPart) -> str | Message:
     """What an owner is called in a sentence: `preprocessing.py: resize`, `Linear`, the backward pass of `Linear`."""
     if row.role == "buffer-broadcast" and row.kind == "mark":
         return _BUFFERS()

@@ -14,6 +14,7 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
+from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine import runs as document_runs
 from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
@@ -79,6 +80,8 @@ note)."""
 
 _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
+_MOST_OF_ONCE = "medium"
+"""Greatest severity of what a fix saves once (own choice: a longer run has no more of it)."""
 _RESOURCES = ("loader", "host", "gpu", "communication")
 _CONFIDENCES = ("A", "B", "C")
 _LONGEST = 1_000_000
@@ -119,34 +122,26 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
         ordered, combined = _ordered(facts, prices, _distinct(facts, prices, judged), first=len(findings))
         headlines.append(headline(facts, combined))
-        findings += _located(facts, prices, ordered)
+        findings += where.with_shared([entry.finding for entry in ordered])
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
     return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
 
 
-def _located(facts: Facts, prices: Prices | None, ordered: Sequence[_Judged]) -> list[Finding]:
-    """The findings of a run, each with where in the recording it is."""
-    if facts.model is None:
-        return [entry.finding for entry in ordered]
-    resolver = Resolver(facts.model) if prices is None else prices.resolver
-    return where.with_shared([_with_place(facts, resolver, entry) for entry in ordered])
+def _where(facts: Facts, prices: Prices | None, change: TimeSaved | None) -> tuple[Selection, ...]:
+    """Where in the recording a change is; nowhere in printed tables."""
+    if facts.model is None or change is None:
+        return ()
+    return where.selections(Resolver(facts.model) if prices is None else prices.resolver, change)
 
 
-def _with_place(facts: Facts, resolver: Resolver, entry: _Judged) -> Finding:
-    """A finding with where it is; its texts then have the time per step of the events there."""
-    draft = entry.draft
-    if draft.change is None:
-        return entry.finding
-    places = where.selections(resolver, draft.change)
+def _of_place(draft: Draft, places: Sequence[Selection]) -> Draft:
+    """The draft with the time per step of the events at its place, which its texts then have."""
     times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
     figure = draft.figure or ("time" if times and places[0].kind in ("device", "idle") else "")
-    if times and figure in draft.params:
-        draft = replace(draft, params={**draft.params, figure: math.fsum(times)})
-    title, summary, advice, not_when = _texts(facts, entry.rule, draft)
-    return msgspec.structs.replace(
-        entry.finding, where=places, title=title, summary=summary, advice=advice, not_when=not_when
-    )
+    if not times or figure not in draft.params:
+        return draft
+    return replace(draft, params={**draft.params, figure: math.fsum(times)})
 
 
 def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Message, Message]:
@@ -260,17 +255,19 @@ def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | No
 
 def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _Judged:
     _check_change(draft.change)
-    saving = None if draft.change is None else _saving(facts, prices, draft.change)
+    found = _where(facts, prices, draft.change)
+    once = where.once(facts.model.context, draft.change, found) if facts.model and draft.change else None
+    saving = None if draft.change is None or once else _saving(facts, prices, draft.change)
     # a fix may remove time that would be worth something if another resource did not bound the step
     latent = saving is not None and (
         saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
     )
     code = rule.code if draft.code is None else draft.code
-    title, summary, advice, not_when = _texts(facts, rule, draft)
+    title, summary, advice, not_when = _texts(facts, rule, _of_place(draft, found))
     finding = Finding(
         rule=rule.id,
         run=facts.run,
-        severity=_severity(facts, draft, saving),
+        severity=_severity(facts, draft, saving, once),
         confidence=draft.confidence or rule.confidence,
         latent=latent,
         blocked_by=_blocker(facts, prices, draft.change) if latent and draft.change else None,
@@ -283,6 +280,8 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,
         stage=rule.stage,
+        where=found,
+        once=once,
     )
     _check_finding(finding)
     return _Judged(rule, finding, draft)
@@ -298,14 +297,14 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
     ]
 
 
-def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
+def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | None) -> str:
     """Severity from the gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
 
-    If the recording does not show what bounds the program, no finding is severe.
+    If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once.
     """
-    gain = "info"
-    if saving is not None:
-        gain = next((name for share, name in _STEPS_OF_SEVERITY if saving.wall_share[1] >= share), "info")
+    gained = saving.wall_share[1] if saving else once.share_of_recording if once else 0.0
+    gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
+    gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once else gain
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
@@ -336,7 +335,8 @@ def _ordered(
         first: Position of the first of them in the report.
     """
     ranked = sorted(judged, key=_rank)
-    fixes = [Fix(e.finding.rule, first + i, e.draft.change) for i, e in enumerate(ranked) if e.draft.change is not None]
+    changes = ((first + i, e.finding, e.draft.change) for i, e in enumerate(ranked))
+    fixes = [Fix(found.rule, i, change) for i, found, change in changes if change is not None and found.once is None]
     budget = _budget(facts)
     return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)
 

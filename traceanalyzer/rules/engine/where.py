@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 
 import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.report.model import Finding
-from traceanalyzer.report.selection import Selection
+from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
 from traceanalyzer.simulation.selectors import Selected
@@ -50,6 +52,34 @@ def _shortened(entry: Selection, least: int, left: int) -> Selection:
     return replace(entry, spans=tuple(sorted(kept)), omitted=len(entry.spans) - len(kept), omitted_ns=omitted)
 
 
+def once(context: Context, change: TimeSaved, found: Sequence[Selection]) -> Once | None:
+    """What a change saves once, if all that it changes lies outside of the typical steps; else None.
+
+    That is at most the time itself, and of host work at most the idle time of the busiest device outside of the steps:
+    most likely the idle time during this work.
+    """
+    if not found or not all(entry.outside_steps for entry in found):
+        return None
+    during = most = float(sum(entry.ns or 0 for entry in found))
+    device, _ = busiest(context, typical.times(context))
+    span = context.trace.info.span_ns
+    if device is not None and found[0].kind in ("host", "call"):
+        apart = Intervals.union(np.array([0]), np.array([span])) - typical.times(context)
+        idle = apart - gaps.busy(context, device)
+        most = min(most, idle.length)
+        during = min(most, sum(idle.within(*_bounds(entry)).sum() for entry in found))
+    removed = [ns * max(1, typical.count(context)) for ns in change.removed]
+    low, high = min(during, *removed), min(most, max(removed))
+    point = min(max(low, min(during, sum(removed) / 2)), high)
+    return Once((low, high), point, point / span) if high and span else None
+
+
+def _bounds(entry: Selection) -> tuple[I64, I64]:
+    """Starts and ends of the times of an entry."""
+    start, length = np.array(entry.spans, np.int64).reshape(-1, 2).T
+    return start, start + length
+
+
 def with_shared(findings: Sequence[Finding]) -> list[Finding]:
     """The findings, in which idle time that several claim says so."""
     idle = list(map(_idle_times, findings))
@@ -63,9 +93,8 @@ def with_shared(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _idle_times(finding: Finding) -> Intervals:
-    spans = [span for entry in finding.where if entry.kind == "idle" for span in entry.spans]
-    start, length = np.array(spans, np.int64).reshape(-1, 2).T
-    return Intervals.union(start, start + length)
+    every = [Intervals.union(*_bounds(entry)) for entry in finding.where if entry.kind == "idle"]
+    return reduce(or_, every, Intervals.none())
 
 
 def _entries(context: Context, part: Times) -> Iterator[Selection]:

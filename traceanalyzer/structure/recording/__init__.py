@@ -52,7 +52,7 @@ class RecordedStep(msgspec.Struct, frozen=True):
     """Whether the step counts for the typical step."""
     reason: str | None
     """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader`,
-    `other-phase` or `unknown`; null for typical steps."""
+    `other-phase` or `unknown`; null for steps like the others."""
     phase: str | None = None
     """Phase of a server in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark shows it."""
     requests: int | None = None
@@ -84,6 +84,42 @@ class TypicalStep(msgspec.Struct, frozen=True):
     events."""
     rows: tuple[Step, ...] = ()
     """The steps that count, each divided into parts; empty for several ranks."""
+
+
+class HostPart(msgspec.Struct, frozen=True):
+    """A part of the program that owns time of the host."""
+
+    kind: str
+    """`mark`, `module`, `function`, `library` (a function of one), `backward`, `autograd`, `operator` or `call`."""
+    name: str
+    """Name of the mark, class of the module, name of the function, operator or call."""
+    role: str | None
+    """What the work is for; null if no name shows it."""
+    file: str | None
+    """File of the function or module; null if no stack shows it."""
+    line: int | None
+    """Line of the function in the file; null if no stack shows it."""
+    time_ns: int
+    """Its time in ns."""
+
+
+class Outside(msgspec.Struct, frozen=True):
+    """A time that lies outside of the typical steps."""
+
+    kind: str
+    """`before` the first step, `between` two steps, `after` the last step, or `left-out-step`: steps that do not
+    count."""
+    start_ns: int
+    """Start in ns since the first event."""
+    duration_ns: int
+    """Duration in ns."""
+    device_busy_ns: int | None
+    """Time in ns in which the busiest device of the typical steps works; null without device events."""
+    owner: HostPart | None
+    """What the host does for longest; null if that is nothing that was recorded."""
+    reason: str
+    """Why it is outside: the reason for which a step does not count; else `loading`, `allocation` or `loader` if that
+    takes half of the time, or `no-step`: no step is marked there."""
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -118,6 +154,13 @@ class Recording(msgspec.Struct, frozen=True):
     startup_ns: int
     """Time of the steps in ns in which code is loaded or compiled, or memory taken, beyond what every typical step
     takes for it."""
+    outside: tuple[Outside, ...] = ()
+    """What lies outside of the typical steps, in the order of time: the longest 50, none shorter than a hundredth of a
+    typical step. Empty for several ranks."""
+    outside_ns: int | None = None
+    """Time in ns outside of the typical steps, in all; null for several ranks, and without typical steps."""
+    outside_omitted: int = 0
+    """Number of times of a hundredth of a typical step or more that `outside` leaves out."""
 
 
 def analyze(context: Context) -> Recording:

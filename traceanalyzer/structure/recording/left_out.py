@@ -28,9 +28,11 @@ EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN =
 )
 MARKED, OPTIMIZER = "ProfilerStep", "Optimizer.step"
 """What marks steps: the profiler, or the start of the optimizer."""
-REASONS = (EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN)
-FEWEST = 3
-"""With fewer steps left than this, all count."""
+REASONS = frozenset({EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN})
+ONE_TIME = frozenset({LOADING, ALLOCATION, LOADER})
+"""Reasons that are events of one step, which the next steps do not have."""
+FEWEST = 2
+"""With fewer steps left than this, others count as well: a single one may be unlike them by chance."""
 _OUTLIER = 0.2
 """A step that differs from the median by more than this share of the median is not typical."""
 _EDGE = 0.05

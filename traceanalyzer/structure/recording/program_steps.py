@@ -17,6 +17,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.module_calls import evaluations
 from traceanalyzer.structure.recording import left_out, step_signs
 from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
@@ -30,6 +31,7 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 WHOLE = "whole-trace"
+_NEVER = np.iinfo(np.int64).max
 _REPEATS = 3
 """An annotation must repeat so often to be a step."""
 _TILES = 0.5
@@ -65,13 +67,16 @@ class ProgramSteps(msgspec.Struct, frozen=True):
 
     @property
     def is_typical(self) -> Bool:
-        """Which steps count; all do if fewer than three would be left, but for a last one that was cut."""
-        kept = np.array([reason is None for reason in self.reasons], np.bool_)
-        if kept.sum() >= FEWEST:
-            return kept
-        kept[:] = True
-        kept[len(kept) - self.is_cut :] = False
-        return kept
+        """Which steps count: those without a reason; if fewer than two, those without a one-time event; else all.
+
+        A last one that was cut never counts.
+        """
+        is_whole = np.arange(len(self)) < len(self) - self.is_cut
+        for no_reason in (frozenset(), left_out.REASONS - left_out.ONE_TIME):
+            kept = is_whole & np.array([reason is None or reason in no_reason for reason in self.reasons], np.bool_)
+            if kept.sum() >= FEWEST:
+                return kept
+        return is_whole
 
     @property
     def typical(self) -> Steps:
@@ -108,6 +113,8 @@ def program_steps(context: Context) -> ProgramSteps:
         if repeated is not None:
             steps = _after_earlier_work(context, repeated)
             return _as_program(context, steps, left_out.reasons(context, steps))
+    if (marked := _around_a_pass(context)) is not None:
+        return _as_program(context, marked, left_out.reasons(context, marked))
     steps = _after_earlier_work(context, _whole(context))
     return _as_program(context, steps, (None,) * len(steps))
 
@@ -257,6 +264,34 @@ def _from_starts(context: Context, start: I64, end_ns: int, found_by: str) -> St
     if len(launched):
         end[-1] = max(int(context.trace.device.end_ns[launched].max()), int(start[-1]))
     return raw
+
+
+def _around_a_pass(context: Context) -> Steps | None:
+    """The outermost marks of one name around work and what trains with it, if they fill half of their thread."""
+    host = context.trace.host
+    plain = (host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
+    for thread in distinct(host.thread[plain]).tolist():
+        own = host.thread == thread
+        rows = outermost(context, np.flatnonzero(plain & own))
+        rows = rows[_trains_after_work(context, rows)]
+        rows = rows[host.name[rows] == host.name[rows[:1]]]
+        span = int(host.end_ns[own].max() - host.start_ns[own].min())
+        if len(rows) and int(host.dur_ns[rows].sum()) >= _TILES * span:
+            names = tuple(map(str, range(len(rows))))
+            return _of_marks(context, rows, names, context.trace.names[int(host.name[rows[0]])])
+    return None
+
+
+def _trains_after_work(context: Context, marks: I64) -> Bool:
+    """Which marks contain a backward pass or an optimizer's update, and operators of their thread before it."""
+    host, tree = context.trace.host, context.host.tree
+    updates = host.start_ns[context.kind == NodeKind.OPTIMIZER]
+    passes = ascending(np.append(updates, tree.start_ns[context.cached(evaluations)]))
+    begin, end = host.start_ns[marks], host.end_ns[marks]
+    first = np.minimum(take_or(passes, np.searchsorted(passes, begin), _NEVER), end)
+    threads = host.thread[marks[:1]]
+    works = ascending(host.start_ns[np.isin(host.thread, threads) & (host.category == Category.OPERATOR)])
+    return (first < end) & (np.searchsorted(works, first) > np.searchsorted(works, begin))
 
 
 def _whole(context: Context) -> Steps:

@@ -12,6 +12,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
 from traceanalyzer.structure import gap_causes, gaps, unrecorded_work
 from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.host_activity import first_uses
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
@@ -64,9 +65,18 @@ def is_hardly_any(context: Context) -> bool:
     """Whether the device did too little work to decide what bounds the program."""
     device = context.trace.device
     kernels = int((device.category == Category.KERNEL).sum())
-    busy = device_busy_ns(context)
-    is_step = program_steps(context).found_by != WHOLE and kernels >= FEW_KERNELS
-    return len(device) > 0 and (kernels <= 1 or (busy < HARDLY_ANY_NS and not is_step))
+    if not len(device) or kernels <= 1:
+        return len(device) > 0
+    return device_busy_ns(context) < HARDLY_ANY_NS and not _is_step(context, kernels)
+
+
+def _is_step(context: Context, kernels: int) -> bool:
+    """Whether there is a step that repeats, or trains, or has many kernels, and is not mostly start-up."""
+    found = program_steps(context)
+    if found.found_by == WHOLE:
+        return False
+    is_whole = kernels >= FEW_KERNELS or len(found.typical) > 1 or _trains(context)
+    return is_whole and startup_ns(context) < STARTUP_SHARE * int((found.end_ns - found.start_ns).sum())
 
 
 def device_busy_ns(context: Context) -> int:
@@ -156,7 +166,9 @@ def _start_up(context: Context) -> Iterator[WorkloadEvidence]:
     found = program_steps(context)
     if next(_requests(context), None) is not None:
         return  # what starts up serves nothing
-    time, whole = startup_ns(context), int((found.end_ns - found.start_ns).sum())
+    # what one operator compiles at its first use makes no other program of it
+    time = startup_ns(context) - int(first_uses(context).dur_ns.sum())
+    whole = int((found.end_ns - found.start_ns).sum())
     if whole and time >= STARTUP_SHARE * whole:
         yield WorkloadEvidence("loading", time_ns=time)
 

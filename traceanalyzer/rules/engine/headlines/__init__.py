@@ -13,6 +13,7 @@ from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import owners, special, tables, typical
 from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
 from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
+from traceanalyzer.rules.engine.headlines.outside import with_outside
 from traceanalyzer.rules.engine.headlines.typical import StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
@@ -135,7 +136,8 @@ _OUTSIDE = Text(
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
     found = special.unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
-    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
+    message = with_outside(facts, found.message)
+    return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
 
 
 def shares(facts: Facts) -> Shares | None:

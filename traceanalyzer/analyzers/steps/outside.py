@@ -1,0 +1,125 @@
+"""What was recorded, and what lies outside of the typical steps: when, for how long, and what host and device do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from traceanalyzer.structure import gap_causes, gaps, recording, typical
+from traceanalyzer.structure.analysis import STEPS, Analysis
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.owners import index_of
+from traceanalyzer.structure.owners.critical import critical_in
+from traceanalyzer.structure.recording import HostPart, Outside, Recording
+from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADER, LOADING
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.resources import busiest
+from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64
+
+NO_STEP = "no-step"
+MOST = 50
+"""Most times that are listed (own choice: more than people read)."""
+_WORTH = 0.01
+"""Least length of a time that is listed, as a share of a typical step."""
+_MOSTLY = 0.5
+_CAUSES = (
+    (LOADING, gap_causes.COMPILATION),
+    (ALLOCATION, gap_causes.ALLOCATION),
+    (LOADER, gap_causes.DATALOADER),
+)
+
+
+def recorded(context: Context) -> Recording:
+    """What was recorded, with what lies outside of the typical steps."""
+    found = recording.analyze(context)
+    if found.typical is None:
+        return found
+    apart = Intervals.union(np.array([0]), np.array([context.trace.info.span_ns])) - typical.times(context)
+    listed = [part for part in _parts(context, apart) if part[2] >= _WORTH * found.typical.parts.duration_ns]
+    longest = sorted(listed, key=lambda part: -part[2])[:MOST]
+    kept = sorted(longest, key=lambda part: part[1])
+    return replace(
+        found,
+        outside=_described(context, kept),
+        outside_ns=apart.length,
+        outside_omitted=len(listed) - len(kept),
+    )
+
+
+_Part = tuple[str, int, int, str]
+"""Kind, start, duration and reason."""
+
+
+def _parts(context: Context, apart: Intervals) -> Iterator[_Part]:
+    """The times outside of the typical steps, by the steps that do not count and what no step contains."""
+    steps = program_steps(context)
+    every = Intervals.union(steps.start_ns, steps.end_ns)
+    reasons = [reason for reason, counts in zip(steps.reasons, steps.is_typical, strict=True) if not counts]
+    yield from _left_out(apart, steps.start_ns[~steps.is_typical], steps.end_ns[~steps.is_typical], reasons)
+    rest = apart - every
+    causes = _causes(context, rest)
+    for start, end, cause in zip(rest.start.tolist(), rest.end.tolist(), causes, strict=True):
+        kind = "before" if end <= every.start[0] else "after" if start >= every.end[-1] else "between"
+        yield kind, start, end - start, cause
+
+
+def _left_out(apart: Intervals, start: I64, end: I64, reasons: list[str | None]) -> Iterator[_Part]:
+    """Times of steps that do not count; those that follow one another for the same reason are one."""
+    for reason in dict.fromkeys(reasons):
+        own = np.array([each == reason for each in reasons], np.bool_)
+        times = Intervals.union(start[own], end[own]) & apart
+        for first, last in zip(times.start.tolist(), times.end.tolist(), strict=True):
+            yield "left-out-step", first, last - first, reason or NO_STEP
+
+
+def _causes(context: Context, times: Intervals) -> list[str]:
+    """What takes half of each time by itself, if it is known by name; else that no step is marked there."""
+    timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
+    within = timeline.within(times.start, times.end, [label for _, label in _CAUSES])
+    length = times.end - times.start
+    found = [NO_STEP] * len(times)
+    for (cause, _), own in zip(_CAUSES, within, strict=True):
+        for row in np.flatnonzero(own >= _MOSTLY * length).tolist():
+            found[row] = cause
+    return found
+
+
+def _described(context: Context, parts: list[_Part]) -> tuple[Outside, ...]:
+    start, length = np.array([part[1:3] for part in parts], np.int64).reshape(-1, 2).T
+    device, _ = busiest(context, typical.times(context))
+    busy: list[int | None] = [None] * len(parts)
+    if device is not None:
+        busy = [*gaps.busy(context, device).within(start, start + length).tolist()]
+    owners = _owners(context, start, start + length)
+    return tuple(
+        Outside(kind, first, duration, works, owner, reason)
+        for (kind, first, duration, reason), works, owner in zip(parts, busy, owners, strict=True)
+    )
+
+
+def _owners(context: Context, start: I64, end: I64) -> list[HostPart | None]:
+    """The owner of most of the critical thread's time in each of some times; None where most has no owner."""
+    if not len(start):
+        return []
+    index = index_of(context, critical_in(context, Intervals.union(start, end), 1))
+    timeline = index.timeline
+    found: list[HostPart | None] = []
+    for first, last in zip(start.tolist(), end.tolist(), strict=True):
+        inside = slice(*np.searchsorted(timeline.end_ns, (first, last), side="right").tolist())
+        rows = np.arange(inside.start, min(inside.stop + 1, len(timeline.owner)))
+        time = np.minimum(timeline.end_ns[rows], last) - np.maximum(timeline.start_ns[rows], first)
+        sums = sum_by(timeline.owner[rows] + 1, np.maximum(time, 0), len(index.owners) + 1)
+        most = int(sums.argmax()) - 1
+        if most < 0 or not sums[most + 1]:
+            found.append(None)
+            continue
+        own = index.owners[most]
+        found.append(HostPart(own.kind, own.name, own.role, own.file, own.line, int(sums[most + 1])))
+    return found
+
+
+ANALYSES = (Analysis(10, "recording", Recording, recorded, needs=(STEPS,)),)
