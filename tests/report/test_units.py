@@ -173,3 +173,27 @@ def test_a_part_and_its_whole_share_a_unit_in_which_the_whole_is_twenty_or_more(
 )
 def test_shares_in_sentences_are_whole_and_only_all_is_100(share: float, text: str) -> None:
     assert units.render(share, "percent") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (35_070_000, "+ns", "+35.07 ms"),
+        (-35_070_000, "+ns", "-35.07 ms"),
+        (0.2, "+ns", "0 ns"),
+        (0.2069, "+share", "+20.69 %"),
+        (1024, "+bytes", "+1.000 KiB"),
+        (-12.27, "+number", "-12.27"),
+        (2.758, "factor", "2.76"),
+        (2.0, "factor", "2"),
+        (0.1234, "factor", "0.12"),
+        (12.34, "factor", "12.3"),
+        (9.999, "factor", "10"),
+        (1234.0, "factor", "1,230"),
+        (0.02857, "probability", "= 0.029"),
+        (0.00096, "probability", "< 0.001"),
+        (0.0, "probability", "< 0.001"),
+    ],
+)
+def test_changes_have_a_sign_and_no_probability_is_zero(value: float, unit: str, shown: str) -> None:
+    assert units.render(value, unit) == shown
