@@ -13,8 +13,8 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.structure.parts import Part
-from traceanalyzer.structure.typical import mean
 from traceanalyzer.structure.recording import HostPart
+from traceanalyzer.structure.typical import mean
 
 _MOST = 0.5
 """Least share of the idle time for which an owner is named as its cause."""

@@ -112,11 +112,14 @@ class Prices:
         """What changes can save of a step together in ns, whatever a replay says.
 
         What a stream runs takes its time however early it is launched: changes of the host save no more than the time
-        for which the busiest stream does nothing, and changes of device work no more than that work besides.
+        for which the busiest stream does nothing, and changes of device work no more than that work besides. Waits are
+        not to blame for time in which the host does something else, although a host that runs ahead might hide it.
         """
         room = typical.room_ns(self.model.context)
         if room is None or any(change.resource == "communication" for change in changes):
             return math.inf
+        if all(_is_unsure(change) for change in changes):
+            room = min(room, sum(max(change.direct) for change in changes))
         work = sum(max(change.direct) for change in changes if change.resource == "gpu")
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
         return (room + work) * scale
@@ -305,10 +308,15 @@ def _ways(changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Sequence[Ti
     A wait can only be kept or removed; half a wait cannot be replayed. So the most likely saving of waits that may all
     be necessary is the middle between a replay with them and one without.
     """
-    unsure = [each for each in changes if is_about_waits(each.claims) and min(each.removed) == 0 < max(each.removed)]
+    unsure = list(filter(_is_unsure, changes))
     if scenario.end != "point" or not unsure:
         return [changes]
     return [[each for each in changes if not any(each is other for other in unsure)], changes]
+
+
+def _is_unsure(change: TimeSaved) -> bool:
+    """Whether a change removes waits that may all be necessary."""
+    return is_about_waits(change.claims) and min(change.removed) == 0 < max(change.removed)
 
 
 def _unclaimed(change: TimeSaved, end: str, taken: dict[Part, float]) -> tuple[TimeSaved, float, Mapping[Part, float]]:

@@ -34,8 +34,6 @@ _FEW_TOKENS = 100
 
 A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
 do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
-_LATE = frozenset({"launch_bound", "host_code"})
-"""Causes that a host which ran ahead of the device would hide."""
 _OF_HOST = frozenset({"allocation", "profiler_overhead", "synchronization", "launch_bound", "host_code"})
 
 _COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
@@ -281,7 +279,7 @@ def _idle_ns(typical: TypicalStep, *causes: str) -> float:
 def _cause(facts: Facts, typical: TypicalStep) -> Message:
     """The largest of the causes that are the host's."""
     largest = max((row for row in typical.idle if row.cause in _OF_HOST), key=lambda row: row.ns_per_step)
-    is_after_waits = largest.cause in _LATE and idle_time.is_after_waits(facts, _LATE)
+    is_after_waits = largest.cause == "launch_bound" and idle_time.is_after_waits(facts, ("launch_bound",))
     return _CAUSES["synchronization" if is_after_waits else largest.cause]()
 
 
