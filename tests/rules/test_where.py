@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,9 @@ from tests.builders import TraceBuilder
 from tests.reading import read_built
 from tests.rules.judging import functions, report, situations
 from tests.simulation.replaying import model_of
+from traceanalyzer.formats import render
+from traceanalyzer.formats.cards import card
+from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.selection import Once, Selection
@@ -131,6 +135,25 @@ def test_what_lies_outside_of_the_steps_is_saved_once(
     change = TimeSaved(resource, (low, high), Message("basis", {}, "because"), None, {claim: high})
     found = where.once(model.context, change, where.selections(Resolver(model), change))
     assert found == Once((1000 * wall[0], 1000 * wall[1]), 1000 * point, point / 600)
+
+
+def test_what_is_saved_once_is_no_saving_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all of a finding lay outside of the steps: no part of all fixes together, not severe, and it is said."""
+    program, rule = situations("host-python-gap").fires(), "host-python-gap"
+    before = report(program, rule)
+    monkeypatch.setattr(where, "once", lambda *_: Once((1e6, 3e6), 2e6, 0.25))
+    after = report(program, rule)
+    assert before.headlines[0].combined is not None
+    assert after.headlines[0].combined is None
+    (finding,) = after.findings
+    assert (finding.saving, finding.once, finding.severity) == (None, Once((1e6, 3e6), 2e6, 0.25), "medium")
+    shown = card(finding, ENGLISH)
+    assert (shown.time, shown.saves) == (
+        None,
+        "Saves 2.0 ms (1.0-3.0) once (25 % of the recording), outside of the typical steps.",
+    )
+    assert str(shown.saves) in render(after, "html")
+    assert msgspec.json.decode(msgspec.json.encode(finding), type=Finding) == finding
 
 
 def test_what_lies_in_a_step_is_not_saved_once() -> None:

@@ -103,7 +103,7 @@ def test_a_recommender_without_a_stall(corpus: Path) -> None:
     found = of_field(corpus, "torchrec_v100_plain_", 4)
     assert found.late_ns_per_step is not None
     assert found.late_ns_per_step < 50e6
-    assert found.slowdown < 1.2
+    assert found.slowdown < 1.3, "of the two steps alike, without the one that takes memory"
 
 
 def test_a_language_model_with_a_late_rank(corpus: Path) -> None:
