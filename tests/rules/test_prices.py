@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests import corpus_files
 from tests.builders import TraceBuilder
+from tests.formats.samples import TRAINING, report_of
 from tests.random_traces import Plan, plans
 from tests.rules.judging import varied
 from tests.simulation.replaying import model_of, modelled
@@ -322,3 +323,14 @@ def test_a_wait_is_worth_no_more_than_the_time_for_which_its_stream_does_nothing
     found = prices(trace).saving(takes("host", 0, 900, "idle:synchronization"), budget(1000))
     assert max(wall(found)) <= 100
     assert found.basis.id == "saving-no-more" or max(wall(found)) < 100
+
+
+def test_a_saving_between_nothing_and_much_says_what_decides_it() -> None:
+    found = {finding.rule: finding.saving for finding in report_of(TRAINING).findings if finding.saving is not None}
+    question = found["dataloader-bound"]
+    assert (question.wall_ns_per_step[0], question.wall_share[1] > 0.05) == (0, True)
+    assert question.decided_by is not None
+    assert question.decided_by.id == "saving-decided-by-workers"
+    certain = [saving for saving in found.values() if saving.wall_ns_per_step[0] > 0]
+    assert certain
+    assert all(saving.decided_by is None for saving in certain)
