@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.builders import TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.simulation.replaying import model_of, modelled, saved
-from traceanalyzer.simulation import replay_error
+from traceanalyzer.simulation import replay_error, what_if
 from traceanalyzer.simulation.edits import Edit, HostEdit, RelaunchEdit, ScaleEdit, UnblockEdit
 from traceanalyzer.simulation.model import Model
 
@@ -103,3 +103,11 @@ def test_a_faster_device_leaves_the_host_its_work(plan: Plan, factor: float) -> 
     work = int(host.cost_ns[main].sum()) / len(found.bounds.part)
     rows = np.arange(len(found.context.trace.device))
     assert found.elapsed_ns([ScaleEdit(rows, factor)], keep_residuals=False) >= work
+
+
+def test_what_is_in_no_typical_step_takes_time_once() -> None:
+    trace = steps(20, 10, 40, count=5)
+    trace.op("aten::first", 10_000, 3_000)
+    rows = {row.selector: row for row in what_if.ask(model_of(trace).context).helps}
+    assert rows["operator:aten::first"].once_ns == 3_000_000
+    assert rows["operator:aten::mm"].once_ns is None

@@ -100,6 +100,7 @@ _FOUND = {
     "synchronization": Text("whatif-found-synchronization", "calls that wait"),
 }
 _RANGE = Text("whatif-range", "{low:ns} to {high:ns}", "an interval of times")
+_ONCE = Text("whatif-once-time", "{once:ns}", "a time")
 _CHANGE = Column(Text("whatif-change", "Change"), "", lambda edit: _change(edit), is_name=True)  # noqa: PLW0108
 _EVENTS = (
     Column(Text("whatif-found", "Of"), "", lambda edit: _FOUND[edit.found]()),
@@ -119,9 +120,9 @@ _HELPS_COLUMNS = (
     ),
     Column(
         Text("whatif-once", "Once", "time of work that is in none of the typical steps, such as start-up"),
-        "ns",
-        "once_ns",
-        if_any=columns.known,
+        "",
+        lambda row: "" if row.once_ns is None else _ONCE(once=row.once_ns),
+        if_any=bool,
     ),
     Column(Text("whatif-half-range", "Interval, twice as fast"), "", lambda row: _range(row.half_ns), is_extra=True),
     Column(Text("whatif-gone-range", "Interval, gone"), "", lambda row: _range(row.gone_ns), is_extra=True),

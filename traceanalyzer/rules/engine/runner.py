@@ -62,7 +62,7 @@ _NEEDED_WAITS = Text(
 )
 _FREE_CORES = Text(
     "saving-decided-by-workers",
-    "it depends on how many cores are free for worker processes, and a recording with workers shows it",
+    "a recording with workers shows whether cores are free for them",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
 _ANOTHER_RECORDING = Text(
