@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks
 from traceanalyzer.report.message import Text
+from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.change import Interval
-from traceanalyzer.rules.engine.headlines import ranks as late_rank
-from traceanalyzer.rules.engine.headlines.ranks import LateRank
+from traceanalyzer.rules.engine.late_rank import LateRank
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.parts import Part

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
+from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import owners, special, tables, typical
-from traceanalyzer.rules.engine.headlines import ranks as rank_headlines
-from traceanalyzer.rules.engine.headlines.gpu import UNNAMED, gpu_bound
-from traceanalyzer.rules.engine.headlines.outside import with_outside
-from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.rules.engine.headlines import causes, typical
+from traceanalyzer.rules.engine.headlines.causes import UNNAMED, gpu_bound
+from traceanalyzer.rules.engine.headlines.typical import StepBound, with_outside
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
@@ -135,13 +137,13 @@ _OUTSIDE = Text(
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
-    found = special.unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
+    found = unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
     message = with_outside(facts, found.message)
     return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
 
 
 def shares(facts: Facts) -> Shares | None:
-    """What the device does in a typical step; None without a device, and for printed tables."""
+    """What the device does in a typical step; None without a device, and for printed causes."""
     own = facts.step_resources if facts.table is None else None
     if own is None or own.gpu_ns is None or own.only_copies_ns is None or not own.step_ns:
         return None
@@ -170,8 +172,8 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
 
 
 def _of_parts(facts: Facts) -> StepBound:
-    """The headline of printed tables, runs of several ranks, and traces without a device or of a start-up."""
-    times, texts = _of_run(facts) if facts.table is None else tables.parts(facts)
+    """The headline of printed causes, runs of several ranks, and traces without a device or of a start-up."""
+    times, texts = _of_run(facts) if facts.table is None else causes.parts(facts)
     texts = texts or _WITHOUT_GPU
     bound = None if facts.is_startup else _bound(times, facts.step_ns)
     if bound is None:
@@ -181,7 +183,7 @@ def _of_parts(facts: Facts) -> StepBound:
     share = times[bound] / facts.step_ns
     message: Message = texts[bound](time=times[bound], step=facts.step_ns, share=share)
     if bound == "host" and texts is _WITHOUT_GPU:
-        message = owners.with_operators(facts, message)
+        message = causes.with_operators(facts, message)
     said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
@@ -204,7 +206,7 @@ def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
     if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
         return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
     own = facts.step_resources
-    return rank_headlines.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
+    return late_rank.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
 
 
 def _qualified(facts: Facts, message: Message) -> Message:
@@ -250,16 +252,16 @@ def _nothing(facts: Facts) -> Message:
         return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
     busy = facts.resources.gpu_ns
     if busy is None:
-        if waiting := tables.waiting(facts):
+        if waiting := causes.waiting(facts):
             return waiting
         sign = _sign(facts)
         return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
-    if (unknown := tables.unseen(facts)) is not None:
+    if (unknown := causes.unseen(facts)) is not None:
         return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
-def _of_run(facts: Facts) -> tables.Parts:
+def _of_run(facts: Facts) -> causes.Parts:
     resources = facts.need_step_resources()
     loader, step = resources.exposed_loader_ns, resources.step_ns
     if resources.gpu_ns is None:
@@ -293,6 +295,116 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
 def _sign(facts: Facts) -> str | None:
     """The sign that an accelerator took part although its events were not recorded."""
     if facts.view is not None:
-        return tables.sign(facts.view)
+        return causes.sign(facts.view)
     own = facts.step_resources
     return own.unread_device if own else None
+
+
+_MOSTLY_MISSING = 0.5
+"""Share of the recording without events from which on the headline speaks of nothing else (own choice)."""
+
+_CAPTURE = Text(
+    "headline-capture",
+    "The recording contains the capture of graphs (launch calls: {launches:count}, device events: {events:count}). "
+    "Kernels do not run while they are captured, so the recording does not show what bounds the program. Record a "
+    "step that replays the graphs, and report on it with this file as --graph-capture.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_CAPTURES = Text(
+    "headline-capture-of-ranks",
+    "The recordings of the ranks contain the capture of graphs. Kernels do not run while they are captured, so the "
+    "recordings do not show what bounds the program. Record a step that replays the graphs.",
+    note="graphs are CUDA graphs or HIP graphs",
+)
+_HARDLY_ANY = Text(
+    "headline-hardly-any-work",
+    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:ns}. That is too little to "
+    "say what bounds the program.",
+    one="The recording contains hardly any work of the GPU: one kernel in {busy:ns}. That is too little to say what "
+    "bounds the program.",
+)
+_REMOVED = Text(
+    "headline-removed-events",
+    "Events are missing from this recording: for {part:part} it contains nothing although calls were counted, so it "
+    "does not show what bounds the program.",
+)
+_ACCELERATOR = Text(
+    "headline-accelerator",
+    "{vendor} device {device} is busy for {busy:ns} of the {span:ns} between its first and its last event "
+    "({share:share}): work runs for {work:ns}, transfers for {transfer:ns}, communication for {communication:ns}.",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number",
+)
+_ACCELERATOR_COMPUTES = Text(
+    "headline-accelerator-computes",
+    "Bound by compute on {vendor} device {device}: it works for {part:part} of the time between its first and its "
+    "last event; its largest task is {task} ({time:ns}).",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
+_ACCELERATOR_COMMUNICATES = Text(
+    "headline-accelerator-communicates",
+    "Bound by communication: {vendor} device {device} communicates for {part:part} of the time between its first and "
+    "its last event; its largest task is {task} ({time:ns}).",
+    note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
+)
+
+
+def unusual(facts: Facts) -> StepBound | None:
+    """The headline of a recording that does not show a program's usual work; None for all others."""
+    if facts.table is not None:
+        return _of_table(facts)
+    figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
+    if figures is not None and figures.capture is not None and figures.capture.is_most:
+        capture = figures.capture
+        return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
+    if figures is None and (found := _accelerator(facts)) is not None:
+        return found
+    return None if recording is None else _of_recording(facts, figures, recording)
+
+
+def _of_table(facts: Facts) -> StepBound | None:
+    """The headline of a table with hardly any work."""
+    if facts.table is None or not facts.tells_little or facts.is_startup:
+        return None
+    kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
+    return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
+
+
+def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Recording) -> StepBound | None:
+    """The headline of a recording that lacks most of the program's work."""
+    window = recording.window
+    if window is not None and window.removed_ns >= _MOSTLY_MISSING * (window.end_ns - window.start_ns) > 0:
+        return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
+    if window is None and recording.workload == "graph-capture":
+        return StepBound("capture", _CAPTURES(), None)
+    if recording.has_hardly_any_work and not facts.is_startup:
+        of_ranks = facts.find("kernel_classes", KernelClasses)
+        kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
+        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
+    return None
+
+
+def _accelerator(facts: Facts) -> StepBound | None:
+    """The headline of a trace without a GPU: what its busiest other device does."""
+    found = facts.find("accelerators", Accelerators)
+    if found is None or not found.devices:
+        return None
+    use = found.devices[0]
+    device = "?" if use.device is None else str(use.device)
+    if use.busy_share_of_span is None or use.busy_share_of_span < _BUSY:
+        message = _ACCELERATOR(
+            vendor=use.vendor,
+            device=device,
+            busy=use.busy_ns,
+            span=use.span_ns,
+            share=use.busy_share_of_span,
+            work=use.work_ns,
+            transfer=use.transfer_ns,
+            communication=use.communication_ns,
+        )
+        return StepBound("none", message, None)
+    computes = use.work_ns >= use.communication_ns
+    text, bound = (_ACCELERATOR_COMPUTES, "gpu-compute") if computes else (_ACCELERATOR_COMMUNICATES, "communication")
+    task = use.tasks[0]
+    part = (use.work_ns if computes else use.communication_ns, use.span_ns)
+    said = text(vendor=use.vendor, device=device, part=part, task=task.name, time=task.total_ns)
+    return StepBound(bound, said, part[0] / part[1])

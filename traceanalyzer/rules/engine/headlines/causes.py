@@ -1,0 +1,436 @@
+"""What takes the time of a run, for its headline: owners of the host's time, work of the GPU, printed rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from traceanalyzer.analyzers.copies import Copies
+from traceanalyzer.analyzers.host import HostOwner, HostOwners
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.analyzers.tables.grouping import RunView
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
+from traceanalyzer.knowledge.marks import is_of_accelerator
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.rules.engine import host_owners
+from traceanalyzer.rules.engine.budget import Budget
+from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.structure.recording.left_out import MARKED
+
+_WORTH = 0.1
+"""Share of a step from which on an operator or a part of the program is named (own choice: half of what bounds a
+step)."""
+_LONG = 0.3
+"""Share of a step from which on a single call is named."""
+_MUCH = 0.2
+"""Share of a step from which on time without an owner is mentioned."""
+_BARE = ("operator", "call")
+"""Kinds of owners without anything around them that names a part of the program."""
+_OWN_RULES = frozenset({"loader", "compilation"})
+"""Roles that the sentence names by itself."""
+
+_OWNER = Text(
+    "headline-owner",
+    "{headline} While the GPU waits, {owner} takes {part:part}.",
+    note="headline is a sentence; owner is a function, mark or module; part reads: 31 of 149 ms (21 %)",
+)
+_OWNER_WITH = Text(
+    "headline-owner-with-role",
+    "{headline} While the GPU waits, {owner} takes {part:part}, and {other} {other_part:part}.",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 31 of 149 ms (21 %)",
+)
+_OWNER_OF_WHICH = Text(
+    "headline-owner-of-which",
+    "{headline} While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 31 of 149 ms (21 %)",
+)
+_LEAVES = Text(
+    "headline-owner-leaves",
+    "{headline} It was not recorded which part of the program that is: there are no marks, modules or stacks around "
+    "the operators (with_stack=True records stacks).",
+    note="headline is a sentence",
+)
+_SILENT = Text(
+    "headline-owner-silent",
+    "{headline} For {part:part} it is unknown what the host does: no event of its thread was recorded.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+)
+_CALL = Text(
+    "headline-long-call",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}.",
+    note="headline is a sentence; call is an operator or runtime call; owner a function, mark or module",
+)
+_CALL_WAITS = Text(
+    "headline-long-call-waits",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits until {event} has ended.",
+    note="headline is a sentence; call is an operator, wait a runtime call, event a kernel or copy",
+)
+_CALL_EARLIER = Text(
+    "headline-long-call-earlier",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work that was launched before "
+    "the recording began.",
+    note="headline is a sentence; call is an operator, wait a runtime call",
+)
+_SHOWN = 3
+_WORTH_OUTSIDE = 0.2
+"""Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_MOST = 0.5
+"""Share of the step from which on an optimizer is named (own choice: half)."""
+_NO_CODE = frozenset({"communication", "asleep"})
+"""Resources whose time on the path may be in no operator, but is no code of the program."""
+_OPERATORS = Text(
+    "headline-cpu-operators",
+    "{headline} What takes most of it: {operators}.",
+    note="headline is a sentence; operators is a list such as aten::mkldnn_convolution 15.73 ms",
+)
+_NO_OPERATOR = Text(
+    "headline-cpu-no-operator",
+    "code in no operator {time:ns}",
+    note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
+)
+_OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
+
+
+def of_host(facts: Facts, headline: Message, step_ns: float) -> Message:
+    """The sentence on a step that the host bounds, with the parts of the program that take most of its idle time.
+
+    Args:
+        facts: Of the run.
+        headline: The sentence.
+        step_ns: Duration of the typical step.
+    """
+    owners = host_owners.found(facts)
+    if owners is None or step_ns <= 0:
+        return headline
+    headline = _with_owner(facts, owners, headline, step_ns)
+    call = next(_long_calls(owners, step_ns), None)
+    return headline if call is None else _with_call(headline, call)
+
+
+def of_input(facts: Facts, headline: Message, step_ns: float) -> Message:
+    """The sentence on a step that waits for its loader, with what the loader does, if it does it itself."""
+    row = host_owners.largest(facts)
+    if row is None or row.role not in ("preprocessing", "tokenization") or step_ns <= 0:
+        return headline
+    idle = row.idle_ns_per_step or 0.0
+    return _OWNER(headline=headline, owner=host_owners.name(row), part=(idle, step_ns)) if idle else headline
+
+
+def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: float) -> Message:
+    row = host_owners.largest(facts)
+    if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
+        headline = _named(owners, row, headline, step_ns)
+    elif sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
+        headline = _LEAVES(headline=headline)
+    silent = owners.unowned.idle_self_ns_per_step or 0.0
+    return _SILENT(headline=headline, part=(silent, step_ns)) if silent >= _MUCH * step_ns else headline
+
+
+def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float) -> Message:
+    """Add the owner, and another owner whose work a rule gives advice about."""
+    said = {"headline": headline, "owner": host_owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
+    for role in owners.roles:
+        idle = role.idle_ns_per_step or 0.0
+        if role.role == row.role or role.role in _OWN_RULES or idle < _WORTH * step_ns:
+            continue
+        other = owners.rows[role.owner]
+        # a mark and its own part with a role have one name; elsewhere only sums show whether one is in the other
+        text = _OWNER_OF_WHICH if other.name == row.name else _OWNER_WITH
+        if text is _OWNER_WITH and (other.idle_ns or 0) + (row.idle_ns or 0) > (owners.idle_ns or 0):
+            continue
+        return text(**said, other=host_owners.name(other), other_part=(idle, step_ns))
+    return _OWNER(**said)
+
+
+def _long_calls(owners: HostOwners, step_ns: float) -> Iterator[HostOwner]:
+    """Owners with a single call that takes much of a step while the device does nothing for at least half of that."""
+    for row in sorted(owners.rows, key=lambda row: -(row.longest_call.duration_ns if row.longest_call else 0)):
+        call = row.longest_call
+        if call is None or call.duration_ns < _LONG * step_ns:
+            return
+        if 2 * (row.idle_self_ns or 0) >= call.duration_ns and call.name != row.name:
+            yield row
+
+
+def _with_call(headline: Message, row: HostOwner) -> Message:
+    call = row.longest_call
+    if call is None:
+        return headline
+    said = {"headline": headline, "call": call.name, "owner": host_owners.name(row), "time": call.duration_ns}
+    if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
+        return _CALL(**said)
+    if call.waits_for == "unrecorded-work":
+        return _CALL_EARLIER(**said, wait=call.wait)
+    if call.event is None:
+        return _CALL(**said)
+    return _CALL_WAITS(**said, wait=call.wait, event=call.event)
+
+
+def with_operators(facts: Facts, message: Message) -> Message:
+    """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
+
+    Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
+    most.
+    """
+    path = facts.find("critical_path", CriticalPath)
+    if facts.view:
+        rows = [
+            ("" if row.name.startswith(MARKED) else row.name, row.self_cpu_ns or 0) for row, _ in facts.view.by_name
+        ]
+        times = [(name, facts.per_step(time)) for name, time in rows]
+    elif path is not None:
+        times = _of_path(facts, path)
+    else:
+        times = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
+    times = [entry for entry in times if entry[1] >= (_WORTH if entry[0] else _WORTH_OUTSIDE) * facts.step_ns]
+    times.sort(key=lambda entry: (-entry[1], entry[0]))
+    told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in times[:_SHOWN])
+    return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
+    """Operators of the typical step, and "" for code in none of them, sleep and collectives excepted.
+
+    An optimizer that takes most of the step is named instead of its arithmetic, but not one that computes the loss in a
+    closure: its arithmetic is the model's.
+    """
+    found = facts.find("optimizers", Optimizers)
+    closures = {row.name for row in found.rows if row.closures} if found else set()
+    optimizers = [
+        (owner.name, owner.ns_per_step)
+        for owner in path.owners
+        if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
+        if owner.name not in closures
+    ]
+    elsewhere = sum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
+    operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
+    outside = sum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
+    return optimizers or [*operators, ("", outside)]
+
+
+_COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
+"""Classes of kernels that are bound by arithmetic at the sizes used in training."""
+_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
+"""Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
+_HALF = 0.5
+
+UNNAMED = "gpu"
+"""The result if the names of the kernels do not decide it."""
+
+
+def gpu_bound(facts: Facts) -> str:
+    """Kind of work with most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
+
+    It is the larger of the two known times, if half of the time is known. Generated kernels count by their names.
+    """
+    times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
+    compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
+    if max(compute, moving) >= _HALF * total > 0:
+        return "gpu-compute" if compute >= moving else "gpu-memory"
+    if compute + moving < _HALF * total or not total:
+        return UNNAMED
+    return "gpu-compute" if compute > moving else "gpu-memory"
+
+
+def _recorded_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Device time by class, and in all: kernels, and copies and fills while no kernel runs; collectives in neither."""
+    found, copies = facts.find("kernel_classes", KernelClasses), facts.find("copies", Copies)
+    if found is None:
+        return {}, 0
+    times = Counter({row.name: row.total_ns for row in found.rows})
+    total = found.total_ns - times.pop("communication", 0)
+    alone = 0 if copies is None else copies.exposed_ns
+    times["copy"] += alone
+    return times, total + alone
+
+
+def printed_communication(facts: Facts) -> float:
+    """Device time per step in collectives, for a table; 0 if none is printed."""
+    return facts.on_device(_printed_times(facts).get("communication", 0))
+
+
+def _printed_times(facts: Facts) -> dict[str, int]:
+    """Device time by class, from the printed kernels or operators, whichever names classify more time."""
+    kernels = _by_class((kernel_class(row.name), row.total_ns) for row in if_known(lambda: facts.kernels))
+    operators = _by_class((operator_class(row.name), row.device_self_ns) for row in if_known(lambda: facts.operators))
+    return max(kernels, operators, key=lambda found: sum(found.values()) - found.get(KernelClass.OTHER.value, 0))
+
+
+def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
+    """Device time by class, and of all of the device."""
+    times = _printed_times(facts)
+    whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
+    total = max(sum(times.values()), whole or 0)
+    return times, total - times.pop("communication", 0)
+
+
+def _by_class(times: Iterable[tuple[KernelClass, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for kind, time in times:
+        found[kind.value] += time
+    return found
+
+
+_MOSTLY = 0.5
+"""Share of the profiled time in waits for the device, and of device time in collectives, from which on they are named
+(own choice: most of it)."""
+
+TEXTS = {
+    "input": Text(
+        "headline-table-input",
+        "Bound by input: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is waiting for "
+        "the DataLoader that other work cannot hide.",
+    ),
+    "host": Text(
+        "headline-table-host",
+        "Bound by the host: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, and the "
+        "GPU works for less.",
+    ),
+    "communication": Text(
+        "headline-table-communication",
+        "Bound by communication: collectives take {time:ns} of the GPU's time per step, {share:share} of the profiled "
+        "time.",
+    ),
+    "gpu-compute": Text(
+        "headline-table-gpu-compute",
+        "Bound by GPU compute: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
+        "matrix products, convolutions and attention.",
+    ),
+    "gpu-memory": Text(
+        "headline-table-gpu-memory",
+        "Bound by GPU memory: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
+        "operations that move data.",
+    ),
+    UNNAMED: Text(
+        "headline-table-gpu",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
+        "kernels do not show what most of this time is spent on.",
+    ),
+}
+"""Sentences by what bounds a run."""
+AT_LEAST = {
+    "host": Text(
+        "headline-table-host-at-least",
+        "Bound by the host: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, "
+        "and the GPU works for less. Rows that are not printed may be waits for the GPU.",
+    )
+}
+"""The sentence for a table in which so much host time is not printed that it may be something else."""
+_UNSEEN = 0.1
+"""Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
+_UNKNOWN = Text(
+    "headline-table-unseen",
+    "It is unknown what bounds a step of {step:ns}: the GPU works for {busy:share} of the profiled time, and "
+    "{hidden:share} of the host's time is in rows that are not printed, which may be waits for the GPU. Raise "
+    "row_limit.",
+    note="row_limit is code",
+)
+_NO_HOST = Text(
+    "headline-table-no-host",
+    "It is unknown what bounds a step: the GPU works for {time:ns} of it, and the table does not show how long the "
+    "host takes.",
+)
+_NO_HOST_COLLECTIVES = Text(
+    "headline-table-no-host-collectives",
+    "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
+    "step for which the GPU works, collectives take {time:ns}.",
+)
+_WAITING = Text(
+    "headline-table-waiting",
+    "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
+    "in {call}. What the device does meanwhile was not recorded.",
+    note="call is the name of a runtime call, such as cudaDeviceSynchronize",
+)
+
+
+Parts = tuple[dict[str, float], dict[str, Text] | None]
+"""Times of a step in ns by what bounds it, at most the step together, and the sentences; None: those without a GPU."""
+
+
+def parts(facts: Facts) -> Parts:
+    """What bounds a table, as far as its sums and its rows show it."""
+    budget = Budget.of(facts.resources, is_estimate=True)
+    if _has_no_host(facts):
+        return {}, TEXTS
+    critical = budget.critical
+    if critical == "loader":
+        return _loader(budget)
+    if critical == "host":
+        return _host(facts, budget)
+    communication = printed_communication(facts)
+    if communication >= _MOSTLY * budget.gpu:
+        return {"communication": communication}, TEXTS
+    return {gpu_bound(facts): budget.gpu}, TEXTS
+
+
+def _has_no_host(facts: Facts) -> bool:
+    """Whether the GPU's time is known, but nothing of the host's, as in tables that somebody shortened."""
+    return facts.resources.gpu_ns is not None and facts.resources.host_ns is None
+
+
+def _loader(budget: Budget) -> Parts:
+    """Waits for batches, as far as the device's and the rest of the host's time cannot hide them."""
+    return {"input": min(budget.loader, budget.cap("loader", budget.loader))}, TEXTS
+
+
+def _host(facts: Facts, budget: Budget) -> Parts:
+    """The host's time, as far as rows show it."""
+    if not budget.gpu:
+        has_sign = facts.view is not None and sign(facts.view)
+        return ({} if has_sign else {"host": budget.host}), None
+    unseen = unseen_waits(facts)
+    if not unseen:
+        return {"host": budget.host}, TEXTS
+    certain = budget.host - unseen
+    if budget.loader > certain:
+        return _loader(budget)
+    return ({"host": certain} if certain > budget.gpu else {}), AT_LEAST
+
+
+def waiting(facts: Facts) -> Message | None:
+    """The headline of a table without device times whose program mostly waits for the device; None for all others."""
+    if facts.view is None or facts.resources.gpu_ns is not None:
+        return None
+    waits = [row for row, kind in facts.view.by_name if kind is RowKind.RUNTIME and is_sync(row.name)]
+    time = facts.per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    if not waits or time < _MOSTLY * facts.step_ns:
+        return None
+    call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
+    return _WAITING(time=time, step=facts.step_ns, share=time / facts.step_ns, call=call)
+
+
+def unseen_waits(facts: Facts) -> float:
+    """Host time per step that may be waits for the device in rows that are not printed, in ns; 0 if it is little.
+
+    The host waits at most as long as the device works, printed waits included.
+    """
+    run = facts.table
+    if run is None or not run.cpu_ns or not run.cpu_hidden_share:
+        return 0.0
+    most = max(0.0, (facts.resources.gpu_ns or 0.0) - facts.per_step(run.sync_ns or 0))
+    waits = min(facts.per_step(run.cpu_hidden_share * run.cpu_ns), most)
+    return waits if waits >= _UNSEEN * facts.step_ns else 0.0
+
+
+def unseen(facts: Facts) -> Message | None:
+    """The headline of a table that does not show what the host does with its time, or no such time; else None."""
+    if facts.table is not None and _has_no_host(facts):
+        time, busy = printed_communication(facts), facts.resources.gpu_ns or 0.0
+        return _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= _MOSTLY * busy else _NO_HOST(time=busy)
+    if facts.table is None or not unseen_waits(facts):
+        return None
+    busy = (facts.resources.gpu_ns or 0.0) / facts.step_ns
+    return _UNKNOWN(step=facts.step_ns, busy=busy, hidden=facts.table.cpu_hidden_share)
+
+
+def sign(view: RunView) -> str | None:
+    """What shows that an accelerator took part: a call or an operator, else columns of times that are not its own."""
+    rows = [row for row, kind in view.by_name if kind is RowKind.RUNTIME or is_of_accelerator(row.name)]
+    if rows:
+        return max(rows, key=lambda row: row.self_cpu_ns or 0).name
+    has_times = any(row.device_total_ns or row.device_avg_ns for row, _ in view.by_name)
+    return next((table.device for table in view.tables if table.device), None) if has_times else None
