@@ -5,28 +5,26 @@ step gets: for a trace, that is the result of a replay of the causal model with 
 tables, and if the model abstains, it is limited by the totals of the other resources (`budget`). So `direct` is time of
 the resource itself, in both cases.
 
-`claimed` turns a change into edits of the model. `resource` decides which edits, `claims` and `within` decide where:
+`claim_edits` turns a change into edits of the model. `resource` decides which edits, the parts in `claims` and `within`
+(`structure.parts`) decide where:
 
-    resource       claims                           what is edited
-    loader         any                              all waits for the loader become shorter by the same share
-    gpu            operator:NAME, operator:NAME|SHAPES, kernel:NAME, class:NAME
-                                                    the kernels of each, in proportion to what each claims; with
-                                                    `is_removed` also launches and host time, by the same share
-    gpu            copies:NAME                      the copies; their calls no longer block the host
-    gpu            none of these                    all that runs on the device, by the same share
-    host           copies:NAME                      nothing waits for these copies any more
-    host           operator:NAME and idle:synchronization
-                                                    the waits in these operators are removed, however long they are
-    host           only idle:synchronization        the waits for a whole device are removed
-    host           operator:NAME, owner:NAME        the host time of these operators or owners, by the same share
-    host           idle:CAUSE                       the host time before each launch that came too late for that cause
-    host           none of these                    all host time of the critical thread, by the same share
-    communication  any                              exposed parts of collectives, by the same share
+    resource       parts                what is edited
+    loader         any                  all waits for the loader become shorter by the same share
+    gpu            operators, kernels   the kernels of each, in proportion to what each claims; with `is_removed` also
+                                        launches and host time, by the same share
+    gpu            copies               the copies; their calls no longer block the host
+    gpu            none of these        all that runs on the device, by the same share
+    host           copies               nothing waits for these copies any more
+    host           operators and WAITS  the waits in these operators are removed, however long they are
+    host           only WAITS           the waits for a whole device are removed
+    host           operators, owners    the host time of these, by the same share
+    host           idle time            the host time before each launch that came too late for that cause
+    host           none of these        all host time of the critical thread, by the same share
+    communication  any                  exposed parts of collectives, by the same share
 
-`within` names host time (`operator:NAME`, `operator:NAME|SHAPES`, `owner:NAME`) where the claims of a host change are
-the idle time that it causes. NAME may contain `*` and `?`. A share is the requested time divided by the recorded time
-per step, so that the requested time is removed from the resource; names that do not exist are ignored. On a CPU, the
-time of autograd's thread counts while the program's thread waits for it.
+`within` has host time where the claims of a host change are the idle time that it causes. A share is the requested time
+divided by the recorded time per step, so that the requested time is removed from the resource; parts that the trace
+does not have are ignored. On a CPU, the time of autograd's thread counts while the program's thread waits for it.
 
 Two changes with the same claim share it: the second removes only what the first has left. Changes of the same time
 under different names multiply: after two halves, a quarter is left.
