@@ -21,6 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recorded_collectives import communication_kernels
+from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.trace.distinct import distinct, stable_order
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -196,9 +197,10 @@ def _without_loader(context: Context) -> dict[str, I64]:
     """All time of host threads except waits for the loader, as interval fields of `Selected`."""
     host = context.trace.host
     loads = np.flatnonzero(context.kind == NodeKind.DATALOADER)
+    of_thread = rows_by(host.thread[loads])
     threads, starts, ends = [], [], []
     for thread in distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist():
-        rows = loads[host.thread[loads] == thread]
+        rows = loads[of_thread(thread)]
         reach = np.maximum.accumulate(host.end_ns[rows])
         start = np.append(0, reach)
         end = np.append(host.start_ns[rows], _LATER)

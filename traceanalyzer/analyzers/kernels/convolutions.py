@@ -27,7 +27,7 @@ from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -92,9 +92,10 @@ def algorithms(context: Context) -> ConvolutionAlgorithms:
     first, ways = group(same_inputs, _signature(call, device.name[kernels].astype(np.int64), len(calls)))
     found: defaultdict[int, list[tuple[Algorithm, int]]] = defaultdict(list)
     figures = zip(count_by(ways, len(first)).tolist(), sum_by(ways, time, len(first)).tolist(), strict=True)
+    of_call = rows_by(call)
     for position, (count, total) in zip(first.tolist(), figures, strict=True):
         if inputs[3][position] > 0:  # without them, stride and padding may differ
-            own = kernels[call == position]
+            own = kernels[of_call(position)]
             longest = own[np.argmax(device.dur_ns[own])]
             algorithm = Algorithm(trace.names[int(device.name[longest])], count, total)
             found[int(same_inputs[position])].append((algorithm, position))

@@ -14,6 +14,7 @@ from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
@@ -51,10 +52,8 @@ def ledgers(context: Context) -> tuple[Ledger, ...]:
     memory = context.trace.memory
     host = np.isin(memory.device_type, _HOST_TYPES)
     accelerator = (memory.device_type != UNKNOWN) & ~host & (memory.device >= 0)
-    found = [
-        _ledger(context, f"GPU{number}", number, np.flatnonzero(accelerator & (memory.device == number)))
-        for number in distinct(memory.device[accelerator]).tolist()
-    ]
+    rows = np.flatnonzero(accelerator)
+    found = [_ledger(context, f"GPU{number}", number, rows[own]) for number, own in members(memory.device[rows])]
     if host.any():
         found.append(_ledger(context, CPU, UNKNOWN, np.flatnonzero(host)))
     return tuple(found)

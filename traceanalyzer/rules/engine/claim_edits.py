@@ -21,6 +21,7 @@ from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
@@ -260,8 +261,7 @@ class Resolver:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""
         found = self.context.cached(owner_index).critical
         by_thread = {
-            each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
-            for each in distinct(thread).tolist()
+            each: self._model.judged & Intervals.union(start[rows], end[rows]) for each, rows in members(thread)
         }
         none = Intervals.none()
         critical = (by_thread.get(found.main, none) - found.handed).length

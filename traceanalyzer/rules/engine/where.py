@@ -23,6 +23,7 @@ from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
@@ -87,8 +88,7 @@ def _entries(context: Context, part: _Part) -> Iterator[Selection]:
     """One entry for each device or thread, in the typical steps; outside of them, if nothing is in them."""
     steps, count = typical.times(context), max(1, typical.count(context))
     on_device = part.kind in ("device", "idle")
-    for place in distinct(part.place).tolist():
-        own = part.place == place
+    for place, own in members(part.place):
         every = Intervals.union(part.start[own], part.end[own])
         inside = every & steps
         start, end = _in_single_steps(context, inside) if inside else (every.start, every.end)
@@ -99,7 +99,7 @@ def _entries(context: Context, part: _Part) -> Iterator[Selection]:
             device=place if on_device and place != UNKNOWN else None,
             thread=None if on_device else _label(context, place),
             ns_per_step=inside.length / count if inside else None,
-            count=int(own.sum()),
+            count=len(own),
             spans=tuple(zip(start.tolist(), (end - start).tolist(), strict=True)),
             omitted=0,
             omitted_ns=0,
@@ -136,8 +136,8 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[_Part]:
 def _of_loader(context: Context) -> Iterator[_Part]:
     """Waits for the loader, without the time in which a device works."""
     rows, tree = outermost_loads(context), context.host.tree
-    for thread in distinct(tree.thread[rows]).tolist():
-        own = rows[tree.thread[rows] == thread]
+    for thread, found in members(tree.thread[rows]):
+        own = rows[found]
         times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - gaps.any_busy(context)
         yield _Part("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
 
