@@ -24,10 +24,19 @@ from traceanalyzer.inputs import discovery
 from traceanalyzer.report.model import Report
 
 
-def put(text: str) -> None:
-    """Print a document as UTF-8 whatever the console's encoding, because the output goes to a file or a program."""
+def put(text: str, form: str) -> None:
+    """Print a document as UTF-8 whatever the console's encoding, because the output goes to a file or a program.
+
+    Args:
+        text: The document.
+        form: Its format. JSON holds names as they are, so that a terminal gets escapes for what it would act upon.
+    """
     with guarded():
         if sys.stdout.isatty():
+            if form in _JSON:
+                from traceanalyzer.formats import json  # noqa: PLC0415 - only for these formats
+
+                text = json.for_terminal(text)
             sys.stdout.write(text)
         else:
             sys.stdout.flush()
@@ -64,6 +73,7 @@ Texts = Mapping[str, Callable[[], str]]
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _CHARTS = ("svg", "png")
+_JSON = ("json", "sarif", "speedscope")
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Delivery:
             with guarded():
                 terminal.show(report, sys.stdout, top=self.top, language=self.language)
         else:
-            put(self._text(report, Target(SCREEN, form), texts))
+            put(self._text(report, Target(SCREEN, form), texts), form)
 
     def _write(self, report: Report, target: Target, texts: Texts) -> None:
         path = Path(target.path)
@@ -190,7 +200,7 @@ def deliver_answer(answer: Answer, wanted: Sequence[Target], top: int | None, *,
             with guarded():
                 answer.show(sys.stdout, top)
         else:
-            put(answer.render(target.form, top))
+            put(answer.render(target.form, top), target.form)
 
 
 def _make(folder: Path) -> None:

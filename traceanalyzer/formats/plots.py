@@ -12,6 +12,7 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.formats.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, StackedBars
@@ -150,7 +151,7 @@ def _frame(axes: Axes, in_unit: Scale) -> None:
 
 def _stacks(chart: StackedBars, axes: Axes, width: int) -> None:
     count = len(chart.labels)
-    totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
+    totals = [fsum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
     if chart.is_line:
         axes.plot(range(count), totals, color=PALETTE["cpu_exec"], linewidth=1)
         axes.plot(chart.marked, [totals[i] for i in chart.marked], "o", color=PALETTE["runtime"], markersize=4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import fsum
+
 from traceanalyzer.analyzers.idle.step_idle import StepCause
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
@@ -25,7 +27,7 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))
     waits = idle_time.waits_again_and_again(idle, device)
     gaps = {row.cause: _launching_ns(row, waits) / steps for row in device.causes if row.cause in _BY_HOST}
-    total = sum(gaps.values())
+    total = fsum(gaps.values())
     share = most * total / (device.time_ns / steps)
     if share <= limits["gap_share"]:
         return

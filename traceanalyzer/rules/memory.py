@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import fsum
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
@@ -119,13 +120,13 @@ def _growing(device: DeviceMemory, limit: float) -> Drafts:
 def _slope(values: Sequence[int]) -> float:
     """Slope of the least-squares line through the values, per position."""
     middle, mean = (len(values) - 1) / 2, sum(values) / len(values)
-    spread = sum((i - middle) ** 2 for i in range(len(values)))
-    return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
+    spread = fsum((i - middle) ** 2 for i in range(len(values)))
+    return fsum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
 
 
 def _churn(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
-    host = facts.host_per_step(sum(row.host_self_ns for row in rows))
+    host = facts.host_per_step(fsum(row.host_self_ns for row in rows))
     share = host / facts.step_ns if facts.step_ns else 0.0
     evidence = []
     # Recording memory makes every allocation slower than it is.
@@ -135,7 +136,7 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
         evidence.append(Evidence(_CHURN.text("host")(), share, limits["host_share"], "share", where))
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
-        calls = facts.host_per_step(sum(row.calls for row in rows))
+        calls = facts.host_per_step(fsum(row.calls for row in rows))
         change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims={f"operator:{rows[0].name}": host})
         yield Draft(tuple(evidence), change, {"calls": round(calls), "host": host, "share": share}, ceiling="low")
 
@@ -160,7 +161,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_MALLOC.text("one-step")())
     rows = [row for row in rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
     times = [_per_step(row.recurring_ns, row, usual) for row in rows]
-    time = sum(times)
+    time = fsum(times)
     share = time / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["time_share"]:
         return
@@ -170,7 +171,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, {"idle:allocation": direct[1]})
-    params = {"calls": sum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time}
+    params = {"calls": fsum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time}
     yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high")
 
 

@@ -122,7 +122,10 @@ def _padded(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_PADDED.text("no-size")())
     padded = [batch for batch in batches if _padding_ns(batch)]
     rows = sorted(padded, key=lambda batch: (-_padding_ns(batch), batch.requests, batch.start_ns))
-    time, padding = sum(batch.steps * batch.median_device_ns for batch in batches), sum(map(_padding_ns, rows))
+    time, padding = (
+        math.fsum(batch.steps * batch.median_device_ns for batch in batches),
+        math.fsum(map(_padding_ns, rows)),
+    )
     share = padding / time if time else 0.0
     if share < limits["share"] or not rows:
         return
@@ -237,7 +240,10 @@ def _logits(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
-    saved = facts.gpu_per_step(sum(e.least_ns for e in large)), facts.gpu_per_step(sum(e.most_ns for e in large))
+    saved = (
+        facts.gpu_per_step(math.fsum(e.least_ns for e in large)),
+        facts.gpu_per_step(math.fsum(e.most_ns for e in large)),
+    )
     claims = summed((entry.row.claim, facts.gpu_per_step(entry.most_ns)) for entry in large)
     kind = facts.place_kind("operator")
     times = [(entry.row, facts.gpu_per_step(entry.row.device_self_ns)) for entry in large]

@@ -8,6 +8,7 @@ are reads that check the parameters of probability distributions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from traceanalyzer.analyzers.operators import Operators
 from traceanalyzer.analyzers.tables.kinds import RowKind
@@ -86,11 +87,11 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         yield from _item_on_cpu(facts, limits)
         return
     rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
-    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    calls = fsum(row.calls_per_step or 0.0 for row in rows)
     if not calls:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls
-    gain = part * avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    gain = part * avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share, often, where = gain / facts.step_ns, limits["calls_per_step"], tuple(map(avoidable_waits.place, rows))
     evidence = []
     if share > limits["gain_share"]:
@@ -153,7 +154,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
             break
     if not rows or calls < limits["calls_per_step"]:
         return
-    time = facts.host_per_step(sum(row.host_total_ns for row in rows))
+    time = facts.host_per_step(fsum(row.host_total_ns for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
     change = avoidable_waits.printed_change(facts, time, {"operator:aten::item": time})
@@ -163,7 +164,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
 
 def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _waits(facts).rows if _SIZED & set(row.operators)]
-    gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    gain = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
@@ -171,7 +172,7 @@ def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     outermost = next(name for name in rows[0].operators if name in _SIZED)
     change = avoidable_waits.change(gain, {f"operator:{outermost}": gain, "idle:synchronization": gain})
-    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    calls = fsum(row.calls_per_step or 0.0 for row in rows)
     params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
     yield Draft((evidence,), change, params, ceiling="medium")
 
@@ -181,7 +182,7 @@ def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if any(row.avoidable_ns is None for row in rows):
         raise Missing(avoidable_waits.NO_DEVICE())
     calls = sum(row.calls for row in rows) / facts.steps
-    gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    gain = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
         return
@@ -204,7 +205,7 @@ def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
     if facts.table is None or facts.table.steps_from is None:
         raise Missing(avoidable_waits.NO_STEPS())
     calls = (sum(row.calls or 0 for row in rows) - 1) / facts.steps  # one is the profiler's own
-    time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    time = facts.host_per_step(fsum(row.self_cpu_ns or 0 for row in rows))
     if calls < limits["calls_per_step"] or time <= limits["gain_share"] * facts.step_ns:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)

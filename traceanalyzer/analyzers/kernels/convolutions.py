@@ -16,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -134,7 +135,7 @@ def _choice(context: Context, node: int, algorithms: list[Algorithm]) -> Convolu
     trace, host = context.trace, context.host
     algorithms.sort(key=lambda a: (a.device_ns / a.calls, a.kernel))
     proven = [a.device_ns / a.calls for a in algorithms if a.calls > 1]
-    saving = sum(max(0.0, a.device_ns - min(proven) * a.calls) for a in algorithms) if proven else 0.0
+    saving = fsum(max(0.0, a.device_ns - min(proven) * a.calls) for a in algorithms) if proven else 0.0
     shapes = trace.shapes[int(trace.host.shapes[host.row[node]])]
     return ConvolutionChoice(trace.names[int(host.name[node])], shapes, tuple(algorithms), saving)
 

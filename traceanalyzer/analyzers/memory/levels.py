@@ -7,6 +7,8 @@ recorded with other totals, which are not the allocator's.
 
 from __future__ import annotations
 
+from math import fsum
+
 import msgspec
 import numpy as np
 
@@ -234,8 +236,8 @@ def growth(rows: tuple[StepMemory, ...]) -> float | None:
         return None
     ends = [row.end_bytes for row in rows]
     middle, mean = (len(rows) - 1) / 2, sum(ends) / len(rows)
-    spread = sum((i - middle) ** 2 for i in range(len(rows)))
-    return sum((i - middle) * (end - mean) for i, end in enumerate(ends)) / spread
+    spread = fsum((i - middle) ** 2 for i in range(len(rows)))
+    return fsum((i - middle) * (end - mean) for i, end in enumerate(ends)) / spread
 
 
 def _between(values: I64, low: I64, high: I64) -> I64:

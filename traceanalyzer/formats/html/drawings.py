@@ -110,7 +110,7 @@ class _Frame:
         self.chart = chart
         self.width = width
         self.height = 220 if width >= WIDE else 190
-        self.totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
+        self.totals = [math.fsum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
         self.top = max(self.totals, default=0.0) * 1.12 or 1.0
 
     def picture(self, language: Language) -> ChartPicture:

@@ -185,8 +185,8 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     Returns:
         The tables in the order of the text, and the losses.
     """
-    lines, restored, first = _lines(text)
-    tables, losses, spans = read_tables(lines, first)
+    lines, restored, opening = _lines(text)
+    tables, losses, spans = read_tables(lines, opening)
     losses += [Loss(HEADER_MISSING, 1, {"line": number}) for number in restored]
     tables = [replace(table, loops=own) for table, own in zip(tables, read_loops(lines, spans), strict=True)]
     rates, beyond = read_rates(lines, spans)

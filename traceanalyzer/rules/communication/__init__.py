@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import fsum
 from typing import Any
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication, HostCollectives
@@ -75,7 +76,7 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     if not slow:
         return
     slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
-    direct = facts.communication_per_step(sum(excess for excess, _, _ in slow))
+    direct = facts.communication_per_step(fsum(excess for excess, _, _ in slow))
     share, where = slow[0][1], tuple(_sized_place(row) for _, _, row in slow)
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
@@ -92,7 +93,7 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     if best >= limits["of_link"] * link.gb_per_s:
         return
     reachable = _REACHED * link.gb_per_s
-    excess = sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
+    excess = fsum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
     direct = facts.communication_per_step(excess)
     where = _longest([row for row, _ in moved])
     evidence = Evidence(_INEFFICIENT.text("of-link")(), best / link.gb_per_s, limits["of_link"], "share", where)
@@ -193,7 +194,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         return
     params["advice"] = _cures(kinds)
     advice = _EXPOSED.text("advice") if ranks is not None else _EXPOSED.text("advice-late")
-    reduces = not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * sum(kinds.values())
+    reduces = not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * fsum(kinds.values())
     yield Draft((evidence,), change, params, summary=summary, advice=advice, code=None if reduces else "")
 
 

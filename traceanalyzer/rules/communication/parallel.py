@@ -6,6 +6,7 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
+from math import fsum
 
 from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
@@ -58,7 +59,7 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
         return
     many = len(wrapper.devices) > 1
     own = facts.host_per_step(wrapper.own_host_ns)
-    moving = facts.host_per_step(sum(row.host_ns for row in wrapper.distribution)) if many else 0.0
+    moving = facts.host_per_step(fsum(row.host_ns for row in wrapper.distribution)) if many else 0.0
     where = [CodePlace("operator", _WRAPPER_NAME, value=wrapper.host_ns, unit="ns", start_ns=wrapper.start_ns)]
     where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in wrapper.distribution]
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
@@ -69,7 +70,7 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
         change = TimeSaved("host", direct, basis)
     else:
         ended = claims(facts, wrapper.exposed)
-        idle = sum(ended.values())
+        idle = fsum(ended.values())
         change = TimeSaved("host", direct, basis, (min(direct[0], idle), min(time, idle)), ended)
     yield Draft(
         (evidence,),
@@ -88,7 +89,7 @@ def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
     calls = sum(row.calls or 0 for row in rows) / facts.steps
     if not calls > limits["calls_per_step"]:
         return
-    own = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    own = facts.host_per_step(fsum(row.self_cpu_ns or 0 for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", where)
     change = TimeSaved("host", (0.0, own), _WRAPPER.text("basis-table")())
@@ -203,7 +204,7 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     sinks = [rows[name] for name in _SINKS if name in rows]
     claimed = {f"operator:{row.name}": facts.host_per_step(row.host_total_ns) for row in (search, *sinks)}
     claimed |= {row.claim: facts.host_per_step(row.host_total_ns) for row in notes}
-    time = sum(claimed.values())
+    time = fsum(claimed.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return

@@ -6,6 +6,7 @@ The rules here are h2d-pageable, h2d-blocking and tensor-created-on-cpu.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins
@@ -49,7 +50,7 @@ def _from_host(facts: Facts) -> list[Copy]:
 def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     from_host = _from_host(facts)
     rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
-    exposed = facts.gpu_per_step(sum(row.exposed_ns for row in rows))
+    exposed = facts.gpu_per_step(fsum(row.exposed_ns for row in rows))
     share = exposed / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["copy_share"]:
         return
@@ -57,7 +58,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     bandwidth = measured or max(_PCIE_3, _fastest(rows))
     size = sum(row.bytes or 0 for row in rows)
     low = max(0.0, exposed - facts.gpu_per_step(size / bandwidth))
-    high = low + facts.host_per_step(sum(row.avoidable_ns or 0 for row in rows))
+    high = low + facts.host_per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time, interval = sum(row.time_ns for row in rows), (low, high)
     claims = {f"copies:{row.name}": high * row.time_ns / time for row in rows}
     change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
@@ -79,7 +80,7 @@ def _fastest(rows: Sequence[Copy]) -> float:
 def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
     large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
-    time = facts.gpu_per_step(sum(row.self_device_ns or 0 for row in large))
+    time = facts.gpu_per_step(fsum(row.self_device_ns or 0 for row in large))
     share = time / facts.step_ns
     if share <= limits["copy_share"]:
         return
@@ -99,14 +100,14 @@ def _held_up(facts: Facts) -> str:
 
 def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _from_host(facts) if row.host_memory == "pinned" and row.synchronized_calls]
-    avoidable = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    avoidable = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
     where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     claims = {f"copies:{row.name}": facts.host_per_step(row.avoidable_ns or 0) for row in rows}
-    wait = facts.host_per_step(sum(row.synchronized_ns or 0 for row in rows))
+    wait = facts.host_per_step(fsum(row.synchronized_ns or 0 for row in rows))
     calls = sum(row.synchronized_calls or 0 for row in rows) / facts.steps
     params = {"calls": calls, "wait": wait, "gain": avoidable}
     yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium")
@@ -128,7 +129,7 @@ def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
     lowest = limits["waits_per_copy"]
     if not copied or not lowest < waited / copied < 1 / lowest:
         return
-    wait = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    wait = facts.host_per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if wait <= limits["gain_share"] * facts.step_ns:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
@@ -151,7 +152,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps]
     if not rows:
         return
-    time = facts.host_per_step(sum(row.making_ns + row.moving_ns for row in rows))
+    time = facts.host_per_step(fsum(row.making_ns + row.moving_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from math import fsum
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class Resolver:
         if not claims:
             rows = np.arange(len(self.context.trace.device))
             return (edits.ScaleEdit(rows, _left(ns, self._device_ns(rows))),)
-        total = sum(claim for _, _, claim in claims)
+        total = fsum(claim for _, _, claim in claims)
         found: list[Edit] = []
         for key, each, claim in claims:
             left = _left(ns * claim / total, self._device_ns(each.device) - gone.get(key, 0.0))
@@ -139,7 +140,7 @@ class Resolver:
         if calls is not None:
             return (edits.UnblockEdit(calls),)
         named = change.within or tuple(key for key in change.claims if key.startswith(ON_HOST))
-        missing = sum(gone.get(key, 0.0) for key in named)
+        missing = fsum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self.select, named) if each is not None and len(each.thread)]
         if parts:
             thread, start, end = (
@@ -152,7 +153,7 @@ class Resolver:
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
         if starved is not None:
-            missing = sum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
+            missing = fsum(gone.get(key, 0.0) for key in change.claims if key.startswith("idle:"))
             there = self._host_ns(*starved) - self._waiting.within(*starved[1:]).sum() / self._steps
             return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)

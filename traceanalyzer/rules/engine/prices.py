@@ -116,7 +116,7 @@ class Prices:
         room = typical.room_ns(self.model.context)
         if room is None or any(change.resource == "communication" for change in changes):
             return math.inf
-        work = sum(max(change.direct) for change in changes if change.resource == "gpu")
+        work = math.fsum(max(change.direct) for change in changes if change.resource == "gpu")
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
         return (room + work) * scale
 
@@ -174,7 +174,7 @@ class Prices:
 
         Without the profiler it is one of other steps than those that were recorded.
         """
-        most = max(replayed, sum(max(change.removed) for change in changes))
+        most = max(replayed, math.fsum(max(change.removed) for change in changes))
         if self.plain_ns is None:
             return most
         self._step((), self._scenarios[1])
@@ -322,7 +322,7 @@ def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[Ti
     own = {key: ns * whole / most if most else 0.0 for key, ns in claims.items()}
     left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
     taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
-    rest = max(0.0, whole - sum(own.values()) + sum(left.values()))
+    rest = max(0.0, whole - math.fsum(own.values()) + math.fsum(left.values()))
     return (
         (replace(change, claims=left) if not change.within and any(left.values()) else change),
         rest,
@@ -330,4 +330,4 @@ def _unclaimed(change: TimeSaved, end: str, taken: dict[str, float]) -> tuple[Ti
     )
 
 
-_ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: sum(ends) / 2, "high": max}
+_ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: math.fsum(ends) / 2, "high": max}

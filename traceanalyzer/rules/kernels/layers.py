@@ -205,12 +205,15 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
 
 def _chains(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("chains", Chains).rows
-    time = facts.gpu_per_step(sum(row.device_ns for row in rows))
+    time = facts.gpu_per_step(math.fsum(row.device_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["step_share"]:
         return
     ends = [_saved(row) for row in rows]
-    direct = facts.gpu_per_step(sum(low for low, _ in ends)), facts.gpu_per_step(sum(high for _, high in ends))
+    direct = (
+        facts.gpu_per_step(math.fsum(low for low, _ in ends)),
+        facts.gpu_per_step(math.fsum(high for _, high in ends)),
+    )
     links = [link for row in rows for link in row.links]
     claims = summed((f"operator:{e.name}|{e.input_shapes}", facts.gpu_per_step(e.device_ns)) for e in links)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import fsum
 
 import msgspec
 
@@ -208,7 +209,7 @@ def _fp32_products(
     saved = {key: _saved(facts, key, times[key], tf32=tf32) for key in order}
     return _Fp32Products(
         sum(times.values()),
-        (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
+        (fsum(low for low, _ in saved.values()), fsum(high for _, high in saved.values())),
         {f"operator:{name}|{shapes}": facts.gpu_per_step(high) for (name, shapes), (_, high) in saved.items()},
         tuple(CodePlace("operator", name, shapes or None, times[name, shapes], "ns") for name, shapes in order),
     )
@@ -273,7 +274,7 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
         return
     parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
     claims = summed((row.claim, facts.gpu_per_step(part)) for row, part in zip(doubles, parts, strict=True))
-    saved = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(sum(parts))
+    saved = facts.gpu_per_step((1 - 1 / _MOVES) * time), facts.gpu_per_step(fsum(parts))
     where = tuple(entry.place for entry in doubles)
     yield Draft(
         (Evidence(_FP64.text("subject")(), share, limits["gpu_share"], "share", where),),
@@ -294,7 +295,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
         return
     work = {row.claim: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
     least, most = _ON_CPU
-    total = sum(work.values())
+    total = fsum(work.values())
     claims = {claim: most * ns for claim, ns in work.items()}
     basis = _FP64.text("basis-cpu")(least=least, most=most)
     yield Draft(

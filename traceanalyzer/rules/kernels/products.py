@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
 
 import msgspec
 
@@ -63,7 +64,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     if not slow or share <= limits["gpu_share"]:
         return
     worst = slow[0]
-    low, high = (facts.gpu_per_step(sum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
+    low, high = (facts.gpu_per_step(fsum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
     claims = {_claim(entry.row): facts.gpu_per_step(entry.saved_ns[1]) for entry in slow}
     where = _places(entry.row for entry in slow)
     params = {
@@ -173,7 +174,7 @@ def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
 def _mean_share(rows: Sequence[RooflineRow]) -> float | None:
     """Mean share of the roof, weighted by time."""
     time = sum(row.device_ns for row in rows)
-    return sum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
+    return fsum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
 
 
 def _degenerate(facts: Facts, limits: Limits) -> Drafts:
@@ -191,8 +192,8 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
     excess = [row.device_self_ns - _floor(row, fast) for row in rows]
-    least = sum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
-    saved = facts.gpu_per_step(least), facts.gpu_per_step(sum(excess))
+    least = fsum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
+    saved = facts.gpu_per_step(least), facts.gpu_per_step(fsum(excess))
     claims = {row.claim: facts.gpu_per_step(part) for row, part in zip(rows, excess, strict=True)}
     where = tuple(CodePlace("operator", row.name, row.shapes, row.device_self_ns, "ns") for row in rows)
     yield Draft(
@@ -224,12 +225,12 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_BELOW_ROOF.text("no-roof")())
     time = sum(row.device_ns for row in rows)
     share = facts.gpu_share(time)
-    reached = sum((row.compute_share or 0.0) * row.device_ns for row in rows) / time if time else 1.0
+    reached = fsum((row.compute_share or 0.0) * row.device_ns for row in rows) / time if time else 1.0
     if share <= limits["gpu_share"] or reached >= limits["pace"]:
         return
     best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))
     excess = {row: row.device_ns * max(0.0, 1 - (row.compute_share or 0.0) / best) for row in rows}
-    saved = facts.gpu_per_step(sum(excess.values()))
+    saved = facts.gpu_per_step(fsum(excess.values()))
     claims = {_claim(row): facts.gpu_per_step(ns) for row, ns in excess.items() if ns}
     params = {
         "time": facts.gpu_per_step(time),

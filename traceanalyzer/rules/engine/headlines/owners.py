@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import fsum
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.optimizer import Optimizers
@@ -116,7 +117,7 @@ def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: fl
     row = host_owners.largest(facts)
     if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
         headline = _named(owners, row, headline, step_ns)
-    elif sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
+    elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
         headline = _LEAVES(headline=headline)
     silent = owners.unowned.idle_self_ns_per_step or 0.0
     return _SILENT(headline=headline, part=(silent, step_ns)) if silent >= _MUCH * step_ns else headline
@@ -198,7 +199,7 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
         if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
         if owner.name not in closures
     ]
-    elsewhere = sum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
+    elsewhere = fsum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
     operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
-    outside = sum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
+    outside = fsum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
     return optimizers or [*operators, ("", outside)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import fsum
+
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.knowledge.marks import is_of_accelerator
@@ -131,7 +133,7 @@ def waiting(facts: Facts) -> Message | None:
     if facts.view is None or facts.resources.gpu_ns is not None:
         return None
     waits = [row for row, kind in facts.view.by_name if kind is RowKind.RUNTIME and is_sync(row.name)]
-    time = facts.host_per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    time = facts.host_per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if not waits or time < _MOSTLY * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
