@@ -49,6 +49,15 @@ def test_a_report_imports_only_what_it_needs() -> None:
     assert not modules.intersection({"rich", "jinja2", "pandas", "torch"})
 
 
+def test_no_report_in_text_html_or_json_imports_matplotlib(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    outputs = [str(part) for name in ("report.html", "x.md", "x.json", "x.sarif") for part in ("-o", tmp_path / name)]
+    trace = str(FIXTURES / "synthetic" / "gpu_training.json.gz")
+    assert not imported("report", trace, "--quiet", *outputs).intersection({"matplotlib", "PIL"})
+    assert "chart-memory" in page.read_text("utf-8"), "the page has a curve"
+    assert "matplotlib" not in imported("report", trace, "--quiet")
+
+
 THREADS = """
 import os, sys
 sys.argv = ["traceanalyzer", *sys.argv[1:]]
@@ -74,13 +83,6 @@ def test_numpy_starts_no_threads_for_a_report() -> None:
 def test_a_program_that_is_recorded_keeps_its_environment() -> None:
     run = spawn("capture", "--help", program=(sys.executable, "-c", THREADS))
     assert run.err.splitlines()[-1].split()[0] == "None"
-
-
-def test_a_page_imports_matplotlib_only_for_curves(tmp_path: Path) -> None:
-    page = ("report", "--quiet", "-o", str(tmp_path / "report.html"))
-    assert "matplotlib" not in imported(*page, str(FIXTURES / "synthetic" / "gpu_step_annotations.json"))
-    assert (tmp_path / "report.html").read_text("utf-8").count('<figure class="chart">') == 2
-    assert "matplotlib" in imported(*page, "--force", str(FIXTURES / "synthetic" / "gpu_training.json.gz"))
 
 
 def test_the_package_alone_imports_nothing() -> None:

@@ -1,14 +1,11 @@
-"""Draws charts with matplotlib, which is imported only here, and only to draw.
-
-It draws all chart files, and the curves of a page; the bars of a page use a template.
+"""Draws charts as files with matplotlib, which is imported only here, and only to draw; a page draws its own.
 
 Equal charts give equal bytes. Text stays text, so that the reader's fonts are used for all scripts. Each colour has
-one role, so that a page can replace it.
+one role, so that another theme can replace it.
 """
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,20 +30,6 @@ SILENT: dict[str, Any] = {"Date": None, "Creator": None, "Format": None, "Type":
 _USUAL = "DejaVu Sans"  # included in matplotlib
 _SIMPLIFIED = frozenset({"SC", "CN", "GB", "Hans"})  # codes of Chinese variants in font names
 _BOXES = ("Last Resort", "LastResort", "Adobe Blank")  # fonts with placeholder glyphs for all characters
-
-
-def svg(chart: Chart, language: Language, width: int = WIDE) -> str:
-    """Draw a chart as a complete SVG document on a white background, in the colours of `PALETTE`.
-
-    Args:
-        chart: The chart to draw.
-        language: Language of the tick labels.
-        width: Width in CSS pixels.
-    """
-    with drawn(chart, language, width) as figure:
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata=SILENT)
-    return text.getvalue()
 
 
 @contextmanager
