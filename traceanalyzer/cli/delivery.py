@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
@@ -269,12 +269,30 @@ def targets(
     Raises:
         UsageError: The format of an output is not known, or cannot be printed.
     """
+    if form is not None:
+        _refuse_other_suffixes(outputs, form)
     wanted = [Target(path, form or _format_of(path, settled, known)) for path in outputs]
     wanted = wanted or [Target(SCREEN, form or "terminal")]
     for target in wanted:
         if target.path == SCREEN and target.form in formats.BINARY:
             raise UsageError(f"--format {target.form} cannot be printed; name a file or folder with -o")
     return wanted
+
+
+def _refuse_other_suffixes(outputs: Sequence[str], form: str) -> None:
+    """Refuse files whose suffix is that of another format; a text may be .txt, and any JSON .json.
+
+    Raises:
+        UsageError: There is one.
+    """
+    own = formats.SUFFIXES[form]
+    for path in outputs:
+        suffix = PurePath(path).suffix.lower()
+        if suffix not in own and suffix in (*formats.suffixes(formats.SUFFIXES), ".csv"):
+            hint = "a folder" if form == "csv" else f"a name that ends in {own[0]}"
+            raise UsageError(
+                f"{path}: its suffix says another format than --format {form}; use {hint}, or leave one out"
+            )
 
 
 def _format_of(path: str, settled: Sequence[str], known: Mapping[str, Sequence[str]]) -> str:
