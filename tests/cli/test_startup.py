@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import compile_log
 from tests.builders.graph_capture import captured, model, replayed
-from tests.cli.running import FIXTURES, PROGRAM, call, spawn
+from tests.cli.running import FIXTURES, PROGRAM, assert_one_line, call, spawn
 from traceanalyzer.cli import COMMANDS
 
 HEAVY = ("numpy", "rich", "jinja2", "babel", "matplotlib", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
@@ -83,6 +83,17 @@ def test_numpy_starts_no_threads_for_a_report() -> None:
 def test_a_program_that_is_recorded_keeps_its_environment() -> None:
     run = spawn("capture", "--help", program=(sys.executable, "-c", THREADS))
     assert run.err.splitlines()[-1].split()[0] == "None"
+
+
+def test_no_memory_for_an_import_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "traceanalyzer.cli.rules":
+                raise MemoryError
+
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "traceanalyzer.cli.rules", raising=False)
+    assert "memory" in assert_one_line(call("rules"))
 
 
 def test_the_package_alone_imports_nothing() -> None:
