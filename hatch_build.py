@@ -129,7 +129,7 @@ def _symbols(locale: Locale) -> dict[str, str]:
     return {
         "decimal": numbers["decimal"],
         "group": numbers["group"],
-        "minus": numbers["minusSign"],
+        "minus": "\u2212",  # CLDR has the hyphen that keyboards have, which is shorter and may end a line
         "percent": locale.percent_formats[None].suffix[0],
         "separator": locale.list_patterns["standard"]["middle"].format("", ""),
     }

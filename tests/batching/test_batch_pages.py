@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from tests.batching.making import batch, population, trace, write
 from tests.builders import A100, TraceBuilder
+from tests.cli.running import TRAINING, call
 from traceanalyzer.batching import ReportOptions, index, summary
 
 
@@ -205,3 +207,11 @@ def test_files_that_were_left_out_are_named(tmp_path: Path) -> None:
     named = [row[0] for row in page(tmp_path / "out").rows if row and row[0].startswith("notes_")]
     assert named == [f"notes_{number:02}.md" for number in range(20)]
     assert "Files left out" in (tmp_path / "out" / "index.md").read_text("utf-8")
+
+
+def test_no_two_landmarks_have_one_name(tmp_path: Path) -> None:
+    assert call("batch", TRAINING, "-q", "-o", tmp_path / "out", "--jobs", "1").code == 0
+    text = (tmp_path / "out" / "index.html").read_text("utf-8")
+    landmarks = re.findall(r"<(?:section|nav|[^>]*role=\"region\")[^>]*aria-label(?:ledby)?=\"([^\"]+)\"", text)
+    assert landmarks
+    assert len(set(landmarks)) == len(landmarks)

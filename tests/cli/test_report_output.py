@@ -52,15 +52,41 @@ def test_format_helps_where_no_suffix_says_it(tmp_path: Path) -> None:
     assert json.loads(file_of(tmp_path, "report", "--format", "json"))
 
 
-def test_format_wins_over_the_suffix(tmp_path: Path) -> None:
-    assert "\n# Profile of" in file_of(tmp_path, "x.json", "--format", "markdown")
-    assert json.loads(file_of(tmp_path, "x.md", "--format", "json"))
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("x.json", "markdown"),
+        ("x.md", "json"),
+        ("x.html", "csv"),
+        ("x.csv", "csv"),
+        ("x.XLSX", "html"),
+        ("x.md", "xlsx"),
+    ],
+)
+def test_a_suffix_of_another_format_is_refused(name: str, form: str, tmp_path: Path) -> None:
+    line = assert_one_line(call("report", TRAINING, "-o", tmp_path / name, "--format", form))
+    assert f"--format {form}" in line
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["zz.html", "zz.md"])
+def test_no_folder_has_the_name_of_a_page(name: str, tmp_path: Path) -> None:
+    assert_one_line(call("report", TRAINING, "-o", tmp_path / "tables", "-o", tmp_path / name, "--format", "csv"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("x.txt", "terminal"), ("x.json", "sarif"), ("x.json", "speedscope"), ("x.v2", "json"), ("x", "html")],
+)
+def test_format_says_what_a_suffix_leaves_open(name: str, form: str, tmp_path: Path) -> None:
+    assert file_of(tmp_path, name, "--format", form)
 
 
 def test_one_format_for_all(tmp_path: Path) -> None:
-    run = call("report", TRAINING, "--format", "json", "-o", "-", "-o", tmp_path / "x.md")
+    run = call("report", TRAINING, "--format", "json", "-o", "-", "-o", tmp_path / "x")
     assert run.code == 0
-    assert run.stdout == (tmp_path / "x.md").read_bytes()
+    assert run.stdout == (tmp_path / "x").read_bytes()
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json"])

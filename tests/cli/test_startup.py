@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import compile_log
 from tests.builders.graph_capture import captured, model, replayed
-from tests.cli.running import FIXTURES, PROGRAM, call, spawn
+from tests.cli.running import FIXTURES, PROGRAM, assert_one_line, call, spawn
 from traceanalyzer.cli import COMMANDS
 
 HEAVY = ("numpy", "rich", "jinja2", "babel", "matplotlib", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
@@ -49,6 +49,15 @@ def test_a_report_imports_only_what_it_needs() -> None:
     assert not modules.intersection({"rich", "jinja2", "pandas", "torch"})
 
 
+def test_no_report_in_text_html_or_json_imports_matplotlib(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    outputs = [str(part) for name in ("report.html", "x.md", "x.json", "x.sarif") for part in ("-o", tmp_path / name)]
+    trace = str(FIXTURES / "synthetic" / "gpu_training.json.gz")
+    assert not imported("report", trace, "--quiet", *outputs).intersection({"matplotlib", "PIL"})
+    assert "chart-memory" in page.read_text("utf-8"), "the page has a curve"
+    assert "matplotlib" not in imported("report", trace, "--quiet")
+
+
 THREADS = """
 import os, sys
 sys.argv = ["traceanalyzer", *sys.argv[1:]]
@@ -76,11 +85,15 @@ def test_a_program_that_is_recorded_keeps_its_environment() -> None:
     assert run.err.splitlines()[-1].split()[0] == "None"
 
 
-def test_a_page_imports_matplotlib_only_for_curves(tmp_path: Path) -> None:
-    page = ("report", "--quiet", "-o", str(tmp_path / "report.html"))
-    assert "matplotlib" not in imported(*page, str(FIXTURES / "synthetic" / "gpu_step_annotations.json"))
-    assert (tmp_path / "report.html").read_text("utf-8").count('<figure class="chart">') == 2
-    assert "matplotlib" in imported(*page, "--force", str(FIXTURES / "synthetic" / "gpu_training.json.gz"))
+def test_no_memory_for_an_import_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "traceanalyzer.cli.rules":
+                raise MemoryError
+
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "traceanalyzer.cli.rules", raising=False)
+    assert "memory" in assert_one_line(call("rules"))
 
 
 def test_the_package_alone_imports_nothing() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import traceanalyzer as ta
 from tests.builders.ranks import Meeting, run
-from tests.cli.running import call
+from tests.cli.running import TRAINING, call
 from tests.rules.loader.test_dataloader_single_process import fires
 from traceanalyzer.errors import UsageError
 from traceanalyzer.prediction import whatif
@@ -43,7 +44,7 @@ def test_without_a_change_it_lists_what_would_help(trace: str) -> None:
     run = call("whatif", trace, "-q")
     assert run.code == 0
     assert "What would help most" in run.out
-    assert "loader" in run.out
+    assert "DataLoader" in run.out
 
 
 def test_options_are_made_or_not_and_have_no_half(trace: str) -> None:
@@ -102,3 +103,21 @@ def test_files_can_be_written_again(trace: str, tmp_path: Path, name: str) -> No
     for _ in range(2):
         assert call("whatif", trace, "--loader", "0", "-o", path, "-q").code == 0
     assert "traceanalyzer" in Path(path).read_text("utf-8")
+
+
+def test_parts_are_labelled_and_their_selectors_stand_in_markdown() -> None:
+    screen = call("whatif", TRAINING).out
+    assert "class:" not in screen
+    assert "owner:" not in screen
+    assert re.search(r"\n  elementwise +kernels ", screen)
+    assert re.search(r"\n  DataLoader +resource ", screen)
+    assert "class:elementwise" in call("whatif", TRAINING, "--format", "markdown").out
+    assert "elementwise is gone" in call("whatif", TRAINING, "--gone", "class:elementwise").out
+
+
+def test_the_interval_includes_workers_only_where_they_cost_something() -> None:
+    words = "includes what worker processes"
+    assert words in " ".join(call("whatif", TRAINING, "--loader", "0").out.split())
+    freed = call("whatif", TRAINING, "--loader", "0", "--free", "loader")
+    assert "The saving is between" in freed.out
+    assert words not in " ".join(freed.out.split())

@@ -10,6 +10,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.damage import clean
+from tests.cli.running import spawn
 from tests.formats import readback
 from tests.formats.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
 from tests.reading import read_built
@@ -149,3 +150,14 @@ def test_steps_without_any_length_are_not_drawn() -> None:
     trace.step(1, 10, 0)
     trace.step(2, 20, 0)
     assert "steps" not in dict(charts.of_report(analyze(read_built(trace)), language.ENGLISH))
+
+
+def test_nobody_reads_where_matplotlib_keeps_its_cache(tmp_path: Path) -> None:
+    """Its folder cannot be made below a file, which it says when it is imported."""
+    (tmp_path / "file").write_text("")
+    run = spawn(
+        *("report", TRAINING, "-o", tmp_path / "x.md", "--assets", tmp_path / "charts", "--quiet"),
+        env={"MPLCONFIGDIR": str(tmp_path / "file" / "cache")},
+    )
+    assert (run.code, run.err) == (0, "")
+    assert list((tmp_path / "charts").glob("*.svg"))

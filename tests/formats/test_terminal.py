@@ -14,6 +14,7 @@ from tests.formats.samples import DAMAGED, EVERY, SOUND, TRAINING, report_of
 from tests.reading import plain
 from traceanalyzer import sections
 from traceanalyzer.formats import render, terminal
+from traceanalyzer.formats.terminal import elements
 from traceanalyzer.report import units
 from traceanalyzer.sections.overview import PART_LABELS
 
@@ -159,3 +160,29 @@ def test_details_stay_out() -> None:
         screen = screen_of(path)
         for title in ("Kernels by operator", "Operators by input shapes", "Steps", "Trace", "Skipped"):
             assert not re.search(rf"\n{title}(  |\n)", screen)
+
+
+def test_a_shortened_paragraph_ends_with_a_sentence() -> None:
+    text = "Use pinned memory, e.g. with pin_memory=True. Then copy without a wait. This needs more memory and time."
+    assert str(elements.paragraph(text, 40, lines=2)).endswith("pin_memory=True.")
+    assert " ".join(str(elements.paragraph(text, 50, 2, lines=2)).split()).endswith("without a wait.")
+    assert str(elements.paragraph(text, 20, lines=1)).endswith("...")
+    assert str(elements.paragraph("用固定内存。然后不等待地复制。" * 3, 36, lines=1)).endswith("。")
+
+
+def test_kernels_with_the_same_ends_are_told_apart() -> None:
+    kernel = "at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, std::array<char*, 3ul> >(int)"
+    add, multiply = kernel.format("AddFunctor"), kernel.format("MulFunctor")
+    first, second, third, again = elements.told_apart([add, multiply, "gemm", add], 40)
+    assert (third, again) == ("gemm", first)
+    assert "AddFunctor" in first
+    assert "MulFunctor" in second
+    assert {len(name) for name in (first, second)} <= set(range(20, 41))
+    assert elements.told_apart([add, "gemm"], 40) == [elements.fit(add, 40), "gemm"]
+
+
+def test_an_analysis_and_its_rule_are_skipped_in_one_line() -> None:
+    markdown = render(report_of(TRAINING), "markdown")
+    skipped = markdown.partition("<summary>Skipped")[2].partition("</details>")[0]
+    assert "distribution-checks" in skipped
+    assert "distribution_checks" not in skipped

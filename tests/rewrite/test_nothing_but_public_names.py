@@ -151,14 +151,25 @@ def test_no_field_of_a_file_lets_a_secret_through(found: list[object], around: d
         assert SECRET not in target.read_text().lower()
 
 
-def test_letters_of_an_equation_spell_nothing(tmp_path: Path) -> None:
-    source = tmp_path / "t.json"
-    args = {"Concrete Inputs": ["acme,zebra->secret", "mean", "[1, 2]", "cuda:0"]}
-    source.write_text(
-        json.dumps(
-            {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::einsum", "ts": 1, "dur": 1, "args": args}]}
-        )
-    )
-    anonymize(str(source), tmp_path / "shared.json")
-    event = json.loads((tmp_path / "shared.json").read_text())["traceEvents"][0]
-    assert event["args"]["Concrete Inputs"] == ["abcd,edfga->hdbgdi", "mean", "[1, 2]", "cuda:0"]
+@pytest.mark.parametrize(
+    ("operator", "text", "left"),
+    [
+        ("aten::einsum", "bhqd,bhkd->bhqk", "abcd,abed->abce"),
+        ("aten::einsum", "...ij, ...jk -> ...ik", "...ab, ...bc -> ...ac"),
+        ("aten::einsum", "acme,zebra->bear", "abcd,edfga->fdag"),
+        ("aten::einsum", "acme,zebra->secret", ""),
+        ("aten::einsum", "our launch is on the third of may->so tell no one", ""),
+        ("aten::einsum", "mean", "mean"),
+        ("acme::einsum", "bhqd,bhkd->bhqk", ""),
+        ("aten::copy_", "the launch is in may->so tell no one", ""),
+    ],
+)
+def test_only_equations_of_einsum_stay_and_their_letters_spell_nothing(
+    operator: str, text: str, left: str, tmp_path: Path
+) -> None:
+    args = {"Concrete Inputs": [text, "[1, 2]", "cuda:0"]}
+    event = {"ph": "X", "cat": "cpu_op", "name": operator, "ts": 1, "dur": 1, "args": args}
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": [event]}))
+    anonymize(str(tmp_path / "t.json"), tmp_path / "shared.json")
+    found = json.loads((tmp_path / "shared.json").read_text())["traceEvents"][0]
+    assert found["args"]["Concrete Inputs"] == [left, "[1, 2]", "cuda:0"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import fsum
 from statistics import median
 from typing import Any
 
@@ -205,7 +206,7 @@ def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
     exposed = _exposed(report.result("communication", Communication))
     return {
         "devices": len(shares),
-        "busy_share": sum(shares) / len(shares),
+        "busy_share": fsum(shares) / len(shares),
         "idle_ns": idle,
         "exposed_communication_ns": exposed,
         "wasted_ns": idle + exposed,

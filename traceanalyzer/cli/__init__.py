@@ -90,6 +90,8 @@ def main() -> None:
             sys.stdout.flush()
     except TraceAnalyzerError as error:
         _fail(str(error))
+    except MemoryError:
+        _fail("there is not enough memory; close other programs, cut the trace (traceanalyzer trim), or use --jobs 1")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

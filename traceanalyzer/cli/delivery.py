@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
@@ -24,10 +24,19 @@ from traceanalyzer.inputs import discovery
 from traceanalyzer.report.model import Report
 
 
-def put(text: str) -> None:
-    """Print a document as UTF-8 whatever the console's encoding, because the output goes to a file or a program."""
+def put(text: str, form: str) -> None:
+    """Print a document as UTF-8 whatever the console's encoding, because the output goes to a file or a program.
+
+    Args:
+        text: The document.
+        form: Its format. JSON holds names as they are, so that a terminal gets escapes for what it would act upon.
+    """
     with guarded():
         if sys.stdout.isatty():
+            if form in _JSON:
+                from traceanalyzer.formats import json  # noqa: PLC0415 - only for these formats
+
+                text = json.for_terminal(text)
             sys.stdout.write(text)
         else:
             sys.stdout.flush()
@@ -64,6 +73,7 @@ Texts = Mapping[str, Callable[[], str]]
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _CHARTS = ("svg", "png")
+_JSON = ("json", "sarif", "speedscope")
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Delivery:
             with guarded():
                 terminal.show(report, sys.stdout, top=self.top, language=self.language)
         else:
-            put(self._text(report, Target(SCREEN, form), texts))
+            put(self._text(report, Target(SCREEN, form), texts), form)
 
     def _write(self, report: Report, target: Target, texts: Texts) -> None:
         path = Path(target.path)
@@ -190,7 +200,7 @@ def deliver_answer(answer: Answer, wanted: Sequence[Target], top: int | None, *,
             with guarded():
                 answer.show(sys.stdout, top)
         else:
-            put(answer.render(target.form, top))
+            put(answer.render(target.form, top), target.form)
 
 
 def _make(folder: Path) -> None:
@@ -259,12 +269,30 @@ def targets(
     Raises:
         UsageError: The format of an output is not known, or cannot be printed.
     """
+    if form is not None:
+        _refuse_other_suffixes(outputs, form)
     wanted = [Target(path, form or _format_of(path, settled, known)) for path in outputs]
     wanted = wanted or [Target(SCREEN, form or "terminal")]
     for target in wanted:
         if target.path == SCREEN and target.form in formats.BINARY:
             raise UsageError(f"--format {target.form} cannot be printed; name a file or folder with -o")
     return wanted
+
+
+def _refuse_other_suffixes(outputs: Sequence[str], form: str) -> None:
+    """Refuse files whose suffix is that of another format; a text may be .txt, and any JSON .json.
+
+    Raises:
+        UsageError: There is one.
+    """
+    own = formats.SUFFIXES[form]
+    for path in outputs:
+        suffix = PurePath(path).suffix.lower()
+        if suffix not in own and suffix in (*formats.suffixes(formats.SUFFIXES), ".csv"):
+            hint = "a folder" if form == "csv" else f"a name that ends in {own[0]}"
+            raise UsageError(
+                f"{path}: its suffix says another format than --format {form}; use {hint}, or leave one out"
+            )
 
 
 def _format_of(path: str, settled: Sequence[str], known: Mapping[str, Sequence[str]]) -> str:

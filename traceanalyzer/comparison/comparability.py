@@ -225,7 +225,7 @@ def check(base: Measurement, head: Measurement) -> Comparability:
     """Check all conditions, and compute their score."""
     checks = [c for c in (find(base, head) for find in _CONDITIONS) if c is not None]
     known = [(c.similarity, _WEIGHTS[c.id]) for c in checks if c.similarity is not None and c.id in _WEIGHTS]
-    score = sum(s * w for s, w in known) / sum(w for _, w in known) if known else None
+    score = math.fsum(s * w for s, w in known) / math.fsum(w for _, w in known) if known else None
     return Comparability(0.0 if _work(base, head) else score, tuple(checks))
 
 
@@ -245,11 +245,11 @@ def _work(base: Measurement, head: Measurement) -> Check | None:
 def _shared_kernels(base: Measurement, head: Measurement) -> float | None:
     """The larger share of the kernels' time that is in kernels of both sides; None where a side has none."""
     one, two = (side.rankings["kernels"].rows if "kernels" in side.rankings else {} for side in (base, head))
-    wholes = [sum(cost.device_ns or 0.0 for cost in table.values()) for table in (one, two)]
+    wholes = [math.fsum(cost.device_ns or 0.0 for cost in table.values()) for table in (one, two)]
     if not all(wholes):
         return None
     names = {key.name for key in one} & {key.name for key in two}
-    common = (sum(c.device_ns or 0.0 for key, c in table.items() if key.name in names) for table in (one, two))
+    common = (math.fsum(c.device_ns or 0.0 for key, c in table.items() if key.name in names) for table in (one, two))
     return max(part / whole for part, whole in zip(common, wholes, strict=True))
 
 
@@ -354,10 +354,10 @@ def _shared(id: str, share: float | None, texts: tuple[Text, Text, Text]) -> Che
 def _shared_calls(base: Measurement, head: Measurement) -> float | None:
     """The share of the operators' calls that is the same on both sides; None where a side has no operators."""
     one, two = (_calls_by_name(side.rankings["operators"].rows) for side in (base, head))
-    most = sum(max(one.get(name, 0.0), two.get(name, 0.0)) for name in {*one, *two})
+    most = math.fsum(max(one.get(name, 0.0), two.get(name, 0.0)) for name in {*one, *two})
     if not one or not two or not most:
         return None
-    share = sum(min(calls, two.get(name, 0.0)) for name, calls in sorted(one.items())) / most
+    share = math.fsum(min(calls, two.get(name, 0.0)) for name, calls in sorted(one.items())) / most
     return 1.0 if share > 1 - 1e-9 else share  # sums of fractions
 
 

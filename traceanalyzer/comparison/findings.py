@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import fsum
 
 from msgspec.structs import replace
 
@@ -256,7 +257,7 @@ def _most(fixed: Iterable[FindingChange], resources: Resources | None) -> float:
         if change.predicted_wall_ns is not None:
             sums[change.resource] += change.predicted_wall_ns[1]
     limits = {name: getattr(resources, f"{name}_ns", None) for name in sums}
-    return sum(value if (limit := limits[name]) is None else min(value, limit) for name, value in sums.items())
+    return fsum(value if (limit := limits[name]) is None else min(value, limit) for name, value in sums.items())
 
 
 def _negated(interval: Interval | None) -> Interval | None:

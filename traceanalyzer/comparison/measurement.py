@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.errors import UsageError
@@ -131,7 +132,7 @@ class Measurement:
 def mean(values: Iterable[float]) -> float:
     """The arithmetic mean of at least one value."""
     known = list(values)
-    return sum(known) / len(known)
+    return fsum(known) / len(known)
 
 
 def known_mean(values: Iterable[float | None]) -> float | None:
@@ -226,5 +227,5 @@ def _by_shape(run: PrintedRun) -> Ranked:
         calls, device = sums.setdefault(Key(cost.name, cost.input_shapes), [0.0, 0.0])
         sums[Key(cost.name, cost.input_shapes)] = [calls + cost.calls, device + cost.device_ns]
     rows = {key: Cost(calls / run.steps, device / run.steps, None) for key, (calls, device) in sums.items()}
-    unprinted_ns = max(0.0, (run.device_ns or 0) - sum(device for _, device in sums.values()))
+    unprinted_ns = max(0.0, (run.device_ns or 0) - fsum(device for _, device in sums.values()))
     return Ranked(rows, len(run.shape_costs) - len(whole), unprinted_ns / run.steps)

@@ -106,11 +106,13 @@ def welch(base: F64, head: F64, level: float, inflation: float = 1.0) -> Tested:
     """
     change = float(head.mean() - base.mean())
     errors = [float(values.var(ddof=1)) / len(values) for values in (base, head)]
-    error = math.sqrt(sum(errors)) * inflation
+    error = math.sqrt(math.fsum(errors)) * inflation
     if error == 0:
         return Tested(change, (change, change), 1.0 if change == 0 else 0.0)
     # of Welch and Satterthwaite
-    freedom = sum(errors) ** 2 / sum(e * e / (len(v) - 1) for e, v in zip(errors, (base, head), strict=True))
+    freedom = math.fsum(errors) ** 2 / math.fsum(
+        e * e / (len(v) - 1) for e, v in zip(errors, (base, head), strict=True)
+    )
     reach = quantile(level, freedom) * error
     return Tested(change, (change - reach, change + reach), two_sided_p(change / error, freedom))
 

@@ -42,6 +42,21 @@ EVERY: Mapping[str, Sequence[str]] = {**FORMATS, **BINARY}
 """All formats of a report, and their suffixes."""
 
 
+SUFFIXES: Mapping[str, Sequence[str]] = {
+    "terminal": (".txt",),
+    "table": (".txt",),
+    "markdown": (*FORMATS["markdown"], ".txt"),
+    "html": FORMATS["html"],
+    "json": FORMATS["json"],
+    "sarif": (*FORMATS["sarif"], ".json"),
+    "csv": (),
+    "xlsx": BINARY["xlsx"],
+    "speedscope": (".json",),
+    "collapsed": (".collapsed", ".txt"),
+}
+"""All formats, and the suffixes that a file of each may have."""
+
+
 def suffixes(formats: Mapping[str, Sequence[str]] = EVERY) -> tuple[str, ...]:
     """The suffixes that select one of these formats."""
     return tuple(suffix for of_one in formats.values() for suffix in of_one)

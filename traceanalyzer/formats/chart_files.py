@@ -69,6 +69,19 @@ class Words:
         return _TITLE + _LINE * (len(self.lines) + len(self.legend)) + _GAP
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress what matplotlib says about fonts without a bold face, and about where it keeps its cache."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@_quiet()
 def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
     """Draw a chart as a file. Returns the actual format, and the content.
 
@@ -79,7 +92,7 @@ def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
     """
     fonts = plots.fonts_with(_characters(chart, language)) if form == "png" else None
     words = _words(chart)
-    with _quiet(), plots.drawn(chart, language, charts.WIDE, words.height, fonts or ()) as figure:
+    with plots.drawn(chart, language, charts.WIDE, words.height, fonts or ()) as figure:
         _write(words, figure)
         if fonts:
             data = io.BytesIO()
@@ -88,18 +101,6 @@ def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata=plots.SILENT)
     return "svg", _alone(text.getvalue(), chart).encode("utf-8")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress matplotlib's warning about fonts without a bold face."""
-    logger = logging.getLogger("matplotlib.font_manager")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _characters(chart: Chart, language: Language) -> frozenset[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from traceanalyzer.report.model import Report
+
+_NOT_ASCII = re.compile(r"[^\n -~]")
 
 _ROWS = 1000
 """Number of list rows that are encoded at a time, because copies of a long report take much memory."""
@@ -15,6 +19,11 @@ _ROWS = 1000
 def render(report: Report) -> str:
     """Encode a report as indented JSON with a final newline; equal reports give equal bytes."""
     return b"".join(encode(report)).decode()
+
+
+def for_terminal(text: str) -> str:
+    """The same JSON with escapes for characters that a terminal acts upon, such as U+009B and changes of direction."""
+    return _NOT_ASCII.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
 
 def encode(report: Report) -> Iterator[bytes]:

@@ -156,7 +156,7 @@ class Translated(Language):
         return entry.forms[self._plural(abs(int(number))) if is_whole else -1]
 
     def _amount(self, value: Any, unit: str) -> str:
-        if value is None:
+        if not units.is_known(value):
             return self.text(UNKNOWN)
         if unit in ("", "probability"):
             return units.render(value, unit).translate(self._digits) if unit else str(value)

@@ -1,17 +1,15 @@
-"""Draws charts with matplotlib, which is imported only here, and only to draw.
-
-It draws all chart files, and the curves of a page; the bars of a page use a template.
+"""Draws charts as files with matplotlib, which is imported only here, and only to draw; a page draws its own.
 
 Equal charts give equal bytes. Text stays text, so that the reader's fonts are used for all scripts. Each colour has
-one role, so that a page can replace it.
+one role, so that another theme can replace it.
 """
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.formats.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, StackedBars
@@ -32,20 +30,6 @@ SILENT: dict[str, Any] = {"Date": None, "Creator": None, "Format": None, "Type":
 _USUAL = "DejaVu Sans"  # included in matplotlib
 _SIMPLIFIED = frozenset({"SC", "CN", "GB", "Hans"})  # codes of Chinese variants in font names
 _BOXES = ("Last Resort", "LastResort", "Adobe Blank")  # fonts with placeholder glyphs for all characters
-
-
-def svg(chart: Chart, language: Language, width: int = WIDE) -> str:
-    """Draw a chart as a complete SVG document on a white background, in the colours of `PALETTE`.
-
-    Args:
-        chart: The chart to draw.
-        language: Language of the tick labels.
-        width: Width in CSS pixels.
-    """
-    with drawn(chart, language, width) as figure:
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata=SILENT)
-    return text.getvalue()
 
 
 @contextmanager
@@ -150,7 +134,7 @@ def _frame(axes: Axes, in_unit: Scale) -> None:
 
 def _stacks(chart: StackedBars, axes: Axes, width: int) -> None:
     count = len(chart.labels)
-    totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
+    totals = [fsum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
     if chart.is_line:
         axes.plot(range(count), totals, color=PALETTE["cpu_exec"], linewidth=1)
         axes.plot(chart.marked, [totals[i] for i in chart.marked], "o", color=PALETTE["runtime"], markersize=4)

@@ -10,8 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+import msgspec
+
 from traceanalyzer.analyzers.operators.key_averages import EventAverage, KeyAverages
 from traceanalyzer.errors import UsageError
+from traceanalyzer.report.names import in_one_line
 
 NAME_WIDTH = 55
 SHAPES_WIDTH = 80
@@ -62,7 +65,7 @@ def render(
     Raises:
         UsageError: There is no such sort key.
     """
-    rows = _sorted(averages.rows, sort_by)
+    rows = [_safe(row) for row in _sorted(averages.rows, sort_by)]
     if not rows:
         return ""
     totals = _Totals.of(rows)
@@ -75,6 +78,14 @@ def render(
     if _has_device_time(rows):
         lines.append(f"Self {averages.device} time total: {_time(totals.self_device_us)}")
     return "\n".join(lines) + "\n"
+
+
+def _safe(row: EventAverage) -> EventAverage:
+    """The row with texts that a terminal only shows; torch prints whatever they hold."""
+    if row.name.isprintable() and (row.input_shapes or "").isprintable():
+        return row
+    shapes = None if row.input_shapes is None else in_one_line(row.input_shapes)
+    return msgspec.structs.replace(row, name=in_one_line(row.name), input_shapes=shapes)
 
 
 def _sorted(rows: Sequence[EventAverage], sort_by: str | None) -> Sequence[EventAverage]:

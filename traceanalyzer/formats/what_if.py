@@ -99,6 +99,14 @@ _FOUND = {
     "owner": Text("whatif-found-owner", "owners of host time"),
     "synchronization": Text("whatif-found-synchronization", "calls that wait"),
 }
+_PARTS = {
+    "resource": Text(
+        "whatif-part-resource", "resource", "a part of a step is a resource of the machine, such as a GPU"
+    ),
+    "operator": Text("whatif-part-operator", "operator", "a part of a step is all calls of an operator of PyTorch"),
+    "class": Text("whatif-part-class", "kernels", "a part of a step is all kernels of one class"),
+    "owner": Text("whatif-part-owner", "owner", "a part of a step is the host time of a function or module, its owner"),
+}
 _RANGE = Text("whatif-range", "{low:ns} to {high:ns}", "an interval of times")
 _ONCE = Text("whatif-once-time", "{once:ns}", "a time")
 _CHANGE = Column(Text("whatif-change", "Change"), "", lambda edit: _change(edit), is_name=True)  # noqa: PLW0108
@@ -109,8 +117,14 @@ _EVENTS = (
 )
 _INTERVAL_FREE = Text("whatif-free-range", "Interval")
 _HELPS_COLUMNS = (
-    Column(Text("whatif-what", "What"), "", "selector", is_name=True),
+    Column(Text("whatif-what", "What"), "", lambda row: _part(row.selector), is_name=True),
+    Column(
+        Text("whatif-part", "Kind", "what a part of a step is: a word such as operator"),
+        "",
+        lambda row: _PARTS[row.kind](),
+    ),
     Column(Text("whatif-saves-free", "Saves if free"), "ns", lambda row: row.free_ns[1]),
+    Column(Text("whatif-selector", "Selector", "what names a part of a step"), "", "selector", is_extra=True),
     Column(_INTERVAL_FREE, "", lambda row: _range(row.free_ns), is_extra=True),
     Column(Text("whatif-saves-half", "If twice as fast"), "ns", lambda row: row.half_ns and row.half_ns[1]),
     Column(
@@ -193,7 +207,9 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
             yield _SAME(before=before)
         if round(low) != round(high):
             yield _INTERVAL(low=low, high=high)
-            if any(edit.kind == "loader" for edit in prediction.edits):
+            if any(edit.kind == "loader" for edit in prediction.edits) and not any(
+                map(_frees_loader, prediction.edits)
+            ):
                 yield _WORKERS()
     if prediction.edits and prediction.next_bottleneck:
         yield _NEXT[prediction.next_bottleneck]()
@@ -204,12 +220,28 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
         yield (_ABSTAINS if replay.abstained else _ERROR)(error=error)
 
 
+def _frees_loader(edit: AppliedChange) -> bool:
+    """Whether nothing is left of the loader, whatever workers cost."""
+    return edit.found == "loader" and edit.kind != "loader" and not edit.factor
+
+
+def _without_kind(selector: str) -> str:
+    """The name that a selector holds; a column beside it says what it names."""
+    kind, _, name = selector.partition(":")
+    return name if kind in _FOUND and name else selector
+
+
 def _change(edit: AppliedChange) -> Message:
     """The text of a change; work without any time is called free for every kind of request."""
     kind = "free" if edit.kind == "speedup" and not edit.factor else edit.kind
-    params = {"selector": clean(edit.selector), "factor": f"{edit.factor or 0:g}", "wait": edit.wait_ns}
+    params = {"selector": clean(_without_kind(edit.selector)), "factor": f"{edit.factor or 0:g}", "wait": edit.wait_ns}
     template = _KINDS[kind]
     return template(**{key: value for key, value in params.items() if f"{{{key}" in template.english})
+
+
+def _part(selector: str) -> Message | str:
+    """A resource in words, or the name of what else takes time."""
+    return _FOUND[selector]() if selector in _FOUND else _without_kind(selector)
 
 
 def _range(interval: PredictedNs | None) -> Message | None:

@@ -25,6 +25,11 @@ def clean(name: str) -> str:
     return _SPACE.sub(" ", visible(name)).strip()
 
 
+def in_one_line(name: str) -> str:
+    """A name as it is, blanks included, if each of its characters can be shown in one line; else a clean one."""
+    return name if name.isprintable() else clean(name)
+
+
 def clean_code(code: str) -> str:
     """Clean each line of code, keeping indentation."""
     return "\n".join(line[: len(line) - len(line.lstrip(" "))] + clean(line) for line in code.split("\n"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import copysign
+from math import copysign, isfinite
 from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
@@ -186,7 +186,12 @@ _FORMATS |= {f"+{unit}": _signed(unit) for unit in ("ns", "bytes", "share", "rou
 
 def render(value: Any, unit: str) -> str:
     """A quantity of a unit (a key of `_FORMATS`; "" is text)."""
-    return UNKNOWN if value is None else _FORMATS[unit](value)
+    return _FORMATS[unit](value) if is_known(value) else UNKNOWN
+
+
+def is_known(value: Any) -> bool:
+    """Whether there is a value; infinite ones come of reports with absurd numbers, which somebody wrote by hand."""
+    return value is not None and not (isinstance(value, float) and not isfinite(value))
 
 
 def amount(value: float, unit: str) -> tuple[str, str]:

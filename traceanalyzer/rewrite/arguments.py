@@ -35,7 +35,8 @@ _NUMBER_TEXT = re.compile(
     re.ASCII,
 )
 _DEVICE = re.compile(r"(?:cpu|cuda|hip|xpu|mps|mtia|meta)(?::[0-9]{1,4})?", re.ASCII)
-_EQUATION = re.compile(r"[A-Za-z,. ]{0,200}->[A-Za-z. ]{0,200}")
+_EINSUM = "aten::einsum"
+_EQUATION = re.compile(r"(?:\.{3})?[A-Za-z]{0,12}(?:, ?(?:\.{3})?[A-Za-z]{0,12}){0,7} ?-> ?((?:\.{3})?[A-Za-z]{0,12})")
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -65,6 +66,8 @@ class Arguments:
         kept = {}
         for key, raw in args.items():
             rule = self._process if key == "name" and event == "process_name" else self._rules.get(key)
+            if key == "Concrete Inputs" and event == _EINSUM:
+                rule = _of_einsum
             if rule is _numbers:
                 value = _numbers(raw)
             elif rule is not None:
@@ -123,12 +126,24 @@ def _type(text: str) -> str:
     return text if not rest.strip(" []") and all(word in known.TYPES for word in words) else ""
 
 
+def _of_einsum(raw: Raw) -> Raw | None:
+    return _texts(raw, _value_of_einsum)
+
+
 def _value(text: str) -> str:
-    """Numbers, known words, and equations with letters in the order of the alphabet: theirs may spell something."""
-    if text in known.CONSTANTS or _DEVICE.fullmatch(text) or _NUMBER_TEXT.fullmatch(text):
-        return text
-    if not _EQUATION.fullmatch(text):
-        return ""
+    """Keep numbers and known words."""
+    return text if text in known.CONSTANTS or _DEVICE.fullmatch(text) or _NUMBER_TEXT.fullmatch(text) else ""
+
+
+def _value_of_einsum(text: str) -> str:
+    """The same, and equations with letters in the order of the alphabet: theirs may spell something.
+
+    Longer texts would be cryptograms that can be solved. In the result of an einsum a letter occurs once, and before.
+    """
+    found = _EQUATION.fullmatch(text)
+    result = found[1].lstrip(".") if found else ""
+    if found is None or len(set(result)) < len(result) or not set(result) <= set(text.partition("->")[0]):
+        return _value(text)
     letters = dict.fromkeys(letter for letter in text if letter.isalpha())
     return text.translate(str.maketrans("".join(letters), _LETTERS[: len(letters)]))
 

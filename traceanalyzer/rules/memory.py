@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from math import fsum
 from statistics import fmean
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
@@ -123,8 +124,8 @@ def _growing(device: DeviceMemory, limit: float) -> Drafts:
 def _slope(values: Sequence[int]) -> float:
     """Slope of the least-squares line through the values, per position."""
     middle, mean = (len(values) - 1) / 2, sum(values) / len(values)
-    spread = sum((i - middle) ** 2 for i in range(len(values)))
-    return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
+    spread = fsum((i - middle) ** 2 for i in range(len(values)))
+    return fsum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
 
 
 def _churn(facts: Facts, limits: Limits) -> Drafts:
@@ -166,7 +167,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_MALLOC.text("one-step")())
     rows = [row for row in rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
     times = [_per_step(row.recurring_ns, row, usual) for row in rows]
-    time = sum(times)
+    time = fsum(times)
     share = time / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["time_share"]:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks
 from traceanalyzer.report.message import Text
@@ -102,7 +103,7 @@ def _change(late: LateRank, run: Ranks) -> TimeSaved:
 
 def _varied(interval: Interval, times: Sequence[float]) -> Interval:
     """An interval with the standard error of the waiting, which differs from step to step."""
-    middle = sum(interval) / 2
+    middle = fsum(interval) / 2
     low, high = variation.combined(interval, middle, variation.COVERS * variation.of_mean(times) * middle)
     return max(0.0, low), high
 

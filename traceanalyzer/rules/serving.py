@@ -123,7 +123,10 @@ def _padded(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_PADDED.text("no-size")())
     padded = [batch for batch in batches if _padding_ns(batch)]
     rows = sorted(padded, key=lambda batch: (-_padding_ns(batch), batch.requests, batch.start_ns))
-    time, padding = sum(batch.steps * batch.median_device_ns for batch in batches), sum(map(_padding_ns, rows))
+    time, padding = (
+        math.fsum(batch.steps * batch.median_device_ns for batch in batches),
+        math.fsum(map(_padding_ns, rows)),
+    )
     share = padding / time if time else 0.0
     if share < limits["share"] or not rows:
         return

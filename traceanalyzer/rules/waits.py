@@ -8,6 +8,7 @@ are reads that check the parameters of probability distributions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
 from traceanalyzer.analyzers.operators import Operators
@@ -90,11 +91,11 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         yield from _item_on_cpu(facts, limits)
         return
     rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
-    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    calls = fsum(row.calls_per_step or 0.0 for row in rows)
     if not calls:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls
-    gain = part * avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    gain = part * avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share, often, where = gain / facts.step_ns, limits["calls_per_step"], tuple(map(avoidable_waits.place, rows))
     evidence = []
     if share > limits["gain_share"]:
@@ -167,7 +168,7 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
 
 def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _waits(facts).rows if _SIZED & set(row.operators)]
-    gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    gain = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return

@@ -84,8 +84,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
             is_essential=True,
         )
     if report.skipped:
-        reasons = tuple(_SKIPPED_REASON(analysis=s.id, reason=s.reason) for s in report.skipped)
-        yield detail("skipped", _SKIPPED, Topic.QUALITY, (), messages=reasons)
+        yield detail("skipped", _SKIPPED, Topic.QUALITY, (), messages=tuple(_skipped(report)))
     if report.trace is not None:
         explained = report.result("attribution", Attribution)
         devices = [device for device in report.trace.devices if device.name is not None]
@@ -96,6 +95,14 @@ def build(report: Report, top: int) -> Iterator[Section]:
             (table("devices", _DEVICES, devices, top),) if devices else (),
             facts=(*facts(_FACTS, report), *(facts(_ATTRIBUTED, explained) if explained is not None else ())),
         )
+
+
+def _skipped(report: Report) -> Iterator[Message]:
+    """What was skipped and why; an analysis and the rule that is about it have one name, and are one line."""
+    rules = {skipped.id for skipped in report.skipped if "_" not in skipped.id}
+    for skipped in report.skipped:
+        if "_" not in skipped.id or skipped.id.replace("_", "-") not in rules:
+            yield _SKIPPED_REASON(analysis=skipped.id, reason=skipped.reason)
 
 
 def _warnings(report: Report, most: int) -> Iterator[Message]:

@@ -12,8 +12,8 @@ from traceanalyzer.simulation.waits import Releases
 from traceanalyzer.simulation.window import Calls, ModelledWindow
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import SHORT_GAP_NS
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
-from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Bool
 
 _FAR_LONGER = 2
@@ -120,9 +120,9 @@ def _last_point(points: HostPoints, start_of: I64, calls: Calls, events: StreamE
     thread = np.append(calls.thread, NOTHING)[call]
     bound = np.append(start_of, NOTHING)[np.append(events.call, NOTHING)[following]]
     point_before = np.full(len(rows), RECORDED)
-    for number in distinct(thread[thread != NOTHING]).tolist():
-        on_thread = np.flatnonzero(points.thread == number)
-        asked = np.flatnonzero(thread == number)
+    of_thread, known = rows_by(points.thread), np.flatnonzero(thread != NOTHING)
+    for number, place in members(thread[known]):
+        on_thread, asked = of_thread(number), known[place]
         last = np.searchsorted(points.time_ns[on_thread], events.start_ns[rows[asked]], side="right") - 1
         point = np.where(last >= 0, on_thread[np.maximum(last, 0)], RECORDED)
         limit = bound[asked]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,7 @@ from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoin
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import is_allocation
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
@@ -191,8 +191,9 @@ def _shrunk(context: Context, graph: Graph, gathered: Gathered) -> None:
     after = works_after(context, host) if gathered.host_times else np.zeros(len(host), np.bool_)
     begins = np.where(after, np.append(device.start_ns + device.dur_ns, 0)[host.held_by], begins)
     after |= host.held_by_point != NOTHING
-    for _, points in members(host.chain) if gathered.host_times else ():
-        edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]))
+    times = [(rows_by(thread), start, end, factor) for thread, start, end, factor in gathered.host_times]
+    for _, points in members(host.chain) if times else ():
+        edges, factor = _pieces(times, int(host.thread[points[0]]))
         if not len(edges):
             continue
         left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
@@ -212,11 +213,11 @@ def _shares(remains: F64, length: I64) -> F64:
     return np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
 
 
-def _pieces(times: list[HostTimes], thread: int) -> tuple[I64, F64]:
+def _pieces(times: Sequence[tuple[Callable[[int], I64], I64, I64, float]], thread: int) -> tuple[I64, F64]:
     """Times at which the factor of a thread changes, ascending, and the factor from each to the next."""
     parts = []
-    for threads, start, end, factor in times:
-        rows = np.flatnonzero(threads == thread)
+    for of_thread, start, end, factor in times:
+        rows = of_thread(thread)
         if len(rows):
             parts.append((Intervals.union(start[rows], end[rows]), factor))
     edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))

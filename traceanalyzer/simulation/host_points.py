@@ -13,7 +13,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
@@ -56,8 +56,9 @@ def find_handovers(context: Context, thread: I64, time_ns: I64, is_end: Bool) ->
     covered = np.zeros(len(asks), np.int64)
     rows = np.flatnonzero(operator_rows(context))
     host = context.trace.host
+    of_thread = rows_by(host.thread[rows])
     for number, asking in members(thread[asks]):
-        ran = rows[host.thread[rows] == number]
+        ran = rows[of_thread(number)]
         operators = Intervals.union(host.start_ns[ran], host.end_ns[ran])
         busy[asking] = operators.within(at[asking] - 1, at[asking]) > 0
         covered[asking] = operators.within(np.maximum(since[asks[asking]], 0), time_ns[asks[asking]])
@@ -194,9 +195,9 @@ def _between(waits: I64, size: int) -> Bool:
 
 def _outside_of_calls(calls: Calls, thread: I64, time: I64) -> I64:
     """Move times that are inside a call to its start."""
-    moved = time.copy()
-    for number in distinct(thread).tolist():
-        here, asked = np.flatnonzero(calls.thread == number), np.flatnonzero(thread == number)
+    moved, called = time.copy(), rows_by(calls.thread)
+    for number, asked in members(thread):
+        here = called(number)
         if len(here):
             before = here[np.maximum(np.searchsorted(calls.start_ns[here], time[asked], side="right") - 1, 0)]
             inside = (calls.start_ns[before] < time[asked]) & (time[asked] < calls.end_ns[before])

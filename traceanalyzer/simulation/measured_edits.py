@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import fsum
 from statistics import mean
 
 import numpy as np
@@ -77,7 +78,7 @@ def loader_waits_at_most(model: Model, floor_ns: int) -> tuple[list[Edit], list[
     saved = _saved(model.context, time.share_above(floor_ns))
     if saved is None or saved[0] >= saved[1]:
         return [most], [most], [most]
-    low, middle = ([time.shorter(ns)] if ns > 0 else [] for ns in (saved[0], sum(saved) / 2))
+    low, middle = ([time.shorter(ns)] if ns > 0 else [] for ns in (saved[0], fsum(saved) / 2))
     return [*low], [*middle], [most]
 
 

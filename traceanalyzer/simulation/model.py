@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -153,7 +154,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         scale = step / self.recorded_ns
         point = self._savings(edits)
         savings = [*point, *(saving for other in others for saving in self._savings(other))]
-        low, middle, high = (scale * ns for ns in (min(savings), sum(point) / 2, max(savings)))
+        low, middle, high = (scale * ns for ns in (min(savings), fsum(point) / 2, max(savings)))
         return Outcome(step, (step - high, step - middle, step - low), (low, middle, high))
 
     def _savings(self, edits: Edits) -> tuple[float, float]:

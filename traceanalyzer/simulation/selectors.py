@@ -21,6 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recorded_collectives import communication_kernels, exposed_on_host
+from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.trace.distinct import distinct, stable_order
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
@@ -217,10 +218,10 @@ def _own_work(context: Context) -> dict[str, I64]:
     numbers = distinct(np.concatenate((context.trace.launches.thread, host.thread))).tolist()
     if not numbers:
         return {}
-    times = []
+    times, of_thread, others = [], rows_by(host.thread[loads]), _collectives_on_host(context)
     for thread in numbers:
-        rows = loads[host.thread[loads] == thread]
-        times.append(every - Intervals.union(host.start_ns[rows], host.end_ns[rows]) - _collectives_on_host(context))
+        rows = loads[of_thread(thread)]
+        times.append(every - Intervals.union(host.start_ns[rows], host.end_ns[rows]) - others)
     return _of_threads(numbers, times)
 
 

@@ -18,7 +18,7 @@ from traceanalyzer.simulation.streams import StreamEvents, typical
 from traceanalyzer.simulation.window import Calls
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import direction, host_side
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 
@@ -72,8 +72,9 @@ def candidates(context: Context, calls: Calls, events: StreamEvents) -> tuple[Bo
         )
         waiting[heads[switched]], until[heads[switched]] = True, start[switched]
         return waiting, until
+    waits_of = rows_by(launches.thread[named])
     for number, rows in members(thread):
-        wait = launches.start_ns[named & (launches.thread == number)]
+        wait = launches.start_ns[named][waits_of(number)]
         passed = np.searchsorted(wait, start[rows])
         waits = passed > np.append(0, passed)[:-1]
         waiting[heads[rows[waits]]] = True

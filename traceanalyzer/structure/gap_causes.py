@@ -19,6 +19,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gaps import NOTHING, Gaps, times_of
 from traceanalyzer.structure.host_activity import FirstUses
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.sums import members
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import distinct, is_among, moments
 from traceanalyzer.trace.intervals import Intervals, LabelledTime
@@ -146,8 +147,9 @@ def _explained(context: Context, gaps: Gaps) -> I64:
     starved = replace(gaps, end_ns=until)
     thread = responsible_thread(context, gaps)
     thread = np.where(np.isin(thread, [*timelines(context)]), thread, EVERY_THREAD)
-    for number in distinct(thread[late]).tolist():
-        rows = np.flatnonzero(late & (thread == number))
+    known = np.flatnonzero(late)
+    for number, own in members(thread[known]):
+        rows = known[own]
         times[rows] += _on_host(context, starved.take(rows), timelines(context)[number])
     return times
 

@@ -12,7 +12,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group, members
-from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -114,8 +114,7 @@ def costs(context: Context) -> I64 | None:
     waits = context.cached(host_activity.waits)
     idle, drained = np.zeros(len(waits.row), np.int64), np.zeros(len(waits.row), np.int64)
     where = _devices(context, waits)
-    for number in distinct(where).tolist():
-        rows = np.flatnonzero(where == number)
+    for number, rows in members(where):
         busy = gaps.busy(context, number)
         start, end = waits.start_ns[rows], waits.end_ns[rows]
         worked = busy.within(start, end)

@@ -15,6 +15,7 @@ from traceanalyzer.knowledge.collectives import operation
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.step_breakdown import library_collectives
+from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
@@ -168,11 +169,13 @@ def _inside_collectives(context: Context) -> Bool:
     """
     host, ranges = context.trace.host, context.cached(host_ranges)
     found = np.zeros(len(host), np.bool_)
-    plain = host_activity.operator_rows(context)
+    if not ranges.any():
+        return found
+    plain, of_thread = host_activity.operator_rows(context), rows_by(host.thread)
     for thread in distinct(host.thread[ranges]).tolist():
-        own = host.thread == thread
-        if gaps.times_of(host, own & ranges).contains(host.start_ns[own & plain]).all():
-            found |= own
+        own = of_thread(thread)
+        if gaps.times_of(host, own[ranges[own]]).contains(host.start_ns[own[plain[own]]]).all():
+            found[own] = True
     return found
 
 

@@ -14,7 +14,7 @@ from traceanalyzer.structure import gaps
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import busiest
-from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
 
 T = TypeVar("T")
@@ -66,8 +66,7 @@ def room_ns(context: Context) -> float | None:
     if device is None or not count(context):
         return None
     rows = np.flatnonzero(events.device == device)
-    streams, number = ranked(events.stream[rows])
-    busy = [gaps.times_of(events, rows[number == n]) & within for n in range(len(streams))]
+    busy = [gaps.times_of(events, rows[own]) & within for _, own in members(events.stream[rows])]
     lane, *others = sorted(busy, key=lambda own: -own.length)
     for other in others:
         if (lane & other).length <= _TURNS * other.length:

@@ -24,7 +24,7 @@ import numpy as np
 from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
@@ -100,8 +100,8 @@ def _late_starts(context: Context, linked: I64, busy: Intervals) -> list[tuple[i
     """On each stream from the return of the first launch to its start, if later launches wait far less."""
     device, launches = context.trace.device, context.trace.launches
     found = []
-    for stream in distinct(device.stream[linked]).tolist():
-        rows = linked[device.stream[linked] == stream]
+    for _, own in members(device.stream[linked]):
+        rows = linked[own]
         rows = rows[ascending(group(context.links.launch[rows])[0])]  # one of each graph
         called, start = launches.end_ns[context.links.launch[rows]], device.start_ns[rows]
         earliest = int(np.argmin(start))

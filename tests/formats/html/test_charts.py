@@ -10,7 +10,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.formats.samples import EVERY, report_of
 from tests.reading import plain, read_built
-from traceanalyzer.formats import charts, html, plots
+from traceanalyzer.formats import chart_files, charts, html
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
 from traceanalyzer.formats.html import drawings
 from traceanalyzer.formats.language import ENGLISH
@@ -37,12 +37,10 @@ each_width = pytest.mark.parametrize("width", [charts.WIDE, charts.NARROW])
 
 
 @each_chart
-@each_width
-def test_the_same_chart_gives_the_same_bytes(chart: Chart, width: int) -> None:
-    first = plots.svg(chart, ENGLISH, width)
-    assert first == plots.svg(chart, ENGLISH, width)
-    assert "dc:date" not in first
-    assert ET.fromstring(first).get("width") == f"{width}pt"
+def test_the_same_chart_gives_the_same_bytes(chart: Chart) -> None:
+    form, first = chart_files.draw(chart, ENGLISH, "svg")
+    assert (form, first) == chart_files.draw(chart, ENGLISH, "svg")
+    assert b"dc:date" not in first
 
 
 @each_chart
@@ -86,6 +84,29 @@ def test_every_bar_has_its_place_and_size() -> None:
     assert other.count("M") == 4  # what takes no time is not drawn
     marks = [text for text in svg.iter("text") if text.text == "▼"]
     assert [float(mark.get("x") or 0) for mark in marks] == pytest.approx([(bars[3][0] + bars[3][2]) / 2], abs=0.2)
+
+
+def test_a_curve_keeps_each_level_until_the_next() -> None:
+    svg = ET.fromstring(html.drawn(CURVES, ENGLISH, charts.NARROW))
+    paths = [path for path in svg.iter("path") if path.get("stroke") == "var(--cpu-exec)"]
+    left, right, ground = 52, charts.NARROW - 8, 166
+    middle, high, low = left + (right - left) * 5 / 9, ground - 156 / 1.08, ground - 156 / 2.16
+    points = [round(float(number), 1) for number in re.findall(r"[\d.]+", paths[0].get("d") or "")]
+    assert points == pytest.approx([left, ground, middle, high, right, low], abs=0.06)
+    area = next(path.get("d") for path in svg.iter("path") if path.get("fill-opacity"))
+    assert area == f"{paths[0].get('d')}V{ground}H{left}Z"
+    labels = {text.text for text in svg.iter("text")}
+    assert {"0 GiB", "1 GiB", "0.0 ms", "5.0 ms"} <= labels
+
+
+def test_levels_below_0_and_a_single_moment_are_drawn() -> None:
+    series = (Series("Allocated", "cpu_exec", (-1e6, 2e6)), Series("Reserved", "other", (0.0,)))
+    below = Curves("chart-c", "Memory", "GPU0", "bytes", ((1e6, 2e6), (1e6,)), series)
+    once = Curves("chart-c", "Memory", "GPU0", "bytes", ((1e6,),), (Series("Allocated", "cpu_exec", (0.0,)),))
+    for chart in (below, once):
+        numbers = re.findall(r"[MHV ](-?[\d.]+)", html.drawn(chart, ENGLISH, charts.WIDE))
+        assert numbers
+        assert all(0 <= float(number) <= charts.WIDE for number in numbers)
 
 
 @pytest.mark.parametrize(("top", "step"), [(0.7, 0.2), (4, 1), (4.1, 2), (9, 2.5), (18.3, 5), (1001, 500), (1, 0.25)])

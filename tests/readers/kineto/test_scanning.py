@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -282,3 +284,9 @@ def test_borders_outside_of_the_text_are_refused_or_enclose_nothing(borders: lis
     text = memoryview(f"[{EVENT % ''}]".encode())
     found = scanning.scan(text, borders, ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY, 0)
     assert found is None or found[0] == 0
+
+
+def test_no_file_can_be_made_whose_texts_meet_in_every_process() -> None:
+    code = "from traceanalyzer.readers.kineto import scanning; print(scanning._SEED)"
+    seeds = {subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)}
+    assert len(seeds) == 2

@@ -18,7 +18,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
-from traceanalyzer.structure.sums import least_by, most_by
+from traceanalyzer.structure.sums import least_by, members, most_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
@@ -142,8 +142,8 @@ def _distribution(context: Context) -> tuple[Distribution, ...]:
     outer = take_or(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
     nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
     found = []
-    for code in distinct(host.name[nodes]).tolist():
-        own = nodes[host.name[nodes] == code]
+    for code, rows in members(host.name[nodes]):
+        own = nodes[rows]
         sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
         found.append(Distribution(names[code], len(own), *sums))
     return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))

@@ -11,8 +11,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.sums import count_by, sum_by
-from traceanalyzer.trace.distinct import distinct, ranked, stable_order
+from traceanalyzer.structure.sums import count_by, members, rows_by, sum_by
+from traceanalyzer.trace.distinct import ranked, stable_order
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tables import Category
@@ -100,10 +100,11 @@ def _is_transfer(context: Context) -> Bool:
 def _overlapped(context: Context, rows: I64) -> I64:
     """For each copy, the time in which some kernel runs on its device."""
     device, overlapped = context.trace.device, np.zeros(len(rows), np.int64)
-    for number in distinct(device.device[rows]).tolist():
-        kernels = np.flatnonzero((device.category == Category.KERNEL) & (device.device == number))
+    every = np.flatnonzero(device.category == Category.KERNEL)
+    kernels_of = rows_by(device.device[every])
+    for number, here in members(device.device[rows]):
+        kernels = every[kernels_of(number)]
         running = Intervals.union(device.start_ns[kernels], device.start_ns[kernels] + device.dur_ns[kernels])
-        here = np.flatnonzero(device.device[rows] == number)
         start = device.start_ns[rows[here]]
         overlapped[here] = running.within(start, start + device.dur_ns[rows[here]])
     return overlapped

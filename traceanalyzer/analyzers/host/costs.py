@@ -15,8 +15,7 @@ from traceanalyzer.structure.module_calls import device_time
 from traceanalyzer.structure.owners import OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import ROLE_IDS
-from traceanalyzer.structure.sums import sum_by
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.structure.sums import members, rows_by, sum_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -251,8 +250,9 @@ def _waiting(context: Context, index: OwnerIndex) -> I64:
     """Time of each segment of the timeline in which its thread waits for the device."""
     segments, waits = index.timeline, context.cached(host_activity.waits)
     waiting = np.zeros(len(segments.owner), np.int64)
-    for thread in distinct(segments.thread).tolist():
-        own, rows = waits.thread == thread, np.flatnonzero(segments.thread == thread)
+    waits_of = rows_by(waits.thread)
+    for thread, rows in members(segments.thread):
+        own = waits_of(thread)
         times = Intervals.union(waits.start_ns[own], waits.end_ns[own])
         waiting[rows] = times.within(segments.start_ns[rows], segments.end_ns[rows])
     return waiting

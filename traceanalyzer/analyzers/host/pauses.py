@@ -20,7 +20,7 @@ from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.structure.sums import rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.tree import NO_PARENT
@@ -142,12 +142,12 @@ def _owners(context: Context, found: Intervals) -> tuple[PauseOwner, ...]:
     known = np.flatnonzero((time > 0) & (parts.owner != NO_PARENT))
     total = sum_by(parts.owner[known], time[known], len(index.owners))
     order = np.lexsort((np.arange(len(total)), -total))
-    rows = []
+    rows, parts_of = [], rows_by(parts.owner[known])
     for number in order[total[order] > 0].tolist():
         own = index.owners[number]
         if own.kind in _LEAVES:
             continue
-        first = known[np.flatnonzero(parts.owner[known] == number)[0]]
+        first = known[parts_of(number)[0]]
         start = int(parts.start_ns[first])
         rows.append(PauseOwner(own.kind, own.name, own.role, own.file, own.line, int(total[number]), start))
     return tuple(rows[:_OWNERS])

@@ -22,8 +22,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.resources import recorded
-from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
 from traceanalyzer.trace.model import KernelSource
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category, DeviceEvents
@@ -392,8 +391,9 @@ def _fill(start: I64, dur: I64, blocks: F64, number: I64) -> F64:
     """For each kernel, the mean of min(1, blocks per multiprocessor of all that run) while it runs; NaN without one."""
     fill = np.full(len(start), np.nan)
     blocks = np.minimum(blocks, 1)  # more fill no more, and absurd ones would swallow the others in the sums
-    for one in distinct(number[number >= 0]).tolist():
-        rows = np.flatnonzero(number == one)
+    known = np.flatnonzero(number >= 0)
+    for _, own in members(number[known]):
+        rows = known[own]
         begin, end = start[rows], start[rows] + dur[rows]
         times = np.concatenate((begin, end))
         order = np.argsort(times, kind="stable")

@@ -16,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -28,7 +29,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
 from traceanalyzer.structure.parts import Times
-from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.structure.sums import count_by, group, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -93,9 +94,10 @@ def algorithms(context: Context) -> ConvolutionAlgorithms:
     first, ways = group(same_inputs, _signature(call, device.name[kernels].astype(np.int64), len(calls)))
     found: defaultdict[int, list[tuple[Algorithm, int]]] = defaultdict(list)
     figures = zip(count_by(ways, len(first)).tolist(), sum_by(ways, time, len(first)).tolist(), strict=True)
+    of_call = rows_by(call)
     for position, (count, total) in zip(first.tolist(), figures, strict=True):
         if inputs[3][position] > 0:  # without them, stride and padding may differ
-            own = kernels[call == position]
+            own = kernels[of_call(position)]
             longest = own[np.argmax(device.dur_ns[own])]
             algorithm = Algorithm(trace.names[int(device.name[longest])], count, total)
             found[int(same_inputs[position])].append((algorithm, position))
@@ -134,7 +136,7 @@ def _choice(context: Context, node: int, algorithms: list[Algorithm]) -> Convolu
     trace, host = context.trace, context.host
     algorithms.sort(key=lambda a: (a.device_ns / a.calls, a.kernel))
     proven = [a.device_ns / a.calls for a in algorithms if a.calls > 1]
-    saving = sum(max(0.0, a.device_ns - min(proven) * a.calls) for a in algorithms) if proven else 0.0
+    saving = fsum(max(0.0, a.device_ns - min(proven) * a.calls) for a in algorithms) if proven else 0.0
     shapes = trace.shapes[int(trace.host.shapes[host.row[node]])]
     return ConvolutionChoice(trace.names[int(host.name[node])], shapes, tuple(algorithms), saving)
 

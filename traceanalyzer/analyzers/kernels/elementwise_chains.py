@@ -25,7 +25,7 @@ from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.parts import Times
-from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.structure.sums import group, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -134,8 +134,9 @@ def analyze(context: Context) -> Chains:
     example, kind = group(_signatures(context, found), callers)
     sums = [sum_by(kind, values, len(example)) for values in (np.ones(count, np.int64), total, least, greatest)]
     order = np.lexsort((np.arange(len(example)), -sums[1]))
+    chains_of = rows_by(kind)
     rows = [
-        _row(context, found, np.flatnonzero(kind == number), [int(column[number]) for column in sums])
+        _row(context, found, chains_of(number), [int(column[number]) for column in sums])
         for number in order[:_SHOWN].tolist()
     ]
     return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))

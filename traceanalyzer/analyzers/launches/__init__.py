@@ -14,7 +14,7 @@ from traceanalyzer.structure import launch_calls, unrecorded_work
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import GraphCapture, StreamQueue, graph_calls, graph_capture, held_up
-from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import F64, I64
 from traceanalyzer.trace.tables import Category
@@ -147,11 +147,11 @@ def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
     trace, device = context.trace, context.trace.device
     launches = np.flatnonzero(graph_calls(context) & context.in_scope(trace.launches.start_ns))
     caller = trace.launches.name[context.links.launch[in_graph]]
+    calls_of, launched_by = rows_by(trace.launches.name[launches]), rows_by(caller)
     rows = []
     for code in distinct(np.concatenate((trace.launches.name[launches], caller))).tolist():
-        own = in_graph[caller == code]
-        count = int((trace.launches.name[launches] == code).sum())
-        rows.append(GraphCall(trace.names[code], count, len(own), int(device.dur_ns[own].sum())))
+        own = in_graph[launched_by(code)]
+        rows.append(GraphCall(trace.names[code], len(calls_of(code)), len(own), int(device.dur_ns[own].sum())))
     total, time = int(device.dur_ns[kernels].sum()), int(device.dur_ns[in_graph].sum())
     share = time / total if total else None
     return Graphs(len(launches), len(in_graph), time, share, tuple(sorted(rows, key=lambda row: row.name)))

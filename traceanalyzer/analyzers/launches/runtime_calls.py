@@ -22,8 +22,9 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.parts import Times
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.structure.sums import group
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import count_by, group, members
+from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -204,6 +205,13 @@ class _Events:
         return taken
 
 
+def _recurring(times: Intervals, step: I64, every: Steps) -> tuple[int, int]:
+    """Calls and time of a typical one of the steps that have such calls, of which only those are looked at."""
+    found, place = ranked(step)
+    within = times.within(every.start_ns[found], every.end_ns[found])
+    return _lower_median(count_by(place, len(found))), _lower_median(within)
+
+
 def _lower_median(by_step: I64) -> int:
     """The middle one of the values that are not 0, the smaller of two middle ones; 0 if all are 0."""
     known = np.sort(by_step[by_step > 0])
@@ -223,30 +231,28 @@ def _grouped(context: Context, kind: str, events: _Events) -> list[SetUp]:
     number_of_step = every.at(events.start)
     is_usual = take_or(_usual(context), number_of_step, False)
     found = []
-    for number, row in enumerate(first.tolist()):
-        own = groups == number
-        later, usual = own & (step > 0), own & is_usual
-        longest = np.flatnonzero(own)[(events.end - events.start)[own].argmax()]
+    for number, own in members(groups):
+        row, later, usual = first[number], own[step[own] > 0], own[is_usual[own]]
+        longest = own[(events.end - events.start)[own].argmax()]
         in_usual = events.take(usual)
-        calls_by_step = np.bincount(number_of_step[usual], minlength=len(every))
-        ns_by_step = in_usual.times.within(every.start_ns, every.end_ns)
+        calls, ns = _recurring(in_usual.times, number_of_step[usual], every)
         found.append(
             SetUp(
                 kind=kind,
                 name=names[events.name[row]],
                 is_inferred=bool(events.inferred[row]),
                 python_line=names[line[row]] if line[row] != NO_PARENT else None,
-                calls=int(own.sum()),
+                calls=len(own),
                 time_ns=events.take(own).times.length,
-                later_calls=int(later.sum()),
+                later_calls=len(later),
                 later_steps=len(distinct(step[later])),
                 later_ns=events.take(later).times.length,
                 longest_start_ns=int(events.start[longest]),
-                usual_calls=int(usual.sum()),
+                usual_calls=len(usual),
                 usual_steps=len(distinct(number_of_step[usual])),
                 usual_ns=in_usual.times.length,
-                recurring_calls=_lower_median(calls_by_step),
-                recurring_ns=_lower_median(ns_by_step * (calls_by_step > 0)),
+                recurring_calls=calls,
+                recurring_ns=ns,
             )
         )
     return sorted(found, key=_order)[:_SHOWN]

@@ -7,6 +7,7 @@ it makes longer (`knowledge.loader_workers`). Rules and predictions both use thi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 import msgspec
 
@@ -74,12 +75,12 @@ def _asleep_in_capture(capture: CaptureFacts | None, wait_ns: float) -> float:
         wait_ns: Time in ns in which a typical step prepares batches.
     """
     found = [loader.fetching for loader in (capture.loaders if capture else None) or () if loader.fetching]
-    asleep = [each.asleep_ns for each in found]
     total = sum(each.ns for each in found)
     steps = capture.timing.profiled.steps if capture and capture.timing.profiled else 0
-    if None in asleep or not total or not steps or wait_ns <= 0:
+    is_unknown = any(each.asleep_ns is None for each in found)
+    if is_unknown or not total or not steps or wait_ns <= 0:
         return 0.0
-    known = sum(each or 0 for each in asleep)
+    known = sum(each.asleep_ns or 0 for each in found)
     return max(0.0, min(known / total, 1 - (total - known) / steps / wait_ns))
 
 
@@ -108,7 +109,7 @@ def _late_ns(parts: Average, loaders: Sequence[Loader]) -> float:
         return 0.0
     batches = calls * parts.dataloader_full_ns / total
     beside = (parts.duration_ns - parts.dataloader_ns) / max(1.0, batches)
-    late = sum(max(0.0, each.excess_ns + each.long_calls * (each.median_ns - beside)) for each in loaders)
+    late = fsum(max(0.0, each.excess_ns + each.long_calls * (each.median_ns - beside)) for each in loaders)
     return min(1.0, late / total) * parts.dataloader_full_ns
 
 

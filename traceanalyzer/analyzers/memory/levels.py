@@ -7,6 +7,8 @@ recorded with other totals, which are not the allocator's.
 
 from __future__ import annotations
 
+from math import fsum
+
 import msgspec
 import numpy as np
 
@@ -14,6 +16,7 @@ from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 
@@ -51,10 +54,8 @@ def ledgers(context: Context) -> tuple[Ledger, ...]:
     memory = context.trace.memory
     host = np.isin(memory.device_type, _HOST_TYPES)
     accelerator = (memory.device_type != UNKNOWN) & ~host & (memory.device >= 0)
-    found = [
-        _ledger(context, f"GPU{number}", number, np.flatnonzero(accelerator & (memory.device == number)))
-        for number in distinct(memory.device[accelerator]).tolist()
-    ]
+    rows = np.flatnonzero(accelerator)
+    found = [_ledger(context, f"GPU{number}", number, rows[own]) for number, own in members(memory.device[rows])]
     if host.any():
         found.append(_ledger(context, CPU, UNKNOWN, np.flatnonzero(host)))
     return tuple(found)
@@ -235,8 +236,8 @@ def growth(rows: tuple[StepMemory, ...]) -> float | None:
         return None
     ends = [row.end_bytes for row in rows]
     middle, mean = (len(rows) - 1) / 2, sum(ends) / len(rows)
-    spread = sum((i - middle) ** 2 for i in range(len(rows)))
-    return sum((i - middle) * (end - mean) for i, end in enumerate(ends)) / spread
+    spread = fsum((i - middle) ** 2 for i in range(len(rows)))
+    return fsum((i - middle) * (end - mean) for i, end in enumerate(ends)) / spread
 
 
 def _between(values: I64, low: I64, high: I64) -> I64:

@@ -21,7 +21,7 @@ from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
 from traceanalyzer.structure.parts import Times
-from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -117,9 +117,9 @@ def analyze(context: Context) -> Optimizers:
         "closures": count_by(group[has_closure(context, calls)], count),
     }
     operators = _operators(context, calls, of_row)
-    rows = []
+    rows, members_of = [], rows_by(group)
     for number, code in enumerate(names.tolist()):
-        own, name = group == number, trace.names[code]
+        own, name = members_of(number), trace.names[code]
         figures: dict[str, Any] = {field: int(values[number]) for field, values in columns.items()}
         exposed, begin = summed(earlier[own]), int(start[own][dur[own].argmax()])
         rows.append(
@@ -180,9 +180,9 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]
     rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
     on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)
     in_place = names.where(IN_PLACE.__contains__)
-    found = []
+    found, members_of = [], rows_by(owner)
     for group in range(int(of_row.max(initial=-1)) + 1):
-        members = rows[owner == group]
+        members = rows[members_of(group)]
         own = host.name[members]
         codes, counts = np.unique(own, return_counts=True)
         ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))

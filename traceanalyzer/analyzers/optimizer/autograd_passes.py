@@ -25,7 +25,7 @@ from traceanalyzer.structure.autograd import Backward, backward, graph, optimize
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
-from traceanalyzer.structure.sums import count_by, group, least_by, most_by
+from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -274,12 +274,12 @@ def find_unused(context: Context) -> tuple[UnusedForward, ...]:
     keys = (calls.name[extends], calls.instance[extends], shapes, functions)
     evaluated = _evaluated(context, low, high)
     example, kind = group(*keys)
-    rows = []
-    for number in range(len(example)):
-        own = judged & (kind == number)
-        useful = distinct(update[own & evaluated])
-        lost = own & ~evaluated & np.isin(update, useful)
-        if lost.any():
+    rows, known_calls = [], np.flatnonzero(judged)
+    for number, rows_of_kind in members(kind[known_calls]):
+        own = known_calls[rows_of_kind]
+        useful = distinct(update[own[evaluated[own]]])
+        lost = own[~evaluated[own] & np.isin(update[own], useful)]
+        if len(lost):
             shape = context.trace.shapes[shapes[example[number]]]
             rows.append(_unused(context, calls, extends, own, lost, len(distinct(update[lost])), shape))
     return tuple(sorted(rows, key=lambda row: (-row.device_ns, -row.host_ns, row.name, row.start_ns))[:_UNUSED_SHOWN])
@@ -294,7 +294,7 @@ def _evaluated(context: Context, low: I64, high: I64) -> Bool:
 
 
 def _unused(
-    context: Context, calls: Roots, extends: I64, own: Bool, lost: Bool, updates: int, shapes: str
+    context: Context, calls: Roots, extends: I64, own: I64, lost: I64, updates: int, shapes: str
 ) -> UnusedForward:
     launches = context.trace.launches
     unused = extends[lost]
@@ -305,7 +305,7 @@ def _unused(
     return UnusedForward(
         name=context.trace.names[calls.name[unused[0]]],
         input_shapes=shapes,
-        calls=int(own.sum()),
+        calls=len(own),
         unused_calls=len(unused),
         updates=updates,
         device_ns=device,

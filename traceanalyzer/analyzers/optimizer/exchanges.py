@@ -26,6 +26,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -347,7 +348,7 @@ def _examples(
 ) -> tuple[PipelineWait, ...]:
     """The runs of messages in which the stage waits longest."""
     made = []
-    for each in np.unique(run).tolist():
-        own = Intervals.union(start[run == each], end[run == each]) - computing
+    for each, rows in members(run):
+        own = Intervals.union(start[rows], end[rows]) - computing
         made.append(PipelineWait(_PLACES[place[each]], int(runs.start_ns[each]), own.length))
     return tuple(sorted(made, key=lambda wait: (-wait.time_ns, wait.start_ns))[:_SHOWN])

@@ -18,7 +18,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import forest, mark_rows
 from traceanalyzer.structure.module_calls import device_time, owners
-from traceanalyzer.structure.sums import group, least_by, members, most_by, sum_by
+from traceanalyzer.structure.sums import group, least_by, members, most_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, moments
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, take_or
@@ -122,9 +122,10 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     in_steps = context.cached(windows).contain(launches.start_ns)
     total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
     launching = np.flatnonzero(device)
+    launched_by, marked_on = rows_by(launches.thread[launching]), rows_by(found_marks.thread)
     for thread, rows in members(spans.thread):
         start, end = spans.start_ns[rows], spans.end_ns[rows]
-        own = launching[launches.thread[launching] == thread]
+        own = launching[launched_by(thread)]
         span = _span(start, end, launches.start_ns[own])
         own, span = own[span >= 0], span[span >= 0]
         mark = of_launch[own]
@@ -134,7 +135,8 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
         for name, counted in (("device", np.ones(len(own), np.bool_)), ("device_self", ~nested)):
             total[name] += int(device[own][counted].sum())
             total[f"{name}_in_steps"] += int(device[own][counted & in_steps[own]].sum())
-        inside = (found_marks.thread == thread) & (_span(start, end, found_marks.start_ns) >= 0)
+        marks = marked_on(thread)
+        inside = marks[_span(start, end, found_marks.start_ns[marks]) >= 0]
         marked = Intervals.union(found_marks.start_ns[inside], found_marks.end_ns[inside])
         total["marked"] += int(marked.within(start, end).sum())
         if thread in critical:

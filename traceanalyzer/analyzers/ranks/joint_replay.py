@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from traceanalyzer.analyzers.ranks import matching, rank_facts
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.rank_facts import CollectiveKind, ProcessGroup, RankEvents, RankFacts
-from traceanalyzer.structure.sums import count_by, group
+from traceanalyzer.structure.sums import count_by, group, rows_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, take_or
 
@@ -116,8 +116,8 @@ def _transfer(table: RankTable, matched: Matched, start: I64) -> I64:
 
 def has_few(table: RankTable, world_size: int | None) -> bool:
     """Whether less than half of the ranks of some group are there; where its size is unknown, of the run."""
-    own = table.group
-    here = [len(distinct(table.member[own == number])) for number in range(len(table.groups))]
+    rows_of = rows_by(table.group)
+    here = [len(distinct(table.member[rows_of(number)])) for number in range(len(table.groups))]
     sizes = [known.size or world_size for known in table.groups]
     return any(size is not None and 0 < 2 * there < size for there, size in zip(here, sizes, strict=True))
 

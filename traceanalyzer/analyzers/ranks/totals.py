@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from math import fsum
 from typing import TypeVar
 
 import msgspec
@@ -78,7 +79,7 @@ def typical_step(own: Sequence[TypicalStep]) -> TypicalStep | None:
 def mean_parts(own: Sequence[tuple[Average, int]]) -> Average:
     """Parts of the mean step, from those of each rank and the number of its steps."""
     steps = sum(count for _, count in own)
-    return Average(*(sum(getattr(one, field) * n for one, n in own) / steps for field in Average.__struct_fields__))
+    return Average(*(fsum(getattr(one, field) * n for one, n in own) / steps for field in Average.__struct_fields__))
 
 
 def mean_resources(resources: Sequence[StepResources]) -> StepResources:
@@ -87,7 +88,7 @@ def mean_resources(resources: Sequence[StepResources]) -> StepResources:
 
     def over(field: str) -> float | None:
         values = [(v, own.steps) for own in resources if (v := getattr(own, field)) is not None]
-        return sum(v * n for v, n in values) / sum(n for _, n in values) if values else None
+        return fsum(v * n for v, n in values) / sum(n for _, n in values) if values else None
 
     means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
     summed = ("recorded_device_ns", "outside_device_ns", "steps_device_ns")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -161,7 +162,7 @@ def _peak(call: ProductCalls, gpu: Gpu | None) -> float | None:
 def _time_at_peak(calls: Iterable[ProductCalls], gpu: Gpu) -> float:
     """Nanoseconds that products would take at their peaks."""
     rated = ((call, _peak(call, gpu)) for call in calls)
-    return sum(call.calls * call.work.flops / peak / 1000 for call, peak in rated if peak)
+    return fsum(call.calls * call.work.flops / peak / 1000 for call, peak in rated if peak)
 
 
 def _flops(calls: Iterable[ProductCalls]) -> int:

@@ -16,7 +16,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.steps import step_names
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.table import I64, Bool, take_or
 
 is_device_wide = finds(r"^(cuda|hip|musa|mc)DeviceSynchronize|^(cu|hip)CtxSynchronize|^Context Sync$")
@@ -69,8 +69,8 @@ def analyze(context: Context) -> DeviceSyncs:
     owner = index.of_launches(context, waits.row[rows])
     first, groups = group(call[rows], line, owner)
     found = []
-    for number, row in enumerate(first.tolist()):
-        own = rows[groups == number]
+    for number, found_rows in members(groups):
+        row, own = first[number], rows[found_rows]
         length = waits.end_ns[own] - waits.start_ns[own]
         longest = own[length.argmax()]
         steps = step_names(context.steps, waits.start_ns[own])

@@ -23,7 +23,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import program_steps
-from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
@@ -186,8 +186,9 @@ def _beside(context: Context, found: ValueRuns, wanted: Bool) -> int:
     start, end, thread = found.start_ns[wanted], found.end_ns[wanted], tree.thread[found.first[wanted]]
     step = steps.at(start)
     before, after = steps.start_ns[step], steps.end_ns[step]
-    for each in distinct(thread).tolist():
-        own, runs = tree.thread == each, thread == each
+    of_thread = rows_by(tree.thread)
+    for each, runs in members(thread):
+        own = of_thread(each)
         ends, starts = np.sort(tree.end_ns[own]), np.sort(tree.start_ns[own])
         last = take_or(ends, np.searchsorted(ends, start[runs], side="right") - 1, np.iinfo(np.int64).min)
         following = take_or(starts, np.searchsorted(starts, end[runs]), np.iinfo(np.int64).max)

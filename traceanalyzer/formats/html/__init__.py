@@ -272,9 +272,7 @@ def picture(chart: Chart, language: Language) -> PagePicture:
 
 def drawn(chart: Chart, language: Language, width: int) -> Markup:
     """A chart as an element of the page, in the page's colours."""
-    if isinstance(chart, charts.Curves):
-        return drawings.draw_curves(chart, language, width)
-    return drawings.draw_bars(chart, language, width)
+    return drawings.draw(chart, language, width)
 
 
 def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:

@@ -1,23 +1,18 @@
 """Charts as elements of the page, in its colours, so that they follow its theme.
 
-Bars are drawn by a template; only curves use matplotlib, which is slow to import. The page's policy blocks style
-attributes, so the styles of its drawings become presentation attributes, and parts that only a standalone document
-needs are removed: metadata, background, unused ids.
+A template draws them, because matplotlib is slow to import, and because the page's policy blocks style attributes.
 """
 
 from __future__ import annotations
 
 import math
-import re
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from markupsafe import Markup
 
-from traceanalyzer.formats import charts, environment, plots
-from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, StackedBars
+from traceanalyzer.formats import environment
+from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, Curves, StackedBars
 from traceanalyzer.formats.language import Language, scale
 
 _ROW = 26
@@ -54,6 +49,8 @@ class ChartPath:
     tone: str
     path: str
     is_dashed: bool = False
+    is_faint: bool = False
+    """An area below a line."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,15 @@ class ChartPicture:
     labels: tuple[ChartLabel, ...]
 
 
-def draw_bars(chart: StackedBars | Bars, language: Language, width: int) -> Markup:
-    """Draw bars as an element of the page, in its colours."""
-    picture = _horizontal(chart, width) if isinstance(chart, Bars) else _Frame(chart, width).picture(language)
-    template = environment(autoescape=True).get_template("html/bar_chart.svg.j2")
+def draw(chart: Chart, language: Language, width: int) -> Markup:
+    """Draw a chart as an element of the page, in its colours."""
+    if isinstance(chart, Bars):
+        picture = _horizontal(chart, width)
+    elif isinstance(chart, Curves):
+        picture = _curves(chart, language, width)
+    else:
+        picture = _Stacks(chart, width).picture(language)
+    template = environment(autoescape=True).get_template("html/chart.svg.j2")
     text = template.render(
         chart=chart,
         picture=picture,
@@ -103,53 +105,105 @@ def _horizontal(chart: Bars, width: int) -> ChartPicture:
     return ChartPicture(4 * _EDGE + row_height * len(chart.labels), (), (area,), (), tuple(labels))
 
 
-class _Frame:
+class _Axes:
+    """The area of a chart between margins for labels."""
+
+    def __init__(self, width: int, low: float, top: float) -> None:
+        self.width = width
+        self.height = 220 if width >= WIDE else 190
+        self._low, self._top = low, top
+
+    def x(self, share: float) -> float:
+        """Horizontal position of a share of the width."""
+        return _LEFT + share * (self.width - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        """Vertical position of a value."""
+        share = (value - self._low) / (self._top - self._low)
+        return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
+
+    def levels(self, language: Language, largest: float, unit: str) -> tuple[tuple[ChartPath, ...], list[ChartLabel]]:
+        """Lines at round values from 0 on, in the unit of the largest value, and their labels."""
+        right = _px(self.width - _RIGHT)
+        ticks = list(_ticks(language, 0.0, self._top, largest, unit))
+        grid = tuple(ChartPath("grid", f"M{_LEFT} {_px(self.y(value))}H{right}") for value, _ in ticks)
+        return grid, [ChartLabel(_px(_LEFT - 4), _px(self.y(v) + _BASELINE), text, "muted", "end") for v, text in ticks]
+
+    def ground(self) -> ChartPath:
+        """The line below the area."""
+        return ChartPath("muted", f"M{_LEFT} {_px(self.height - _BOTTOM)}H{_px(self.width - _RIGHT)}")
+
+    def below(self, x: float, text: str) -> ChartLabel:
+        """A label below the area."""
+        return ChartLabel(_px(x), _px(self.height - _BOTTOM + 13), text, "muted", "middle")
+
+
+def _ticks(language: Language, low: float, top: float, largest: float, unit: str) -> Iterator[tuple[float, str]]:
+    """Round values in one unit, with their texts."""
+    in_unit = scale(language, largest, unit)
+    step = round_step((top - low) / in_unit.factor)
+    digits = len(f"{step:g}".partition(".")[2])
+    first, last = math.ceil(low / in_unit.factor / step), int(top / in_unit.factor / step)
+    for number in range(first, last + 1):
+        value = number * step * in_unit.factor
+        yield value, in_unit.text(value, digits)
+
+
+def _curves(chart: Curves, language: Language, width: int) -> ChartPicture:
+    """Levels over time, the area below the first one faintly filled."""
+    values = [value for part in chart.series for value in part.values]
+    axes = _Axes(width, min(0.0, *values), max(values) * 1.08 or 1.0)
+    begin, end = min(times[0] for times in chart.times_ns), max(times[-1] for times in chart.times_ns)
+    length = end - begin or 1.0
+
+    def x(time: float) -> float:
+        return axes.x((time - begin) / length)
+
+    def curve(times: Sequence[float], levels: Sequence[float]) -> str:
+        points = [(_px(x(time)), _px(axes.y(level))) for time, level in zip(times, levels, strict=True)]
+        (left, first), *rest = points
+        return f"M{left} {first}" + "".join(f"H{across}V{up}" for across, up in rest)
+
+    paths = [curve(times, part.values) for times, part in zip(chart.times_ns, chart.series, strict=True)]
+    tones = [_tone(part.role) for part in chart.series]
+    zero = _px(axes.y(0.0))
+    area = ChartPath(tones[0], f"{paths[0]}V{zero}H{_px(x(chart.times_ns[0][0]))}Z", is_faint=True)
+    grid, labels = axes.levels(language, max(values), chart.unit)
+    lines = [*map(ChartPath, tones, paths), axes.ground()]
+    labels += [axes.below(x(time), text) for time, text in _ticks(language, begin, begin + length, end, "ns")]
+    return ChartPicture(axes.height, grid, (area,), tuple(lines), tuple(labels))
+
+
+class _Stacks:
     """Vertical stacked bars with axes, or a line if there are too many bars."""
 
     def __init__(self, chart: StackedBars, width: int) -> None:
         self.chart = chart
-        self.width = width
-        self.height = 220 if width >= WIDE else 190
-        self.totals = [sum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
-        self.top = max(self.totals, default=0.0) * 1.12 or 1.0
+        self.totals = [math.fsum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
+        self.axes = _Axes(width, 0.0, max(self.totals, default=0.0) * 1.12 or 1.0)
 
     def picture(self, language: Language) -> ChartPicture:
         """The bars with axes, the reference line, and marks on highlighted bars."""
-        right, ground = _px(self.width - _RIGHT), _px(self._y(0))
-        ticks = list(self._ticks(language))
-        grid = tuple(ChartPath("grid", f"M{_LEFT} {_px(self._y(value))}H{right}") for value, _ in ticks)
-        labels = [ChartLabel(_px(_LEFT - 4), _px(self._y(v) + _BASELINE), text, "muted", "end") for v, text in ticks]
-        level = ChartPath("ink", f"M{_LEFT} {_px(self._y(self.chart.level))}H{right}", is_dashed=True)
-        lines = [ChartPath("muted", f"M{_LEFT} {ground}H{right}"), level]
+        axes, right = self.axes, _px(self.axes.width - _RIGHT)
+        grid, labels = axes.levels(language, max(self.totals, default=0.0), self.chart.unit)
+        level = ChartPath("ink", f"M{_LEFT} {_px(axes.y(self.chart.level))}H{right}", is_dashed=True)
+        lines = [axes.ground(), level]
         if self.chart.is_line:
-            curve = "M" + "L".join(f"{_px(self._x(i))} {_px(self._y(v))}" for i, v in enumerate(self.totals))
+            curve = "M" + "L".join(f"{_px(self._x(i))} {_px(axes.y(v))}" for i, v in enumerate(self.totals))
             marks = "".join(_box(x - 2, x + 2, y - 2, y + 2) for x, y in self._marked())
             areas = [ChartPath("runtime", marks)] if marks else []
             lines = [ChartPath("cpu-exec", curve), *lines]
         else:
             areas = list(self._stacks())
             labels += [ChartLabel(_px(x), _px(y - 3), "▼", "ink", "middle") for x, y in self._marked()[:_MOST_MARKS]]
-        return ChartPicture(self.height, grid, tuple(areas), tuple(lines), (*labels, *self._names()))
+        return ChartPicture(axes.height, grid, tuple(areas), tuple(lines), (*labels, *self._names()))
 
     def _x(self, position: float) -> float:
         """Horizontal position of the middle of a bar; both margins have an extra half gap."""
-        inside = self.width - _LEFT - _RIGHT
-        return _LEFT + (position + 0.6) / (len(self.totals) + 0.2) * inside
-
-    def _y(self, value: float) -> float:
-        return self.height - _BOTTOM - value / self.top * (self.height - _TOP - _BOTTOM)
+        return self.axes.x((position + 0.6) / (len(self.totals) + 0.2))
 
     def _marked(self) -> list[tuple[float, float]]:
-        return [(self._x(i), self._y(self.totals[i])) for i in self.chart.marked]
-
-    def _ticks(self, language: Language) -> Iterator[tuple[float, str]]:
-        """Round values in one unit, with their texts."""
-        in_unit = scale(language, max(self.totals, default=0.0), self.chart.unit)
-        step = round_step(self.top / in_unit.factor)
-        digits = len(f"{step:g}".partition(".")[2])
-        for number in range(int(self.top / in_unit.factor / step) + 1):
-            value = number * step * in_unit.factor
-            yield value, in_unit.text(value, digits)
+        return [(self._x(i), self.axes.y(self.totals[i])) for i in self.chart.marked]
 
     def _stacks(self) -> Iterator[ChartPath]:
         """All bars of one part as one path."""
@@ -157,7 +211,7 @@ class _Frame:
         for part in self.chart.series:
             tops = [low + value for low, value in zip(base, part.values, strict=True)]
             boxes = (
-                _box(self._x(i - _HALF), self._x(i + _HALF), self._y(high), self._y(low))
+                _box(self._x(i - _HALF), self._x(i + _HALF), self.axes.y(high), self.axes.y(low))
                 for i, (low, high) in enumerate(zip(base, tops, strict=True))
                 if high > low
             )
@@ -167,9 +221,8 @@ class _Frame:
     def _names(self) -> Iterator[ChartLabel]:
         """Names below the bars, as many as fit."""
         labels: Sequence[str] = self.chart.labels
-        every = max(1, -(-len(labels) * 44 // max(1, self.width - 60)))
-        for i in range(0, len(labels), every):
-            yield ChartLabel(_px(self._x(i)), _px(self.height - _BOTTOM + 13), labels[i], "muted", "middle")
+        every = max(1, -(-len(labels) * 44 // max(1, self.axes.width - 60)))
+        yield from (self.axes.below(self._x(i), labels[i]) for i in range(0, len(labels), every))
 
 
 def round_step(top: float) -> float:
@@ -189,78 +242,3 @@ def _px(value: float) -> str:
 
 def _tone(role: str) -> str:
     return role.replace("_", "-")
-
-
-_ROLES = {color: role for role, color in charts.PALETTE.items()}
-_KEPT = frozenset({
-    "fill", "fill-opacity", "opacity", "stroke", "stroke-dasharray", "stroke-dashoffset", "stroke-opacity",
-    "stroke-width", "stroke-linejoin", "stroke-linecap", "font-size", "text-anchor",
-})  # fmt: skip
-_NUMBER = re.compile(r"-?(?<!\d)\d++\.\d+")
-_REFERENCE = re.compile(r"url\(#([^()]+)\)|^#(.+)$")
-_GEOMETRY = ("d", "x", "y", "width", "height", "transform", "points")
-
-
-@lru_cache(maxsize=64)
-def draw_curves(chart: Chart, language: Language, width: int) -> Markup:
-    """Draw curves as an element of the page; cached, because a page rendered with less detail has the same charts."""
-    # The XML was just written by matplotlib, so it is trusted.
-    root = ET.fromstring(plots.svg(chart, language, width))  # noqa: S314
-    _strip(root)
-    prefix = f"{chart.id}-{width}-"
-    used = {reference for element in root.iter() for reference in _references(element)}
-    for element in root.iter():
-        _attributes(element, prefix, used)
-    root.attrib.pop("version", None)
-    root.set("viewBox", root.get("viewBox", ""))
-    root.set("class", "wide" if width == charts.WIDE else "narrow")
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{prefix}title {prefix}desc")
-    for name, text in (("desc", chart.description), ("title", chart.title)):
-        element = ET.Element(name, {"id": prefix + name})
-        element.text = text
-        root.insert(0, element)
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - ElementTree has escaped every text
-
-
-def _strip(root: ET.Element) -> None:
-    """Remove elements that are not drawn, and XML namespaces."""
-    for parent in list(root.iter()):
-        parent.tag = parent.tag.rpartition("}")[2]
-        for child in list(parent):
-            name = child.tag.rpartition("}")[2]
-            if name in ("metadata", "style") or child.get("id") == "patch_1":
-                parent.remove(child)
-
-
-def _references(element: ET.Element) -> list[str]:
-    found = [_REFERENCE.search(value) for name, value in element.items() if name != "id"]
-    return [match[1] or match[2] for match in found if match]
-
-
-def _attributes(element: ET.Element, prefix: str, used: set[str]) -> None:
-    for name, value in list(element.items()):
-        del element.attrib[name]
-        short = name.rpartition("}")[2]
-        if short == "style":
-            for item in value.split(";"):
-                key, _, setting = (part.strip() for part in item.partition(":"))
-                if key in _KEPT:
-                    element.set(key, _themed(setting))
-        elif short == "id":
-            if value in used:
-                element.set("id", prefix + value)
-        elif short in _GEOMETRY:
-            if not (short == "transform" and value.startswith("rotate(-0 ")):
-                element.set(short, " ".join(_NUMBER.sub(_rounded, value).split()))
-        else:
-            element.set(short, _REFERENCE.sub(lambda match: match[0].replace("#", "#" + prefix), value))
-
-
-def _rounded(match: re.Match[str]) -> str:
-    return f"{float(match[0]):.1f}".removesuffix(".0")
-
-
-def _themed(setting: str) -> str:
-    """Replace a colour of the palette by the page's colour for that role."""
-    return f"var(--{_ROLES[setting].replace('_', '-')})" if setting in _ROLES else setting

@@ -7,8 +7,10 @@ no-break spaces, such as those before units.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from os.path import commonprefix
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import RenderableType
@@ -82,6 +84,10 @@ _MORE_FINDINGS = Text(
 _STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "green", "info": "dim"}
 
 
+_SENTENCE = re.compile(r"[.!?](?=\s+[^\sa-z]|\s*\Z)|[。！？]")
+"""The end of a sentence; an abbreviation within one is followed by a small letter."""
+
+
 def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines: int | None = None) -> RichText:
     """Wrap a text to lines of the width of the console.
 
@@ -96,9 +102,18 @@ def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines:
     cleaned = NO_BREAK.join(clipped(part, _LONGEST) for part in text.split(NO_BREAK))
     wrapped = [line.replace(NO_BREAK, " ") for line in wrap(shorten(cleaned, _LONGEST), max(1, width - indent))]
     if lines is not None and len(wrapped) > lines:
-        wrapped = wrapped[:lines]
-        wrapped[-1] = wrap(wrapped[-1], max(1, width - indent - 3))[0] + "..."
+        whole = _whole_sentences(wrapped[:lines])
+        wrapped = whole or [*wrapped[: lines - 1], wrap(wrapped[lines - 1], max(1, width - indent - 3))[0] + "..."]
     return RichText("\n".join(" " * indent + line for line in wrapped), style=style, no_wrap=True, overflow="crop")
+
+
+def _whole_sentences(lines: list[str]) -> list[str]:
+    """The lines up to the last end of a sentence, none without one: half a piece of advice may be the wrong half."""
+    for number in range(len(lines), 0, -1):
+        ends = [match.end() for match in _SENTENCE.finditer(lines[number - 1])]
+        if ends:
+            return [*lines[: number - 1], lines[number - 1][: ends[-1]]]
+    return []
 
 
 def bars(parts: tuple[SectionPart, ...], width: int, language: Language, *, is_ascii: bool) -> RenderableType:
@@ -131,8 +146,9 @@ def table(shown: SectionTable, width: int, language: Language) -> Iterator[Rende
             overflow="crop",
         )
     name = max(_LEAST_NAME, _room(shown, columns, width, language) // max(1, _names(columns)))
-    for number in range(len(shown.rows)):
-        grid.add_row(*(_cell(shown, number, i, column, name, language) for i, column in columns))
+    cells = [_column(shown, i, column, name, language) for i, column in columns]
+    for row in zip(*cells, strict=True):
+        grid.add_row(*row)
     yield Padding(grid, INDENT, expand=False)
     if len(columns) < len(wanted):
         said = language.text(_MORE_COLUMNS, hidden=len(wanted) - len(columns))
@@ -157,9 +173,28 @@ def _value(shown: SectionTable, number: int, i: int, language: Language) -> str:
     return clean(language.quantity(shown.rows[number][i], shown.unit(number, i)))
 
 
-def _cell(shown: SectionTable, number: int, i: int, column: SectionColumn, width: int, language: Language) -> str:
-    text = _value(shown, number, i, language)
-    return fit(NOISE.sub("", text), width) if column.is_name else text
+def _column(shown: SectionTable, i: int, column: SectionColumn, width: int, language: Language) -> list[str]:
+    texts = [_value(shown, number, i, language) for number in range(len(shown.rows))]
+    return told_apart([NOISE.sub("", text) for text in texts], width) if column.is_name else texts
+
+
+def told_apart(names: Sequence[str], width: int) -> list[str]:
+    """Names of at most `width` cells; where two would look alike, from shortly before their first difference on."""
+    fitted = [fit(name, width) for name in names]
+    alike: defaultdict[str, set[str]] = defaultdict(set)
+    for name, short in zip(names, fitted, strict=True):
+        alike[short].add(name)
+    head = width // 3
+    for number, name in enumerate(names):
+        if len(alike[fitted[number]]) > 1:
+            common = commonprefix([*alike[fitted[number]]])  # noqa: RUF071 - these are no paths
+            begin = max(head, len(common) - _BEFORE_DIFFERENCE)
+            fitted[number] = cut_off(f"{name[:head]}...{name[begin:]}", width)
+    return fitted
+
+
+_BEFORE_DIFFERENCE = 3
+"""Characters that two names have in common before the part that tells them apart (own choice)."""
 
 
 def fit(name: str, width: int) -> str:

@@ -29,14 +29,21 @@ _MOST_OTHER_LINES = 5
 """Most lines that are not rows between two rows, such as output of another process; more of them end the table."""
 
 
-def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss], list[tuple[int, int]]]:
-    """All tables of a document, losses of tables without readable rows, and first line and end of each table."""
+def read_tables(
+    lines: Lines, opening: TableOpening | None
+) -> tuple[list[ProfilerTable], list[Loss], list[tuple[int, int]]]:
+    """All tables of a document, losses of tables without readable rows, and first line and end of each table.
+
+    Args:
+        lines: The document.
+        opening: Where its first table begins.
+    """
     tables: list[ProfilerTable] = []
     lost: list[Loss] = []
     spans: list[tuple[int, int]] = []
     headings = Headings()
     position = 0
-    while opening := next_opening(lines, position):
+    while opening is not None:
         headings.scan(lines, position, opening)
         body = _Body(lines, opening)
         body.read()
@@ -47,6 +54,7 @@ def read_tables(lines: Lines) -> tuple[list[ProfilerTable], list[Loss], list[tup
         else:
             lost.append(Loss(TABLE_EMPTY, 1, {"line": table.line}))
         position = body.end
+        opening = next_opening(lines, position)
     return tables, lost, spans
 
 
@@ -162,8 +170,8 @@ def sniff(text: str | bytes) -> bool:
 
     Tables are often at the end of a long text, so pass all of it if possible; the search takes linear time.
     """
-    lines, _ = _lines(decode(text) if isinstance(text, bytes) else text)
-    return next_opening(lines, 0) is not None
+    _, _, first = _lines(decode(text) if isinstance(text, bytes) else text)
+    return first is not None
 
 
 def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
@@ -177,8 +185,8 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     Returns:
         The tables in the order of the text, and the losses.
     """
-    lines, restored = _lines(text)
-    tables, losses, spans = read_tables(lines)
+    lines, restored, opening = _lines(text)
+    tables, losses, spans = read_tables(lines, opening)
     losses += [Loss(HEADER_MISSING, 1, {"line": number}) for number in restored]
     tables = [replace(table, loops=own) for table, own in zip(tables, read_loops(lines, spans), strict=True)]
     rates, beyond = read_rates(lines, spans)
@@ -198,14 +206,19 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     )
 
 
-def _lines(text: str) -> tuple[Lines, list[int]]:
-    """The lines of a text, and where rows stand to which a header was given.
+def _lines(text: str) -> tuple[Lines, list[int], TableOpening | None]:
+    """The lines of a text, where rows stand to which a header was given, and the first table.
 
     Drawn tables are those of the profiler only where no table stands as it was printed: beside printed tables they are
     somebody's summary of them. Rows without a header count only where there is no other table.
     """
     lines = unwrap(Lines.of(text))
-    if next_opening(lines, 0) is not None:
-        return lines, []
+    first = next_opening(lines, 0)
+    if first is not None:
+        return lines, [], first
     drawn = redraw(lines)
-    return (drawn, []) if next_opening(drawn, 0) is not None else restore(lines)
+    first = None if drawn is lines else next_opening(drawn, 0)
+    if first is not None:
+        return drawn, [], first
+    restored, numbers = restore(lines)
+    return restored, numbers, next_opening(restored, 0) if numbers else None

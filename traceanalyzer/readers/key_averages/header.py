@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from traceanalyzer.readers.key_averages.lines import REACH, Dashes, Lines, find_dashes
 from traceanalyzer.readers.key_averages.values import ValueKind
@@ -51,6 +52,8 @@ _VOCABULARY = [(re.compile(rf"{pattern}(?!\S)"), column, kind) for pattern, colu
 _OLDEST = ("name", "cpu_avg_ns", "device_avg_ns", "calls", "cpu_total_ns", "device_total_ns")
 """Columns of torch up to 1.0."""
 
+_MEASURED = ("otal", "avg", "time", "Mem", "Self")
+"""Words, of which every name of a column with times or sizes has one."""
 _NAME = re.compile(r"(?<!\S)Name(?!\S)")
 _CELL = re.compile(r"\S+(?: \S+)*")
 """Words separated by one blank; torch puts two blanks between columns."""
@@ -88,8 +91,16 @@ def parse_header(line: str) -> Header | None:
     """Parse a line as a header, or return None; text before `Name` is ignored."""
     if "Name" not in line or len(line) > _LONGEST or not (name := _NAME.search(line)):
         return None
+    return _parsed(line, name.start())
+
+
+@lru_cache(maxsize=128)  # a log may print the same words again and again
+def _parsed(line: str, start: int) -> Header | None:
+    """A line as a header, from the word `Name` on."""
+    if not any(word in line for word in _MEASURED):
+        return None
     header = _Columns()
-    for cell in _CELL.finditer(line, name.start()):
+    for cell in _CELL.finditer(line, start):
         header.add(line, *cell.span())
     kinds = [column.kind for column in header.found if column.id]
     measured = sum(kind in {ValueKind.TIME, ValueKind.BYTES} for kind in kinds)

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z^_=>])")
 """Control sequences (ECMA-48): colours, cursor moves, window titles and hyperlinks."""
@@ -148,6 +148,7 @@ class Dashes:
         return "" if self._bare_prefix.fullmatch(line.rstrip()) else line
 
 
+@lru_cache(maxsize=128)
 def _counting(prefix: str) -> re.Pattern[str]:
     """A pattern that matches a prefix with any digits, because line numbers and time stamps change."""
     parts = re.split("([0-9]+)", prefix)

@@ -205,8 +205,10 @@ def _between_equals(lines: Lines, header: int, start: int) -> dict[int, str]:
 def _without_rules(lines: Lines, header: int) -> tuple[str, ...]:
     """The header of a table without lines of dashes, and such a line; nothing if no values stand below it."""
     line, below = lines[header], lines.filled(header + 1)
+    if below is None or "--" in lines[below] or not line.strip().startswith("Name"):
+        return ()
     found = parse_header(line)
-    if found is None or below is None or "--" in lines[below] or not line.strip().startswith("Name"):
+    if found is None:
         return ()
     values = [word for word in lines[below].split() if _TIME.fullmatch(word)]
     is_own = len(found.known) == len(found.columns)

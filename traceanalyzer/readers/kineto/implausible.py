@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def without_far_events(trace: Trace) -> Trace:
     middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
     kept = {name: _near(table, middle) for name, table in found.items()}
     strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
-    if strays.total() > _FEW * sum(map(len, found.values())) + 1:
+    if strays.total() > _FEW * fsum(map(len, found.values())) + 1:
         strays.clear()
     if strays.total():
         found = {n: t.take(kept[n]) if strays[n] else t for n, t in found.items()}

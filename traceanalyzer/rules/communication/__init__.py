@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import fsum
 from typing import Any
 
 from traceanalyzer.analyzers.communication import CollectiveRow, Communication, HostCollectives
@@ -203,7 +204,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         return
     params["advice"] = _cures(kinds)
     advice = _EXPOSED.text("advice") if ranks is not None else _EXPOSED.text("advice-late")
-    reduces = not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * sum(kinds.values())
+    reduces = not kinds or kinds.get("all_reduce", 0) >= _MOSTLY * fsum(kinds.values())
     yield Draft((evidence,), change, params, summary=summary, advice=advice, code=None if reduces else "")
 
 

@@ -6,6 +6,7 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
+from math import fsum
 
 from traceanalyzer.analyzers.communication import HostCollectives
 from traceanalyzer.analyzers.communication.data_parallel import DataParallel
@@ -71,7 +72,7 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
         change = TimeSaved("host", direct, basis)
     else:
         ended = claims(facts, wrapper.exposed)
-        idle = sum(ended.values())
+        idle = fsum(ended.values())
         change = TimeSaved("host", direct, basis, (min(direct[0], idle), min(time, idle)), ended)
     yield Draft(
         (evidence,),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import fsum
 
 from traceanalyzer.analyzers.copies import Copies, Copy
 from traceanalyzer.analyzers.copies.host_tensors import HostOrigin, HostOrigins, tensors_at
@@ -101,7 +102,7 @@ def _held_up(facts: Facts) -> str:
 
 def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in _from_host(facts) if row.host_memory == "pinned" and row.synchronized_calls]
-    avoidable = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    avoidable = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return

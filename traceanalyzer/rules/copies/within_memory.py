@@ -64,7 +64,7 @@ class _Cost:
     @property
     def time(self) -> float:
         """Time per step in ns."""
-        return self.processor.per_step(sum(map(self._ns, self.rows)))
+        return self.processor.per_step(math.fsum(map(self._ns, self.rows)))
 
     @property
     def share(self) -> float:
@@ -325,7 +325,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
         subject, summary = _CASTS.text("subject"), _CASTS.text("summary-caller") if first.caller else None
         params |= {"caller": first.caller or ""}
     else:  # casts take time of the host, most of it for their calls where tensors are small
-        calls = processor.per_step(sum(max(row.call_ns, row.host_ns) for row in churn))
+        calls = processor.per_step(math.fsum(max(row.call_ns, row.host_ns) for row in churn))
         interval = (cost.time, min(_CALLS * calls, facts.step_ns))
         change = TimeSaved("host", interval, _CASTS.text("basis-cpu")(calls=_CALLS))
         subject, summary = _CASTS.text("subject-cpu"), _CASTS.text("summary-cpu")

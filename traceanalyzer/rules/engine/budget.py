@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
 
 import msgspec
 from msgspec.structs import replace
@@ -238,7 +239,7 @@ class _Most(msgspec.Struct, frozen=True):
 def _unclaimed(change: TimeSaved, taken: dict[Part, Interval]) -> Interval:
     """Least and greatest time of a change that earlier fixes have not already removed."""
     claimed = [(_ends(change, ns), taken.get(key, (0.0, 0.0))) for key, ns in change.claims.items()]
-    low, high = (sum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
+    low, high = (fsum(min(own[end], other[end]) for own, other in claimed) for end in (0, 1))
     return max(0.0, change.direct[0] - low), max(0.0, change.direct[1] - high)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from math import fsum
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.parts import COMMUNICATION, LOADER, WAITS, Of, Part
+from traceanalyzer.structure.sums import members
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -90,7 +92,7 @@ class Resolver:
         if not claims:
             rows = np.arange(len(self.context.trace.device))
             return (edits.ScaleEdit(rows, _left(ns, self._device_ns(rows))),)
-        total = sum(claim for _, _, claim in claims)
+        total = fsum(claim for _, _, claim in claims)
         found: list[Edit] = []
         for key, each, claim in claims:
             left = _left(ns * claim / total, self._device_ns(each.device) - gone.get(key, 0.0))
@@ -278,8 +280,7 @@ class Resolver:
         """Time in ns per step in which some host time is that of the critical thread; else of the thread with most."""
         found = self.context.cached(owner_index).critical
         by_thread = {
-            each: self._model.judged & Intervals.union(start[thread == each], end[thread == each])
-            for each in distinct(thread).tolist()
+            each: self._model.judged & Intervals.union(start[rows], end[rows]) for each, rows in members(thread)
         }
         none = Intervals.none()
         critical = (by_thread.get(found.main, none) - found.handed).length

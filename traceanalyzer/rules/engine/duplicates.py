@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import fsum
 
 from traceanalyzer.rules.engine.change import Interval, TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
@@ -46,8 +47,8 @@ def _is_part(entry: Found, found: Sequence[Found]) -> bool:
         return False
     claimed = _largest([other for known, other in found if known.id in rule.part_of])
     own = draft.change.claims
-    shared = sum(min(ns, claimed.get(key, 0.0)) for key, ns in own.items())
-    return bool(own) and shared >= _EXPLAINED * sum(own.values())
+    shared = fsum(min(ns, claimed.get(key, 0.0)) for key, ns in own.items())
+    return bool(own) and shared >= _EXPLAINED * fsum(own.values())
 
 
 def _largest(drafts: Sequence[Draft]) -> Mapping[Part, float]:
@@ -73,10 +74,10 @@ def _summed(drafts: Sequence[Draft]) -> Mapping[Part, float]:
 def _without(draft: Draft, claimed: Mapping[Part, float]) -> Draft | None:
     """The draft, reduced to time that others do not claim; None if that is too little."""
     change = draft.change
-    if change is None or not (total := sum(change.claims.values())):
+    if change is None or not (total := fsum(change.claims.values())):
         return draft
     claims = {key: max(0.0, ns - claimed.get(key, 0.0)) for key, ns in change.claims.items()}
-    part = sum(claims.values()) / total
+    part = fsum(claims.values()) / total
     if part < _TOLD:
         return None
     return draft if part >= 1 else replace(draft, change=_scaled(change, part, claims))

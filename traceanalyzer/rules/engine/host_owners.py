@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import fsum
 from pathlib import PurePosixPath
 
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
@@ -81,7 +82,7 @@ def places(facts: Facts, count: int) -> tuple[CodePlace, ...]:
 
 def named_first(rows: Sequence[GapOwner]) -> list[GapOwner]:
     """Parts of the program with a hundredth of the time of all or more, then the rest: operators are in any program."""
-    least = _NAMED * sum(row.time_ns for row in rows)
+    least = _NAMED * fsum(row.time_ns for row in rows)
     return sorted(rows, key=lambda row: row.kind in _LEAVES or row.time_ns < least)
 
 
@@ -93,7 +94,7 @@ def of_gaps(rows: Iterable[GapOwner], steps: int) -> tuple[CodePlace, ...]:
 
 def total(listed: Iterable[CodePlace]) -> float:
     """What some places sum to."""
-    return sum(place.value or 0.0 for place in listed)
+    return fsum(place.value or 0.0 for place in listed)
 
 
 def of_role(facts: Facts, wanted: str) -> list[HostOwner]:

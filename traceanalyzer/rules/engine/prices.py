@@ -178,7 +178,7 @@ class Prices:
 
         Without the profiler it is one of other steps than those that were recorded.
         """
-        most = max(replayed, sum(max(change.removed) for change in changes))
+        most = max(replayed, math.fsum(max(change.removed) for change in changes))
         if self.plain_ns is None:
             return most
         self._step((), self._scenarios[1])
@@ -331,7 +331,7 @@ def _unclaimed(change: TimeSaved, end: str, taken: dict[Part, float]) -> tuple[T
     own = {key: ns * whole / most if most else 0.0 for key, ns in claims.items()}
     left = {key: max(0.0, ns - taken.get(key, 0.0)) for key, ns in own.items()}
     taken.update({key: max(ns, taken.get(key, 0.0)) for key, ns in own.items()})
-    rest = max(0.0, whole - sum(own.values()) + sum(left.values()))
+    rest = max(0.0, whole - math.fsum(own.values()) + math.fsum(left.values()))
     return (
         (replace(change, claims=left) if not change.within and any(left.values()) else change),
         rest,
@@ -339,4 +339,4 @@ def _unclaimed(change: TimeSaved, end: str, taken: dict[Part, float]) -> tuple[T
     )
 
 
-_ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: sum(ends) / 2, "high": max}
+_ENDS: dict[str, Callable[[Interval], float]] = {"low": min, "point": lambda ends: math.fsum(ends) / 2, "high": max}

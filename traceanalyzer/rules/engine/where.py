@@ -27,6 +27,7 @@ from traceanalyzer.structure.parts import COMMUNICATION, WAITS, Of, Times
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, take_or
@@ -101,8 +102,7 @@ def _entries(context: Context, part: Times) -> Iterator[Selection]:
     """One entry for each device or thread, in the typical steps; outside of them, if nothing is in them."""
     steps, count = typical.times(context), max(1, typical.count(context))
     on_device = part.kind in ("device", "idle")
-    for place in distinct(part.place).tolist():
-        own = part.place == place
+    for place, own in members(part.place):
         every = Intervals.union(part.start_ns[own], part.end_ns[own])
         inside = every & steps
         start, end = _in_single_steps(context, inside) if inside else (every.start, every.end)
@@ -113,7 +113,7 @@ def _entries(context: Context, part: Times) -> Iterator[Selection]:
             device=place if on_device and place != UNKNOWN else None,
             thread=None if on_device else _label(context, place),
             ns_per_step=inside.length / count if inside else None,
-            count=int(own.sum()),
+            count=len(own),
             spans=tuple(zip(start.tolist(), (end - start).tolist(), strict=True)),
             omitted=0,
             omitted_ns=0,
@@ -152,8 +152,8 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
 def _of_loader(context: Context) -> Iterator[Times]:
     """Waits for the loader, without the time in which a device works."""
     rows, tree = outermost_loads(context), context.host.tree
-    for thread in distinct(tree.thread[rows]).tolist():
-        own = rows[tree.thread[rows] == thread]
+    for thread, found in members(tree.thread[rows]):
+        own = rows[found]
         times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - gaps.any_busy(context)
         yield Times("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
 
@@ -204,8 +204,9 @@ def _without_inner(context: Context, whole: Selected) -> Selected:
     own = np.isin(tree.start_ns, whole.start_ns) & np.isin(tree.end_ns, whole.end_ns)
     inner = np.flatnonzero(take_or(own, tree.parent, False) & ~own)
     columns: list[tuple[I64, I64, I64]] = []
-    for thread in distinct(whole.thread).tolist():
-        mine, theirs = whole.thread == thread, inner[tree.thread[inner] == thread]
+    of_thread = rows_by(tree.thread[inner])
+    for thread, mine in members(whole.thread):
+        theirs = inner[of_thread(thread)]
         left = Intervals.union(whole.start_ns[mine], whole.end_ns[mine])
         left -= Intervals.union(tree.start_ns[theirs], tree.end_ns[theirs])
         columns.append((np.full(len(left), thread), left.start, left.end))

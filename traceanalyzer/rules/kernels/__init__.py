@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
+from math import fsum
 
 import msgspec
 
@@ -55,7 +56,7 @@ _COUNTS = Text(
 
 def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.need("sm_fill", SmFill).rows if row.total_ns >= limits["kernel_ns"] * row.calls]
-    lost = sum(_lost(row) for row in rows)
+    lost = fsum(_lost(row) for row in rows)
     share = facts.gpu_share(lost)
     if share <= limits["lost_share"]:
         return
@@ -66,7 +67,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
     params = {
         "time": facts.on_device(time),
         "share": facts.gpu_share(time),
-        "fill": sum(row.fill * row.total_ns for row in rows) / time,
+        "fill": fsum(row.fill * row.total_ns for row in rows) / time,
     }
     yield Draft(
         (Evidence(_UNDERFILLED.text("subject")(), share, limits["lost_share"], "share", where),),
@@ -140,7 +141,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
     rows = [kernel for kernel in kernels if _TRANSPOSE.search(kernel.name)]
     convolutions = [kernel for kernel in kernels if kernel_class(kernel.name) is KernelClass.CONVOLUTION]
     on_tensor_cores = sum(kernel.total_ns for kernel in convolutions if kernel.tensor_cores)
-    share = facts.gpu_share(sum(kernel.total_ns for kernel in rows))
+    share = facts.gpu_share(fsum(kernel.total_ns for kernel in rows))
     if share <= limits["gpu_share"] or 2 * on_tensor_cores <= sum(kernel.total_ns for kernel in convolutions):
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
@@ -259,7 +260,7 @@ def _is_inference(facts: Facts, operators: Iterable[str]) -> bool:
 def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     measured = facts.need("convolution_algorithms", ConvolutionAlgorithms)
     rows = [row for row in measured.rows if row.saving_ns and row.algorithms[-1].calls >= limits["calls"]]
-    saved = sum(row.saving_ns for row in rows)
+    saved = fsum(row.saving_ns for row in rows)
     share = facts.gpu_share(saved)
     if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
         return

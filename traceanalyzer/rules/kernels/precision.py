@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import fsum
 
 import msgspec
 
@@ -295,7 +296,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
         return
     work = {row.part: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
     least, most = _ON_CPU
-    total = sum(work.values())
+    total = fsum(work.values())
     claims = {claim: most * ns for claim, ns in work.items()}
     basis = _FP64.text("basis-cpu")(least=least, most=most)
     yield Draft(

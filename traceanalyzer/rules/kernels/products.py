@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
 
 import msgspec
 
@@ -174,7 +175,7 @@ def _is_alike(peer: RooflineRow, row: RooflineRow) -> bool:
 def _mean_share(rows: Sequence[RooflineRow]) -> float | None:
     """Mean share of the roof, weighted by time."""
     time = sum(row.device_ns for row in rows)
-    return sum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
+    return fsum((row.roofline_share or 0.0) * row.device_ns for row in rows) / time if time else None
 
 
 def _degenerate(facts: Facts, limits: Limits) -> Drafts:
@@ -225,7 +226,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_BELOW_ROOF.text("no-roof")())
     time = sum(row.device_ns for row in rows)
     share = facts.gpu_share(time)
-    reached = sum((row.compute_share or 0.0) * row.device_ns for row in rows) / time if time else 1.0
+    reached = fsum((row.compute_share or 0.0) * row.device_ns for row in rows) / time if time else 1.0
     if share <= limits["gpu_share"] or reached >= limits["pace"]:
         return
     best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from math import fsum
 
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.optimizer import IN_PLACE, Optimizer, Optimizers, optimizers_at
@@ -92,7 +93,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
             Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places((row,))),
         )
         ended = claims(facts, row.exposed)
-        direct, idle = (_LEAST * host, _MOST * host), sum(ended.values())
+        direct, idle = (_LEAST * host, _MOST * host), fsum(ended.values())
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST)
         at = partial(optimizers_at, rows=(row,))

@@ -19,8 +19,8 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import mark_rows
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.owners.critical import Critical
-from traceanalyzer.structure.sums import Columns, group
-from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.structure.sums import Columns, group, members, rows_by
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I32, I64, UNKNOWN, Array, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -50,15 +50,19 @@ def broadcasts(context: Context) -> Broadcasts:
     """Each interval is from the start of a forward pass to the end of the last operator of its broadcast."""
     host, names = context.trace.host, context.trace.names
     marks = np.flatnonzero(host.name == names.code(FORWARD))
-    is_part_of = names.where(is_part)
     found = [Broadcasts(*np.empty((3, 0), np.int64))]
-    for thread in distinct(host.thread[marks]).tolist():
-        own = marks[host.thread[marks] == thread]
-        rows = _outermost(context, thread)
+    if not len(marks):
+        return found[0]
+    is_part_of = names.where(is_part)
+    wanted = host_activity.operator_rows(context) | names.where(is_broadcast)[host.name]
+    others = np.flatnonzero(wanted & (host.name != names.code(FORWARD)))
+    of_thread = rows_by(host.thread[others])
+    for thread, place in members(host.thread[marks]):
+        own, rows = marks[place], _outermost(context, others[of_thread(thread)])
         start = host.start_ns[rows]
         first = np.searchsorted(start, host.start_ns[own])
-        others = np.append(np.flatnonzero(~is_part_of[host.name[rows]]), len(rows))
-        after = np.minimum(others[np.searchsorted(others, first)], np.searchsorted(start, host.end_ns[own]))
+        ends = np.append(np.flatnonzero(~is_part_of[host.name[rows]]), len(rows))
+        after = np.minimum(ends[np.searchsorted(ends, first)], np.searchsorted(start, host.end_ns[own]))
         told = np.append(0, np.cumsum(names.where(is_broadcast)[host.name[rows]]))
         begins = (after > first) & (told[after] > told[first])
         last = rows[after[begins] - 1]
@@ -67,11 +71,9 @@ def broadcasts(context: Context) -> Broadcasts:
     return Broadcasts.join(found)
 
 
-def _outermost(context: Context, thread: int) -> I64:
-    """Rows of the outermost operators and collectives of a thread in the order of time."""
-    host, names = context.trace.host, context.trace.names
-    wanted = host_activity.operator_rows(context) | names.where(is_broadcast)[host.name]
-    rows = np.flatnonzero(wanted & (host.thread == thread) & (host.name != names.code(FORWARD)))
+def _outermost(context: Context, rows: I64) -> I64:
+    """The outermost ones among some events of a thread, which are in the order of time."""
+    host = context.trace.host
     reach = np.maximum.accumulate(np.append(-1, host.end_ns[rows]))[:-1]
     return rows[host.start_ns[rows] >= reach]
 

@@ -15,8 +15,8 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners.critical import Critical
 from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates, own_roles
-from traceanalyzer.structure.sums import sum_by
-from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.structure.sums import members, rows_by, sum_by
+from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -121,8 +121,9 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     low, high = found.window
     slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
     free = np.ones(len(slices), np.bool_)
-    for thread in distinct(chosen.thread).tolist():
-        own, here = chosen.thread == thread, slices.thread == thread
+    of_thread = rows_by(slices.thread)
+    for thread, own in members(chosen.thread):
+        here = of_thread(thread)
         owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
         free[here] = ~owned.contains(slices.start_ns[here])
     slices = slices.take(free)

@@ -23,7 +23,7 @@ from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
 from traceanalyzer.structure.recording.step_signs import marks_within, outermost, step_marks, updates_of_a_step
 from traceanalyzer.structure.steps import Steps, extend, launched_in
-from traceanalyzer.structure.sums import count_by
+from traceanalyzer.structure.sums import count_by, rows_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -188,12 +188,13 @@ def _repeated_annotation(context: Context) -> Steps | None:
     span = int(trace.host.end_ns[own].max() - trace.host.start_ns[own].min())
     codes, group = ranked(trace.host.name[rows])
     repeated = np.flatnonzero(count_by(group, len(codes)) >= _REPEATS)
-    filled = []
+    filled, of_name = [], rows_by(group)
     for number in repeated.tolist():
-        outer = outermost(context, rows[group == number])
+        marks = rows[of_name(number)]
+        outer = outermost(context, marks)
         time = int(trace.host.dur_ns[outer].sum())
         is_step = len(outer) >= _REPEATS and time >= _TILES * span
-        if is_step and not _are_in_flight(context, rows[group == number]) and _holds_the_work(context, outer):
+        if is_step and not _are_in_flight(context, marks) and _holds_the_work(context, outer):
             filled.append((time, -number, outer))
     if not filled:
         return None

@@ -17,6 +17,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import graph_capture
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_foreign, program_steps
+from traceanalyzer.structure.sums import rows_by
 from traceanalyzer.structure.unrecorded_work import holes
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
@@ -185,9 +186,10 @@ def _requests(context: Context) -> Iterator[WorkloadEvidence]:
     host = context.trace.host
     rows = np.flatnonzero(host.category == Category.ANNOTATION)
     codes, group, counts = np.unique(host.name[rows], return_inverse=True, return_counts=True)
+    of_name = rows_by(group)
     best: tuple[int, str] | None = None
     for number in np.flatnonzero(counts >= _REQUESTS).tolist():
-        own = rows[group == number]
+        own = rows[of_name(number)]
         before = np.maximum.accumulate(np.append(-1, host.end_ns[own]))[:-1]
         overlaps = host.start_ns[own] < before
         if len(distinct(host.thread[own])) == 1:

@@ -31,6 +31,7 @@ from traceanalyzer.analyzers.launches.graph_join.sequences import (
 )
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.structure.context import Context, Repetitions
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.model import NO_COLLECTIVE, NO_SOURCE, Thread, Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, SliceTable, Table
@@ -335,8 +336,10 @@ class _Windows:
         inside = np.flatnonzero(first <= last)
         first, last = first[inside], last[inside]
         calls = self._launches[last]
-        for a, b in {*zip(first[first < last].tolist(), last[first < last].tolist(), strict=True)}:
-            calls[(first == a) & (last == b)] = self._launches[a : b + 1].max()
+        several = np.flatnonzero(first < last)
+        for _, own in members(first[several] * len(self._launches) + last[several]):
+            rows = several[own]
+            calls[rows] = self._launches[first[rows[0]] : last[rows[0]] + 1].max()
         return table.take(inside), calls
 
 

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, N
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
 from traceanalyzer.knowledge.op_models import Family
-from traceanalyzer.structure.sums import group
+from traceanalyzer.structure.sums import group, rows_by
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I64, UNKNOWN, Array, Bool, take_or
 
@@ -102,8 +102,9 @@ def between(partner: I64, nodes: Bool, events: Bool) -> I64:
     matched = np.flatnonzero(partner != NO_NODE)
     free, open_ = np.flatnonzero(nodes), np.flatnonzero(events)
     gap, gap_of = np.searchsorted(partner[matched], free), np.searchsorted(matched, open_)
+    nodes_in, events_in = rows_by(gap), rows_by(gap_of)
     for number in np.intersect1d(gap, gap_of).tolist():
-        here, there = free[gap == number], open_[gap_of == number]
+        here, there = free[nodes_in(number)], open_[events_in(number)]
         size = min(len(here), len(there))
         if len(here) == len(there) or number == len(matched):
             result[there[:size]] = here[:size]

@@ -19,6 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind, nest
 from traceanalyzer.structure.sums import group
+from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, take_or
@@ -131,10 +132,9 @@ def device_kinds(trace: Trace) -> U8:
     """Kind of each device event: KERNEL, MEMCPY or MEMSET; kernels that copy or fill count as copies and fills."""
     device = trace.device
     kinds = device.category.copy()
-    codes = np.unique(device.name[kinds == Category.KERNEL])
-    for code in codes.tolist():
-        if (meant := graph_calls.meant(trace.names[code])) != Category.KERNEL:
-            kinds[device.name == code] = meant
+    kernels = kinds == Category.KERNEL
+    codes, place = ranked(device.name[kernels])
+    kinds[kernels] = np.array([graph_calls.meant(trace.names[code]) for code in codes.tolist()], np.uint8)[place]
     return kinds
 
 

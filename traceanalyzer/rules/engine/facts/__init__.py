@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import fsum
 from typing import Any, TypeVar
 
 import msgspec
@@ -253,7 +254,7 @@ class Facts:
         recording = self.find("recording", Recording)
         if recording is not None:
             rows = recording.typical.idle if recording.typical else ()
-            return sum(row.ns_per_step for row in rows if row.cause in causes)
+            return fsum(row.ns_per_step for row in rows if row.cause in causes)
         idle, own = self.find("idle", Idle), self.step_resources
         if idle is None or own is None:
             return 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import fsum
 from typing import Any
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
@@ -57,8 +58,8 @@ def is_partial(typical: TypicalStep) -> bool:
     is missing. If a sampling profiler kept only half of a training's events, the host would otherwise be blamed for
     delays by other ranks.
     """
-    unknown = sum(row.ns_per_step for row in typical.idle if row.cause in ("unknown", "pending"))
-    return unknown > _UNRELIABLE * sum(row.ns_per_step for row in typical.idle)
+    unknown = fsum(row.ns_per_step for row in typical.idle if row.cause in ("unknown", "pending"))
+    return unknown > _UNRELIABLE * fsum(row.ns_per_step for row in typical.idle)
 
 
 def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | None = None) -> tuple[Facts, ...]:

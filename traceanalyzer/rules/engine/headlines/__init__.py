@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import fsum
 from statistics import median
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
@@ -194,7 +195,7 @@ def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
     path = facts.find("critical_path", CriticalPath)
     if found.bound != "host" or path is None or not path.step_ns:
         return found
-    asleep = sum(part.ns_per_step for part in path.parts if part.resource == "asleep")
+    asleep = fsum(part.ns_per_step for part in path.parts if part.resource == "asleep")
     if asleep < _WORTH_OF_SLEEP * path.step_ns:
         return found
     return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)

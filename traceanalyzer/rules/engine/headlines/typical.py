@@ -6,6 +6,7 @@ that is at least a fifth of the step. All figures are of the typical step, so th
 
 from __future__ import annotations
 
+from math import fsum
 from statistics import median
 from typing import Any
 
@@ -277,7 +278,7 @@ def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
 
 
 def _idle_ns(typical: TypicalStep, *causes: str) -> float:
-    return sum(row.ns_per_step for row in typical.idle if row.cause in causes)
+    return fsum(row.ns_per_step for row in typical.idle if row.cause in causes)
 
 
 def _cause(facts: Facts, typical: TypicalStep) -> Message:
