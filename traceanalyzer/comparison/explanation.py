@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import fsum
 
 import numpy as np
 
@@ -99,8 +100,8 @@ def _without_moves(parts: tuple[ChangedPart, ...]) -> tuple[ChangedPart, ...]:
     changes = [part.change_ns or 0.0 for part in moved]
     if len(moved) < 2 or changes[0] * changes[1] >= 0:
         return parts
-    base, head, change = (sum(getattr(p, f) or 0.0 for p in moved) for f in ("base_ns", "head_ns", "change_ns"))
-    share = sum(part.change_share or 0.0 for part in moved)
+    base, head, change = (fsum(getattr(p, f) or 0.0 for p in moved) for f in ("base_ns", "head_ns", "change_ns"))
+    share = fsum(part.change_share or 0.0 for part in moved)
     return (*(part for part in parts if part not in moved), ChangedPart("host_code", base, head, change, share, None))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import StepCause, launching_gaps_at
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -29,7 +30,7 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))
     waits = idle_time.waits_again_and_again(idle, device)
     gaps = {row.cause: mean(_launching_ns(row, waits), steps) for row in device.causes if row.cause in _BY_HOST}
-    total = sum(gaps.values())
+    total = fsum(gaps.values())
     step = mean(device.time_ns, steps)
     share = most * total / step
     if share <= limits["gap_share"]:

@@ -130,7 +130,7 @@ def _slope(values: Sequence[int]) -> float:
 
 def _churn(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.operators if row.name in _ALLOCATING and row.calls]
-    host = facts.per_step(sum(row.host_self_ns for row in rows))
+    host = facts.per_step(fsum(row.host_self_ns for row in rows))
     share = host / facts.step_ns if facts.step_ns else 0.0
     evidence = []
     # Recording memory makes every allocation slower than it is.
@@ -140,7 +140,7 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
         evidence.append(Evidence(_CHURN.text("host")(), share, limits["host_share"], "share", where))
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
-        calls = facts.per_step(sum(row.calls for row in rows))
+        calls = facts.per_step(fsum(row.calls for row in rows))
         claims = {Part.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
         change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
         params = {"calls": round(calls), "host": host, "share": share}
@@ -178,7 +178,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     claims, at = {Part.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
-    params = {"calls": sum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time, "all": time}
+    params = {"calls": fsum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time, "all": time}
     yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high", figure="all")
 
 

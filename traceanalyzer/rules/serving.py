@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from statistics import fmean, median
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
@@ -241,7 +242,7 @@ def _logits(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     large.sort(key=lambda entry: (-entry.row.device_self_ns, entry.row.shapes or ""))
-    saved = facts.on_device(sum(e.least_ns for e in large)), facts.on_device(sum(e.most_ns for e in large))
+    saved = facts.on_device(fsum(e.least_ns for e in large)), facts.on_device(fsum(e.most_ns for e in large))
     claims = summed((entry.row.part, facts.on_device(entry.most_ns)) for entry in large)
     kind = facts.place_kind("operator")
     times = [(entry.row, facts.on_device(entry.row.device_self_ns)) for entry in large]

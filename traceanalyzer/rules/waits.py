@@ -153,12 +153,12 @@ def _item_in_table(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(avoidable_waits.NO_STEPS())
     for name in ("aten::item", "aten::_local_scalar_dense"):  # the second lies within the first
         rows = [row for row in facts.operators if row.name == name]
-        calls = facts.per_step(sum(row.calls for row in rows))
+        calls = facts.per_step(fsum(row.calls for row in rows))
         if rows:
             break
     if not rows or calls < limits["calls_per_step"]:
         return
-    time = facts.per_step(sum(row.host_total_ns for row in rows))
+    time = facts.per_step(fsum(row.host_total_ns for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_ITEM.text("calls")(), calls, limits["calls_per_step"], "number", where)
     change = avoidable_waits.printed_change(facts, time, {Part.operator("aten::item"): time})
@@ -176,7 +176,7 @@ def _dynamic_shape_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     outermost = next(name for name in rows[0].operators if name in _SIZED)
     change = avoidable_waits.change(gain, {Part.operator(outermost): gain, WAITS: gain})
-    calls = sum(row.calls_per_step or 0.0 for row in rows)
+    calls = fsum(row.calls_per_step or 0.0 for row in rows)
     params = {"calls": calls, "gain": gain, "step": facts.step_ns, "operator": outermost}
     yield Draft((evidence,), change, params, ceiling="medium", figure="gain")
 
@@ -185,8 +185,8 @@ def _device_wide_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("device_syncs", DeviceSyncs).rows
     if any(row.avoidable_ns is None for row in rows):
         raise Missing(avoidable_waits.NO_DEVICE())
-    calls = facts.per_step(sum(row.calls for row in rows))
-    gain = avoidable_waits.avoidable_per_step(facts, sum(row.avoidable_ns or 0 for row in rows))
+    calls = facts.per_step(fsum(row.calls for row in rows))
+    gain = avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
     share = gain / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["gain_share"] or calls < limits["calls_per_step"]:
         return
@@ -210,7 +210,7 @@ def _device_wide_in_table(facts: Facts, limits: Limits) -> Drafts:
     if facts.table is None or facts.table.steps_from is None:
         raise Missing(avoidable_waits.NO_STEPS())
     calls = facts.per_step(sum(row.calls or 0 for row in rows) - 1)  # one is the profiler's own
-    time = facts.per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in rows))
     if calls < limits["calls_per_step"] or time <= limits["gain_share"] * facts.step_ns:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in rows)

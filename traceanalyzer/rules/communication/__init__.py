@@ -77,7 +77,7 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     if not slow:
         return
     slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
-    direct = facts.in_collectives(sum(excess for excess, _, _ in slow))
+    direct = facts.in_collectives(fsum(excess for excess, _, _ in slow))
     share, where = slow[0][1], tuple(_sized_place(row) for _, _, row in slow)
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
@@ -95,7 +95,7 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     if best >= limits["of_link"] * link.gb_per_s:
         return
     reachable = _REACHED * link.gb_per_s
-    excess = sum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
+    excess = fsum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
     direct = facts.in_collectives(excess)
     where = _longest([row for row, _ in moved])
     evidence = Evidence(_INEFFICIENT.text("of-link")(), best / link.gb_per_s, limits["of_link"], "share", where)
@@ -233,7 +233,7 @@ def _cures(kinds: Mapping[str, int]) -> Message:
     If no kind is known, it is the sentence about gradients. If other kinds take most of the time, gradients do not
     come first.
     """
-    total = sum(kinds.values())
+    total = fsum(kinds.values())
     chosen = dict.fromkeys(_CURES[kind] for kind, ns in kinds.items() if kind in _CURES and ns >= _OF_A_KIND * total)
     advice, *others = list(chosen) or [_EXPOSED.text("advice-all-reduce")]
     message = advice()

@@ -61,7 +61,7 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
         return
     many = len(wrapper.devices) > 1
     own = facts.per_step(wrapper.own_host_ns)
-    moving = facts.per_step(sum(row.host_ns for row in wrapper.distribution)) if many else 0.0
+    moving = facts.per_step(fsum(row.host_ns for row in wrapper.distribution)) if many else 0.0
     where = [CodePlace("operator", _WRAPPER_NAME, value=wrapper.host_ns, unit="ns", start_ns=wrapper.start_ns)]
     where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in wrapper.distribution]
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
@@ -91,7 +91,7 @@ def _wrapper_in_table(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.per_step(sum(row.calls or 0 for row in rows))
     if not calls > limits["calls_per_step"]:
         return
-    own = facts.per_step(sum(row.self_cpu_ns or 0 for row in rows))
+    own = facts.per_step(fsum(row.self_cpu_ns or 0 for row in rows))
     where = tuple(CodePlace("row", row.name, value=row.self_cpu_ns, unit="ns") for row in rows)
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", where)
     change = TimeSaved("host", (0.0, own), _WRAPPER.text("basis-table")())
@@ -206,7 +206,7 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
     sinks = [rows[name] for name in _SINKS if name in rows]
     claimed = {Part.operator(row.name): facts.per_step(row.host_total_ns) for row in (search, *sinks)}
     claimed |= {row.part: facts.per_step(row.host_total_ns) for row in notes}
-    time = sum(claimed.values())
+    time = fsum(claimed.values())
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return

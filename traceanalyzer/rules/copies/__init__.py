@@ -52,7 +52,7 @@ def _from_host(facts: Facts) -> list[Copy]:
 def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     from_host = _from_host(facts)
     rows = [row for row in from_host if row.host_memory == "pageable" and row.calls > row.small_calls]
-    exposed = facts.on_device(sum(row.exposed_ns for row in rows))
+    exposed = facts.on_device(fsum(row.exposed_ns for row in rows))
     share = exposed / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["copy_share"]:
         return
@@ -60,8 +60,8 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     bandwidth = measured or max(_PCIE_3, _fastest(rows))
     size = sum(row.bytes or 0 for row in rows)
     low = max(0.0, exposed - facts.on_device(size / bandwidth))
-    high = low + facts.per_step(sum(row.avoidable_ns or 0 for row in rows))
-    time, interval = sum(row.time_ns for row in rows), (low, high)
+    high = low + facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
+    time, interval = fsum(row.time_ns for row in rows), (low, high)
     claims = {Part.copies(row.name): high * row.time_ns / time for row in rows}
     change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
     where = tuple(CodePlace("copy", row.name, value=row.time_ns, unit="ns") for row in rows)
@@ -82,7 +82,7 @@ def _fastest(rows: Sequence[Copy]) -> float:
 def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.COPY) if "HtoD" in row.name and "Pageable" in row.name]
     large = [row for row in rows if row.self_device_ns and row.self_device_ns > limits["call_ns"] * (row.calls or 1)]
-    time = facts.on_device(sum(row.self_device_ns or 0 for row in large))
+    time = facts.on_device(fsum(row.self_device_ns or 0 for row in large))
     share = time / facts.step_ns
     if share <= limits["copy_share"]:
         return
@@ -109,7 +109,7 @@ def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
     claims = {Part.copies(row.name): facts.per_step(row.avoidable_ns or 0) for row in rows}
-    wait = facts.per_step(sum(row.synchronized_ns or 0 for row in rows))
+    wait = facts.per_step(fsum(row.synchronized_ns or 0 for row in rows))
     calls = facts.per_step(sum(row.synchronized_calls or 0 for row in rows))
     params = {"calls": calls, "wait": wait, "gain": avoidable}
     yield Draft((evidence,), avoidable_waits.change(avoidable, claims), params, ceiling="medium", figure="gain")
@@ -131,7 +131,7 @@ def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
     lowest = limits["waits_per_copy"]
     if not copied or not lowest < waited / copied < 1 / lowest:
         return
-    wait = facts.per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    wait = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if wait <= limits["gain_share"] * facts.step_ns:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
@@ -154,11 +154,11 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in origins if row.calls >= often and 2 * row.steps >= facts.steps]
     if not rows:
         return
-    time = facts.per_step(sum(row.making_ns + row.moving_ns for row in rows))
+    time = facts.per_step(fsum(row.making_ns + row.moving_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["host_share"]:
         return
-    calls = facts.per_step(sum(row.calls for row in rows))
+    calls = facts.per_step(fsum(row.calls for row in rows))
     where = tuple(map(_origin, rows))
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
     claims = summed((Part.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)

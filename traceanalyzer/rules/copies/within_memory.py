@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import fsum
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, copies_at
 from traceanalyzer.knowledge.op_shapes import Shape, parse
@@ -226,7 +227,7 @@ def _keys(facts: Facts, limits: Limits) -> Drafts:
     if all(repeats[row.shapes or ""].by_flash for row in rows):
         least, basis = _LEAST, _KEYS.text("basis")(least=_LEAST)
     largest = repeats[rows[0].shapes or ""]
-    copies = max(1, round(facts.per_step(sum(row.calls for row in rows))))
+    copies = max(1, round(facts.per_step(fsum(row.calls for row in rows))))
     params = {"copies": copies, "heads": largest.heads, "queries": largest.query_heads, "time": time, "share": share}
     change = TimeSaved("gpu", (least * time, time), basis, claims=claims, is_removed=True)
     yield Draft((Evidence(_KEYS.text("subject")(), share, limits["gpu_share"], "share", where),), change, params)

@@ -144,7 +144,7 @@ class Resolver:
         if calls is not None:
             return (edits.UnblockEdit(calls),)
         named = change.within or tuple(key for key in change.claims if key.of in ON_HOST)
-        missing = sum(gone.get(key, 0.0) for key in named)
+        missing = fsum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self.select, named) if each is not None and len(each.thread)]
         if parts:
             thread, start, end = (
@@ -157,7 +157,7 @@ class Resolver:
         least = ns if change.exposed is None else min(ns, max(change.exposed))
         starved = self._starved(change.claims)
         if starved is not None:
-            missing = sum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
+            missing = fsum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
             there = self._host_ns(*starved) - mean(self._waiting.within(*starved[1:]).sum(), self._steps)
             return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
         return self._any_host_time(least, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -95,7 +96,7 @@ def is_after_waits(facts: Facts, causes: Collection[str]) -> bool:
     if idle is None or device is None or not waits_again_and_again(idle, device):
         return False
     rows = [row for row in device.causes if row.cause in causes]
-    return 2 * sum(row.after_waits_ns for row in rows) > sum(row.time_ns for row in rows)
+    return 2 * sum(row.after_waits_ns for row in rows) > fsum(row.time_ns for row in rows)
 
 
 def per_later_step(facts: Facts, cause: str) -> float | None:
@@ -111,7 +112,7 @@ def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> f
     """Idle time in ns for some causes that the first recorded step has beyond what later steps have; 0 if unknown."""
     rows = [row for row in device.causes if row.cause in causes]
     later = sum(row.later_ns for row in rows)
-    first = sum(row.time_ns for row in rows) - later
+    first = fsum(row.time_ns for row in rows) - later
     return max(0.0, first - mean(later, idle.later_steps)) if idle.later_steps else 0.0
 
 

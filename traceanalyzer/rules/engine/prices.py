@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import fsum
 from statistics import fmean
 
 import msgspec
@@ -120,7 +121,7 @@ class Prices:
             return math.inf
         if all(_is_unsure(change) for change in changes):
             room = min(room, sum(max(change.direct) for change in changes))
-        work = sum(max(change.direct) for change in changes if change.resource == "gpu")
+        work = fsum(max(change.direct) for change in changes if change.resource == "gpu")
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
         return (room + work) * scale
 

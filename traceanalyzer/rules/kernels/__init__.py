@@ -145,7 +145,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"] or 2 * on_tensor_cores <= sum(kernel.total_ns for kernel in convolutions):
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
-    time = facts.on_device(sum(kernel.total_ns for kernel in rows))
+    time = facts.on_device(fsum(kernel.total_ns for kernel in rows))
     claims = {Part.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
     basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
     where = facts.kernel_places(rows)

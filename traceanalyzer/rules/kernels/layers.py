@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import fsum
 
 from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains, chains_at
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
@@ -194,7 +195,7 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"]:
         return
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
-    time, calls = facts.on_device(total), facts.per_step(sum(row.calls for row in rows))
+    time, calls = facts.on_device(total), facts.per_step(fsum(row.calls for row in rows))
     most = (1 - _LEAST_LEFT) * time
     claims = {Part.operator(_BY_PRODUCTS): most}
     yield Draft(
@@ -207,12 +208,12 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
 
 def _chains(facts: Facts, limits: Limits) -> Drafts:
     rows = facts.need("chains", Chains).rows
-    time = facts.on_device(sum(row.device_ns for row in rows))
+    time = facts.on_device(fsum(row.device_ns for row in rows))
     share = time / facts.step_ns
     if share <= limits["step_share"]:
         return
     ends = [_saved(row) for row in rows]
-    direct = facts.on_device(sum(low for low, _ in ends)), facts.on_device(sum(high for _, high in ends))
+    direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(sum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
     claims = summed((Part.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)

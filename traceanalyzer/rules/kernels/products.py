@@ -65,7 +65,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     if not slow or share <= limits["gpu_share"]:
         return
     worst = slow[0]
-    low, high = (facts.on_device(sum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
+    low, high = (facts.on_device(fsum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
     claims = {_part(entry.row): facts.on_device(entry.saved_ns[1]) for entry in slow}
     where = _places(entry.row for entry in slow)
     params = {
@@ -193,7 +193,7 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
     excess = [row.device_self_ns - _floor(row, fast) for row in rows]
-    least = sum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
+    least = fsum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
     saved = facts.on_device(least), facts.on_device(sum(excess))
     claims = {row.part: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
     where = tuple(CodePlace("operator", row.name, row.shapes, row.device_self_ns, "ns") for row in rows)
@@ -231,7 +231,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
         return
     best = max(_REACHABLE, *(row.compute_share or 0.0 for row in rows))
     excess = {row: row.device_ns * max(0.0, 1 - (row.compute_share or 0.0) / best) for row in rows}
-    saved = facts.on_device(sum(excess.values()))
+    saved = facts.on_device(fsum(excess.values()))
     claims = {_part(row): facts.on_device(ns) for row, ns in excess.items() if ns}
     params = {
         "time": facts.on_device(time),

@@ -245,7 +245,7 @@ def _is_hidden(facts: Facts, row: Optimizer) -> bool:
     """Whether the device works meanwhile; unknown if events are missing."""
     if facts.resources.gpu_ns is None or facts.resources.host_ns is None:
         return False
-    return sum(claims(facts, row.exposed).values()) < _HIDDEN * facts.per_step(row.host_ns)
+    return fsum(claims(facts, row.exposed).values()) < _HIDDEN * facts.per_step(row.host_ns)
 
 
 def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
@@ -253,7 +253,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
     if graphs is not None and graphs.graphs.launches:
         return
     rows = [row for row in facts.need("optimizers", Optimizers).rows if row.kind == "zero_grad" and _fills(row)]
-    host = facts.per_step(sum(row.host_ns for row in rows))
+    host = facts.per_step(fsum(row.host_ns for row in rows))
     share = host / facts.step_ns
     if share <= limits["host_share"]:
         return
@@ -261,8 +261,8 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         yield _zero_grad_on_cpu(facts, rows, limits["host_share"])
         return
     ended = claims(facts, (idle for row in rows for idle in row.exposed))
-    exposed = sum(ended.values())
-    starved = min(facts.per_step(sum(row.starved_ns for row in rows)), exposed)
+    exposed = fsum(ended.values())
+    starved = min(facts.per_step(fsum(row.starved_ns for row in rows)), exposed)
     change = TimeSaved(
         "host",
         ((1 - _LOOP) * host, host),
@@ -298,7 +298,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
 
 def _each(rows: Sequence[Optimizer]) -> int:
     """Fills of one call."""
-    return round(sum(_fills(row) for row in rows) / sum(row.calls for row in rows))
+    return round(sum(_fills(row) for row in rows) / fsum(row.calls for row in rows))
 
 
 def _fills(row: Optimizer) -> int:
@@ -309,7 +309,7 @@ def _fills(row: Optimizer) -> int:
 def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
     rows = [row for row in facts.rows(RowKind.ANNOTATION) if is_zero_grad(row.name) and row.calls and row.cpu_total_ns]
     calls = sum(row.calls or 0 for row in rows)
-    inside = facts.per_step(sum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
+    inside = facts.per_step(fsum((row.cpu_total_ns or 0) - (row.self_cpu_ns or 0) for row in rows))
     fills = sum(row.calls for row in facts.operators if row.name in _FILLS - {"aten::fill_"})
     if not calls or fills < calls or facts.table is None or not facts.table.cpu_ns:
         return

@@ -23,7 +23,7 @@ from traceanalyzer.structure.recording.frameworks import main_framework
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
 from traceanalyzer.structure.recording.step_signs import marks_within, outermost, step_marks, updates_of_a_step
 from traceanalyzer.structure.steps import Steps, extend, launched_in
-from traceanalyzer.structure.sums import count_by, rows_by
+from traceanalyzer.structure.sums import count_by, members, rows_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import ascending, distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -271,9 +271,8 @@ def _around_a_pass(context: Context) -> Steps | None:
     """The outermost marks of one name around work and what trains with it, if they fill half of their thread."""
     host = context.trace.host
     plain = (host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
-    for thread in distinct(host.thread[plain]).tolist():
-        own = host.thread == thread
-        rows = outermost(context, np.flatnonzero(plain & own))
+    for _, own in members(host.thread):
+        rows = outermost(context, own[plain[own]])
         rows = rows[_trains_after_work(context, rows)]
         rows = rows[host.name[rows] == host.name[rows[:1]]]
         span = int(host.end_ns[own].max() - host.start_ns[own].min())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from math import fsum
 
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
@@ -124,7 +125,7 @@ def _with_owner(facts: Facts, owners: HostOwners, headline: Message, step_ns: fl
     row = host_owners.largest(facts)
     if row is not None and (row.idle_ns_per_step or 0.0) >= _WORTH * step_ns:
         headline = _named(owners, row, headline, step_ns)
-    elif sum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
+    elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= _MUCH * step_ns:
         headline = _LEAVES(headline=headline)
     silent = owners.unowned.idle_self_ns_per_step or 0.0
     return _SILENT(headline=headline, part=(silent, step_ns)) if silent >= _MUCH * step_ns else headline
@@ -206,9 +207,9 @@ def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
         if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= _MOST * path.step_ns
         if owner.name not in closures
     ]
-    elsewhere = sum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
+    elsewhere = fsum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
     operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
-    outside = sum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
+    outside = fsum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
     return optimizers or [*operators, ("", outside)]
 
 
@@ -396,7 +397,7 @@ def waiting(facts: Facts) -> Message | None:
     if facts.view is None or facts.resources.gpu_ns is not None:
         return None
     waits = [row for row, kind in facts.view.by_name if kind is RowKind.RUNTIME and is_sync(row.name)]
-    time = facts.per_step(sum(row.self_cpu_ns or 0 for row in waits))
+    time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if not waits or time < _MOSTLY * facts.step_ns:
         return None
     call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
