@@ -7,8 +7,6 @@ whose region runs within the region before the break: regions within regions are
 
 from __future__ import annotations
 
-from math import fsum
-
 import msgspec
 import numpy as np
 
@@ -131,7 +129,7 @@ def analyze(context: Context) -> CompiledCode:
 
     return CompiledCode(
         steps=len(steps),
-        regions_per_step=per_step(fsum(row.calls for row in rows)),
+        regions_per_step=per_step(sum(row.calls for row in rows)),
         breaks_per_step=per_step(sum(row.calls for row in breaks)),
         between_ns_per_step=per_step(sum(row.between_ns for row in breaks)),
         guards_ns_per_step=per_step(guards, known=checks),
