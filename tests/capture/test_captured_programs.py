@@ -168,6 +168,16 @@ def test_steps_after_the_programs_own_profiler_are_recorded(tmp_path: Path) -> N
     assert "ProfilerStep#5" in (tmp_path / "own.json").read_text("utf-8")
 
 
+def test_steps_of_the_programs_own_profiler_are_not_among_ours(tmp_path: Path) -> None:
+    """While it waits for its turn, torch's profiler already marks steps."""
+    run = capture(tmp_path / "out", "own_profiler.py", tmp_path / "own.json", "30", "--wait", "25")
+    assert run.code == 0
+    trace = only(tmp_path / "out")
+    assert step_names(trace) == [f"ProfilerStep#{number}" for number in range(1, 6)]
+    assert facts(trace).steps == 5
+    assert "ProfilerStep#27" in (tmp_path / "own.json").read_text("utf-8")
+
+
 def test_ranges_around_everything_are_survived(tmp_path: Path) -> None:
     """A range that begins in one recording and ends in another crashes torch 2.13; here it begins before all."""
     run = capture(tmp_path, "training.py", "9", "--range", options=("--steps", "6"))

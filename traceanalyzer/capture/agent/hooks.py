@@ -13,6 +13,8 @@ from .recorder import Recorder
 from .seen import FetchClock
 from .tools import Tools
 
+_STEP_MARK = "ProfilerStep#"
+
 
 class _Depth(threading.local):
     """Nesting depth of optimizer steps in this thread, and what was seen inside them."""
@@ -29,7 +31,7 @@ class Hooks:
     def __init__(self, tools: Tools) -> None:
         self.recorder: Recorder | None = None
         torch = tools.torch
-        self._torch, self._ranges = torch, tools.ranges
+        self._torch, self._ranges, self._rivals = torch, tools.ranges, tools.rivals
         self._depth = _Depth()
         self._fetches = FetchClock()
         self._undo: list[Callable[[], None]] = []
@@ -169,8 +171,14 @@ class Hooks:
     # Named ranges
 
     def _range_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `record_function.__enter__`: marks of the program's own profiler are no steps of this recording."""
+
         @functools.wraps(original)
         def enter(opened: Any) -> Any:
+            is_ours = self.recorder is None or not self.recorder.is_recording or self._rivals.is_ours
+            if not is_ours and opened.name.startswith(_STEP_MARK):
+                opened.run_callbacks_on_exit = False
+                return opened
             result = original(opened)
             self._ranges.entered(opened)
             return result

@@ -90,6 +90,11 @@ class Rivals:
 
         return watched
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether calls to the profiler are our own now."""
+        return self._ours > 0
+
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
         """Mark the profiler calls in this block as our own."""
