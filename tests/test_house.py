@@ -50,8 +50,11 @@ LONG = {
 
 
 def test_lines_of_the_package() -> None:
-    """The design asked for 68,000. Texts are what is left to become data: 1,300 of them outside of rules."""
-    assert sum(house.lines().values()) <= 73_500
+    """The design asked for 68,000. Texts are what is left to become data: 1,300 of them outside of rules.
+
+    500 more came with captures of programs that make no steps, of threads, and of what the scheduler took away.
+    """
+    assert sum(house.lines().values()) <= 74_000
 
 
 def test_number_of_files() -> None:
@@ -71,7 +74,7 @@ def test_no_function_is_long_but_those_listed() -> None:
 
 
 def test_lines_of_the_rules() -> None:
-    assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 9_800
+    assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 9_850
 
 
 def test_structs_that_mirror_each_other_are_few_and_listed() -> None:

@@ -94,6 +94,8 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         forget_output()
+    except MemoryError:
+        _fail("not enough memory: end other programs, or use a machine with more")
     except OSError as error:
         forget_output()
         _fail(f"standard output: cannot be written: {error.strerror or error}")

@@ -15,7 +15,7 @@ _ACCELERATOR = re.compile(
 )
 
 _PASS = re.compile(r"\(dynamo_timed\)$|(?:^|_|\b)pass(?:es)?\.|_pass(?:es)?$")
-"""Names of compiler passes, which torch.compile runs on any machine: `pass.post_grad_passes.move_constructors_to_cuda`."""
+"""Names of passes of the compiler on any machine, such as `pass.post_grad_passes.move_constructors_to_cuda`."""
 
 COUNTERS = "cuda_profiler_range"
 """Category of the events of CUPTI's range profiler, which contain hardware counters."""

@@ -123,7 +123,7 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     recorded = 0.0 if reads is None else reads.printing_operators / reads.steps
     if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
         pauses = None
-    waiting = 0.0 if pauses is None else pauses.time_ns / pauses.steps
+    waiting = 0.0 if pauses is None else max(0.0, pauses.time_ns / pauses.steps - host_work.queued_ns(facts))
     time = printing + waiting
     share = time / facts.step_ns
     if share <= limits["share"]:
@@ -141,6 +141,9 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
         has_lines = any(place.kind == "python" for place in where)
         summary = _WAITS_OR_LOGS.text("summary-pauses")
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
+    asleep = host_work.asleep_ns(facts)
+    if asleep is not None and asleep < waiting / 2 and waiting > printing:
+        summary, advice = _WAITS_OR_LOGS.text("summary-computes"), _WAITS_OR_LOGS.text("advice-computes")
     told = ("function", "library", "module")  # owners that show what a pause is for
     is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose

@@ -13,8 +13,8 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
+from traceanalyzer.rules.engine import host_work, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
-from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver
@@ -43,7 +43,7 @@ MOST_FINDINGS = 1000
 """Most findings of a rule in one run (own choice): longer lists are not read, and a rule must not run forever."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
-"""Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
+"""Severity by the most likely saving as a share of the step (own choice: what a team would stop for, plan, try, or
 note)."""
 
 _MOST_OF_LITTLE = "medium"
@@ -173,6 +173,8 @@ def _prices(facts: Facts) -> Prices | None:
     overhead = facts.capture.overhead_share if facts.capture else None
     # a profiler makes no step shorter: where steps without it took longer, other programs disturbed them
     plain = None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
+    if plain is not None:  # no change of the program removes waiting for a core that others use
+        plain = min(plain, facts.step_ns - host_work.queued_ns(facts))
     return Prices(facts.model, plain)
 
 
@@ -236,16 +238,24 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
 
 
 def _severity(facts: Facts, draft: Draft, saving: Saving | None) -> str:
-    """Severity from the gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
+    """Severity by the likely gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
 
     If the recording does not show what bounds the program, no finding is severe.
     """
     gain = "info"
     if saving is not None:
-        gain = next((name for share, name in _STEPS_OF_SEVERITY if saving.wall_share[1] >= share), "info")
+        gain = next((name for share, name in _STEPS_OF_SEVERITY if _likely_share(saving) >= share), "info")
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
+
+
+def _likely_share(saving: Saving) -> float:
+    """The most likely saving as a share of the step: the middle of the interval if only bounds are known."""
+    (least, most), (_, upper) = saving.wall_share, saving.wall_ns_per_step
+    if saving.point_ns_per_step is None or not upper:
+        return (least + most) / 2
+    return most * saving.point_ns_per_step / upper
 
 
 def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:
