@@ -10,6 +10,7 @@ import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.capture.agent.facts import package_frames
 from traceanalyzer.report.model import Report
 from traceanalyzer.sections.capture import build_step
 
@@ -86,12 +87,38 @@ def test_recorded_steps_are_in_a_table() -> None:
 @pytest.mark.parametrize(
     ("frames", "named"),
     [
-        (["lightning/pytorch/loops/fit_loop.py(1): advance"], "lightning"),
-        (["accelerate/optimizer.py(1): step", "transformers/trainer.py(1): _inner_training_loop"], "huggingface"),
-        (["accelerate/optimizer.py(1): step"], "huggingface"),
-        (["train.py(1): main"], None),
+        (["lightning/pytorch/loops/fit_loop.py(1): advance"], ["Framework: Lightning."]),
+        (
+            ["accelerate/optimizer.py(1): step", "transformers/trainer.py(1): _inner_training_loop"],
+            ["Framework: Hugging Face Trainer."],
+        ),
+        (["accelerate/optimizer.py(1): step"], ["Framework: Hugging Face Accelerate."]),
+        (["train.py(1): main"], []),
     ],
 )
-def test_the_framework_that_has_the_loop_is_named(frames: list[str], named: str | None) -> None:
-    told = report(frames=frames)
-    assert told.analyses["recording"].framework == named
+def test_the_framework_that_has_the_loop_is_named_first(frames: list[str], named: list[str]) -> None:
+    assert lines(report(frames=frames)) == named
+
+
+def test_functions_of_packages_that_run_are_recorded() -> None:
+    """Those of the program itself are not; what the files are called is all that counts."""
+    found: list[str] = []
+    spaces = {"call": lambda: found.extend(package_frames())}
+    for place in ("/home/me/train.py", "/v/site-packages/lightning/pytorch/loop.py", "/v/site-packages/torch/x.py"):
+        code = f"def call_{len(spaces)}(inner=call):\n    inner()\ncall = call_{len(spaces)}\n"
+        exec(compile(code, place, "exec"), spaces)
+    spaces["call"]()
+    assert found[0] == "lightning/pytorch/loop.py(1): call_3"
+    assert not [frame for frame in found if "torch/x.py" in frame or "train.py" in frame]
+
+
+def test_a_sleep_that_a_capture_saw_is_worth_its_length() -> None:
+    """Of a pause of which nothing is known, half may be needed."""
+    unknown = report(timing={"profiled": times(10), "after": times(10)})
+    asleep = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=0), "after": times(10)})
+    least = [
+        next(f.saving.wall_share[0] for f in told.findings if f.saving and f.rule == "host-waits-or-logs")
+        for told in (unknown, asleep)
+    ]
+    assert least[0] == pytest.approx(0.3, abs=0.03)
+    assert least[1] == pytest.approx(0.48, abs=0.03)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.trace.capture_facts import CaptureFacts
 
 TITLE = Text("capture-title", "The program, as recorded by capture")
@@ -29,6 +31,7 @@ _QUEUED = Text(
     "The program waited for a core for {share:share} of the recorded steps: others use the cores. Times "
     "on the host are too long by as much and differ from step to step; record on a quiet machine.",
 )
+_FRAMEWORK = Text("capture-framework", "Framework: {framework}.", note="framework is a name")
 _CALLS = Text("capture-calls", "Each call of the outermost module counts as a step.")
 _CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
 _NOTICEABLE = 0.05
@@ -89,12 +92,14 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
     """Build the section on the step as it is without the profiler, which leads a report on a capture."""
     del top
     capture = report.result("capture", Capture)
-    messages = () if capture is None else tuple(_of_step(capture))
+    recording = report.result("recording", Recording)
+    framework = recording.framework if recording else None
+    messages = () if capture is None else tuple(_of_step(capture, framework))
     if messages:
         yield Section("captured_step", _STEP_TITLE, messages, topic=Topic.SUMMARY, is_essential=True)
 
 
-def _of_step(capture: Capture) -> Iterator[Message]:
+def _of_step(capture: Capture, framework: str | None) -> Iterator[Message]:
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
     control, overhead = capture.control_step_ns, capture.overhead_share
@@ -109,6 +114,8 @@ def _of_step(capture: Capture) -> Iterator[Message]:
         yield _TOKENS(rate=capture.tokens_per_s)
     if capture.facts.steps_from == "module":
         yield _CALLS()
+    if framework is not None:
+        yield _FRAMEWORK(framework=frameworks.loop_title(framework, capture.facts.frames))
 
 
 def build(report: Report, top: int) -> Iterator[Section]:

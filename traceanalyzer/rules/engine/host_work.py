@@ -85,8 +85,9 @@ def queued_ns(facts: Facts) -> float:
 
 
 def asleep_ns(facts: Facts) -> float | None:
-    """Time of a recorded step in ns in which its thread waited for something else than a core; None if unknown."""
+    """Time of a recorded step in ns in which its thread waited for no core and no loader; None if unknown."""
     times = facts.capture.facts.timing.profiled if facts.capture else None
     if times is None or times.cpu_ns is None or times.queued_ns is None or not times.mean_ns:
         return None
-    return facts.step_ns * max(0.0, 1 - (times.cpu_ns + times.queued_ns) / times.mean_ns)
+    asleep = facts.step_ns * (1 - (times.cpu_ns + times.queued_ns) / times.mean_ns)
+    return max(0.0, asleep - (facts.resources.loader_ns or 0.0))
