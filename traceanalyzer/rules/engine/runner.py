@@ -13,8 +13,8 @@ from traceanalyzer.config import SEVERITIES
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
-from traceanalyzer.rules.engine import host_work, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
+from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver
@@ -173,8 +173,6 @@ def _prices(facts: Facts) -> Prices | None:
     overhead = facts.capture.overhead_share if facts.capture else None
     # a profiler makes no step shorter: where steps without it took longer, other programs disturbed them
     plain = None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
-    if plain is not None:  # no change of the program removes waiting for a core that others use
-        plain = min(plain, facts.step_ns - host_work.queued_ns(facts))
     return Prices(facts.model, plain)
 
 
