@@ -44,6 +44,13 @@ def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
     assert screen.index("without the profiler") < screen.index("What bounds it")
 
 
+def test_steps_that_compile_are_not_taken_for_the_cost_of_recording() -> None:
+    told = report(timing={"profiled": times(10), "after": times(1)})
+    (line,) = lines(told)
+    assert line.startswith("A step takes 1.000 ms without the profiler; the recorded steps took 10.00 ms. Recording")
+    assert {finding.saving.step_ns for finding in told.findings if finding.saving} == {None}
+
+
 def test_no_overhead_is_said_where_recorded_steps_are_as_long() -> None:
     (line,) = lines(report(timing={"profiled": times(10), "after": times(10)}))
     assert line == "A step takes 10.00 ms without the profiler, and took 10.00 ms while it was recorded."

@@ -13,6 +13,10 @@ _ENOUGH = 3
 """Least number of steps for which the median is used instead of the mean."""
 
 
+_MOST_OVERHEAD = 4.0
+"""Own choice: recording without stacks costs less than this many times the step (three, in steps of tiny operators)."""
+
+
 class Capture(msgspec.Struct, frozen=True):
     """The recorded facts, and figures that follow from them."""
 
@@ -37,6 +41,10 @@ class Capture(msgspec.Struct, frozen=True):
     queued_share: float | None = None
     """Share of the recorded steps in which the thread that makes them was ready to run but had no core, because other
     threads or programs had them all. Null if the system does not count it."""
+
+    def is_of_equal_steps(self, *, with_stack: bool | None) -> bool:
+        """Whether steps with and without the profiler can be the same work; else the recorded ones compiled, say."""
+        return bool(with_stack) or self.overhead_share is None or self.overhead_share <= _MOST_OVERHEAD
 
 
 def analyze(context: Context) -> Capture:

@@ -24,6 +24,11 @@ _NO_OVERHEAD = Text(
     "capture-real-step-alike",
     "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded.",
 )
+_OTHER_STEPS = Text(
+    "capture-other-steps",
+    "A step takes {control:ns} without the profiler; the recorded steps took {profiled:ns}. Recording does not cost so "
+    "much: they did something that the others did not, such as compiling. Savings and times are of the recorded steps.",
+)
 _SAMPLES = Text("capture-samples", "{rate:number} samples per second in this process.")
 _TOKENS = Text("capture-tokens", "{rate:number} generated tokens per second in this process.")
 _QUEUED = Text(
@@ -94,20 +99,22 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
     capture = report.result("capture", Capture)
     recording = report.result("recording", Recording)
     framework = recording.framework if recording else None
-    messages = () if capture is None else tuple(_of_step(capture, framework))
+    with_stack = report.trace.options.with_stack if report.trace else None
+    messages = () if capture is None else tuple(_of_step(capture, framework, with_stack))
     if messages:
         yield Section("captured_step", _STEP_TITLE, messages, topic=Topic.SUMMARY, is_essential=True)
 
 
-def _of_step(capture: Capture, framework: str | None) -> Iterator[Message]:
+def _of_step(capture: Capture, framework: str | None, with_stack: bool | None) -> Iterator[Message]:
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
     control, overhead = capture.control_step_ns, capture.overhead_share
-    if overhead is not None:
-        is_longer = overhead >= _NOTICEABLE
-        of_recording = {"overhead": overhead} if is_longer else {}
-        text = _OVERHEAD if is_longer else _NO_OVERHEAD
-        yield text(control=control, profiled=capture.profiled_step_ns, **of_recording)
+    if not capture.is_of_equal_steps(with_stack=with_stack):
+        yield _OTHER_STEPS(control=control, profiled=capture.profiled_step_ns)
+    elif overhead is not None and overhead >= _NOTICEABLE:
+        yield _OVERHEAD(control=control, profiled=capture.profiled_step_ns, overhead=overhead)
+    elif overhead is not None:
+        yield _NO_OVERHEAD(control=control, profiled=capture.profiled_step_ns)
     if capture.samples_per_s is not None:
         yield _SAMPLES(rate=capture.samples_per_s)
     if capture.tokens_per_s is not None:

@@ -171,6 +171,9 @@ def _prices(facts: Facts) -> Prices | None:
     if facts.model is None or not facts.is_replayed:
         return None
     overhead = facts.capture.overhead_share if facts.capture else None
+    with_stack = facts.summary is not None and facts.summary.options.with_stack
+    if facts.capture is not None and not facts.capture.is_of_equal_steps(with_stack=with_stack):
+        overhead = None
     # a profiler makes no step shorter: where steps without it took longer, other programs disturbed them
     plain = None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
     return Prices(facts.model, plain)
