@@ -42,6 +42,8 @@ def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
     assert rate == "2,000 samples per second in this process."
     screen = ta.render(told, "terminal")
     assert screen.index("without the profiler") < screen.index("What bounds it")
+    page = ta.render(told, "html")
+    assert page.index("samples per second in this process.") < page.index('<div class="headline">')
 
 
 def test_steps_that_compile_are_not_taken_for_the_cost_of_recording() -> None:
