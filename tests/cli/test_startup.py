@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import compile_log
 from tests.builders.graph_capture import captured, model, replayed
-from tests.cli.running import FIXTURES, PROGRAM, call, spawn
+from tests.cli.running import FIXTURES, PROGRAM, assert_one_line, call, spawn
 from traceanalyzer.cli import COMMANDS
 
 HEAVY = ("numpy", "rich", "jinja2", "babel", "matplotlib", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
@@ -164,3 +164,15 @@ def test_help_lists_the_exit_codes(command: str) -> None:
     codes = text.partition("Exit codes:\n")[2].partition("\n\n")[0]
     assert "2    " in codes
     assert len(codes.splitlines()) >= 2
+
+
+def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where a library cannot be imported for it."""
+
+    def fail(_: list[str]) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("traceanalyzer.cli.program.run", fail)
+    assert assert_one_line(call("rules")) == (
+        "traceanalyzer: not enough memory: end other programs, or use a machine with more\n"
+    )
