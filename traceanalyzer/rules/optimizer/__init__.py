@@ -103,7 +103,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
 
 
 def _updates(facts: Facts, row: Optimizer) -> float:
-    """Number of updates of the model: the calls of a step together, where each parameter has an optimizer of its own."""
+    """Number of updates of the model: all calls of a step are one, where each parameter has an optimizer of its own."""
     return facts.steps if row.calls >= _MANY * facts.steps else row.calls
 
 
