@@ -88,7 +88,7 @@ def test_a_pause_in_which_the_thread_runs_is_code_that_computes() -> None:
 
 def test_recorded_steps_are_in_a_table() -> None:
     each = [{"ns": 10 * MS, "cpu_ns": 4 * MS, "queued_ns": 5 * MS}]
-    page = ta.render(report(timing={"profiled": times(10), "each": each}), "markdown")
+    page = ta.render(report(timing={"profiled": times(10)}, recorded=each), "markdown")
     assert "| Recorded step | Time | On a core | Waited for a core | Asleep |" in page
     assert "| 0 | 10.00 ms | 4.000 ms | 5.000 ms | 1.000 ms |" in page
 

@@ -134,7 +134,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     tables = (
         table("capture_loaders", _LOADERS, captured.loaders or (), top),
         table("capture_optimizers", _OPTIMIZERS, captured.optimizers, top),
-        table("capture_steps", _STEPS, tuple(enumerate(captured.timing.each)), top),
+        table("capture_steps", _STEPS, tuple(enumerate(captured.recorded)), top),
     )
     is_cut = captured.steps_from is not None and captured.steps < captured.asked.steps
     yield detail(

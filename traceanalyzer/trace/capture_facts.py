@@ -223,8 +223,6 @@ class Timing(msgspec.Struct, frozen=True):
     """Steps that were recorded, with the profiler on."""
     after: StepTimes | None = None
     """Steps without the profiler after the recording; the first step after it is not among them."""
-    each: tuple[TimedStep, ...] = ()
-    """Every recorded step; empty if the system does not count times on cores."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -298,6 +296,8 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     own profiler. Null if unknown."""
     timing: Timing = Timing()
     """Durations of steps with and without the profiler."""
+    recorded: tuple[TimedStep, ...] = ()
+    """Every recorded step; empty if the system does not count times on cores."""
 
 
 def parse(block: object) -> CaptureFacts | None:

@@ -209,6 +209,7 @@ class Recorder:
             "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
             "ended": ended,
             "timing": self._clock.facts(),
+            "recorded": self._clock.recorded(),
         }
         return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
 

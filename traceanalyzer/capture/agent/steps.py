@@ -159,16 +159,17 @@ class StepClock:
         self._since, self._scheduled = now, scheduled
 
     def facts(self) -> dict[str, Any]:
-        """Number of steps and what they took, in ns, for each phase that has steps; each recorded step, too."""
-        found: dict[str, Any] = {
+        """Number of steps and what they took, in ns, for each phase that has steps."""
+        return {
             phase: summary(durations) | _means(self._on_core[phase], len(durations))
             for phase, durations in self.durations_ns.items()
             if durations
         }
-        if "cpu_ns" in found.get(PROFILED, {}):
-            each = zip(self.durations_ns[PROFILED], self._on_core[PROFILED], strict=True)
-            found["each"] = [{"ns": ns, "cpu_ns": cpu, "queued_ns": queued} for ns, (cpu, queued) in each]
-        return found
+
+    def recorded(self) -> list[dict[str, int]]:
+        """What each recorded step took, in ns; empty where the system does not count times on cores."""
+        each = zip(self.durations_ns[PROFILED], self._on_core[PROFILED], strict=False)
+        return [{"ns": ns, "cpu_ns": cpu, "queued_ns": queued} for ns, (cpu, queued) in each]
 
 
 def summary(durations_ns: list[int]) -> dict[str, Any]:
