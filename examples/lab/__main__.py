@@ -1,4 +1,4 @@
-"""`python -m examples.lab list`, `measure`, `keep`, `score`, `overhead`."""
+"""`python -m examples.lab list`, `measure`, `programs`, `keep`, `score`, `overhead`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from examples.lab import keeping, page, results
+from examples.lab import keeping, page, programs, results
 from examples.lab.catalogue import BY_NAME, FAULTS
 from examples.lab.score import score
 
@@ -36,6 +36,13 @@ def _measure(options: argparse.Namespace) -> None:
     sys.stdout.write(page.table(score(run, None)) + "\n")
     for name, why in run.failed.items():
         sys.stderr.write(f"{name} failed: {why}\n")
+
+
+def _programs(options: argparse.Namespace) -> None:
+    sys.stdout.write(programs.table() + "\n\n")
+    if not options.without_faults:
+        sys.stdout.flush()
+        _measure(options)
 
 
 def _keep(options: argparse.Namespace) -> None:
@@ -69,6 +76,10 @@ def _options() -> argparse.Namespace:
     measure.add_argument("--rounds", type=int, default=5, help="how often both programs are timed")
     measure.add_argument("--record", type=int, default=6, help="steps to record: an interval of more steps is narrower")
     measure.set_defaults(run=_measure)
+    kinds = commands.add_parser("programs", help="what a capture says first of programs of many kinds, and 13 faults")
+    kinds.add_argument("--without-faults", action="store_true", help="only what is said first")
+    kinds.set_defaults(run=_programs, faults=programs.FAULTS, output=None, traces=None, sizes=("small",))
+    kinds.set_defaults(steps=None, rounds=5, record=6)
     keep = commands.add_parser("keep", help="shorten the traces of a run and keep them")
     keep.add_argument("traces", type=Path)
     keep.add_argument("folder", type=Path, nargs="?", default=keeping.FOLDER)

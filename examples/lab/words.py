@@ -15,6 +15,7 @@ processes, connected by gloo.
     python -m examples.lab list
     python -m examples.lab measure clones fp64 -o run.json --traces traces/     # needs torch
     python -m examples.lab measure -o run.json --traces traces/                 # all of them; a GPU adds its own
+    python -m examples.lab programs                                             # what a capture says first; 13 faults
     python -m examples.lab keep traces/ kept/                                   # traces, shortened by the tool itself
     python -m examples.lab score                                                # predictions of this version
     python -m examples.lab overhead -o costs.json                               # what the profiler costs; needs torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import signal
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.capture.capturing import CAPTURE
-from tests.cli.running import TRAINING, Run, assert_one_line, environment, spawn
+from tests.cli.running import FIXTURES, TRAINING, Run, assert_one_line, environment, spawn
+from traceanalyzer.capture.launch import BOOTSTRAP
 
 SHOWS = "import sys; print(sys.argv[1:], sys.stdin.read()); print('err', file=sys.stderr); sys.exit(5)"
 ARGUMENTS = ("--steps", "9", "-o", "x", "--", "--help", "", "a b")
@@ -102,6 +104,33 @@ def test_without_another_sitecustomize_there_is_none(tmp_path: Path) -> None:
     assert hooked == isolated
 
 
+def test_the_hook_is_valid_in_old_pythons_that_a_program_may_start() -> None:
+    """Python 2 would print that it cannot import it; it has neither annotations nor f-strings."""
+    parts = list(ast.walk(ast.parse((BOOTSTRAP / "sitecustomize.py").read_text("utf-8"))))
+    assert not [part for part in parts if isinstance(part, ast.AnnAssign | ast.JoinedStr)]
+    assert not [part for part in parts if getattr(part, "annotation", None) or getattr(part, "returns", None)]
+    assert [part for part in parts if isinstance(part, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import no_such_module", "the program failed before it had imported torch (exit code 1)"),
+        ("import os; os._exit(3)", "the program failed before it had imported torch (exit code 3)"),
+        ("import os; os.kill(os.getpid(), 9)", "the program failed before it had imported torch (ended by SIGKILL)"),
+        ("print(1)", "the program imported no torch"),
+    ],
+)
+def test_programs_that_never_import_torch_are_told_apart(tmp_path: Path, code: str, why: str) -> None:
+    run = shell(f'exec {sys.executable} -c "{code}"', cwd=tmp_path)
+    assert run.err.splitlines()[-1] == f"traceanalyzer: warning: nothing was captured: {why}"
+
+
+def test_a_program_that_is_a_python_file_is_called_with_python(tmp_path: Path) -> None:
+    (tmp_path / "args.py").write_text("")
+    assert "; try python args.py" in assert_one_line(spawn("args.py", program=CAPTURE, cwd=tmp_path))
+
+
 def test_a_program_that_wants_torch_and_has_none_is_told_so(tmp_path: Path) -> None:
     code = "import sys; sys.path[:] = []; import torch"
     run = shell(f"{sys.executable} -c '{code}'", cwd=tmp_path)
@@ -151,6 +180,12 @@ def test_a_trace_that_cannot_be_reported_on_changes_no_exit_code_and_hides_no_ot
     assert run.code == 5
     assert "trace_rank1.json.gz: 1,664 events" in run.out
     assert run.err.splitlines()[-1] == "traceanalyzer: warning: trace_rank0.json.gz: is empty (0 bytes)"
+
+
+def test_ranks_of_a_run_have_one_report(tmp_path: Path) -> None:
+    run = _reporting(tmp_path, *sorted(FIXTURES.glob("*/command_rank*.json.gz")))
+    assert run.code == 5
+    assert run.out.count("What bounds it") == 1, run.out + run.err
 
 
 def test_a_reader_of_the_report_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from traceanalyzer.capture.agent.steps import AFTER, BEFORE, DATALOADER, MARKED, OPTIMIZER, StepClock, StepFinder
+from traceanalyzer.capture.agent.steps import (
+    AFTER,
+    BEFORE,
+    DATALOADER,
+    MARKED,
+    MODULE,
+    OPTIMIZER,
+    StepClock,
+    StepFinder,
+)
 
 FIRST, SECOND = 1, 2
 
@@ -46,16 +55,38 @@ def test_batches_end_steps_where_there_is_no_optimizer() -> None:
 
 def test_batches_wait_for_an_optimizer_that_exists() -> None:
     finder = StepFinder()
-    finder.optimizer_made()
-    ended = [finder.batch_wanted(FIRST) for _ in range(102)]
-    assert ended == [False] * 100 + [True] * 2
+    finder.has_optimizer = True
+    ended = [finder.batch_wanted(FIRST) for _ in range(22)]
+    assert ended == [False] * 20 + [True] * 2
 
 
 def test_batches_wait_longer_where_gradients_may_accumulate() -> None:
     finder = StepFinder()
     finder.backward_done()
-    assert not any(finder.batch_wanted(FIRST) for _ in range(1000))
+    assert not any(finder.batch_wanted(FIRST) for _ in range(100))
     assert finder.batch_wanted(FIRST)
+
+
+def test_batches_with_gradients_after_each_mark_steps_soon() -> None:
+    """A compiled optimizer is not seen."""
+    finder = StepFinder()
+    finder.has_optimizer = True
+    ended = []
+    for _ in range(7):
+        ended.append(finder.batch_wanted(FIRST))
+        finder.backward_done()
+    assert ended == [False] * 4 + [True] * 3
+    assert finder.counts == {"batches": 7, "backwards": 7}
+
+
+def test_repeated_calls_of_the_outermost_module_are_steps_where_nothing_else_is() -> None:
+    finder = StepFinder()
+    ended = [finder.module_called(who) for who in (FIRST, SECOND) * 8]
+    assert ended == [False] * 10 + [True, False] * 3
+    assert finder.source == MODULE
+    assert finder.batch_wanted(SECOND)
+    assert (finder.source, finder.needs_calls) == (DATALOADER, False)
+    assert not finder.module_called(FIRST)
 
 
 def test_optimizers_take_precedence_over_batches_and_marks_over_both() -> None:

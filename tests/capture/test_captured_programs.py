@@ -29,7 +29,7 @@ from tests.capture.capturing import (
     text,
     traces,
 )
-from tests.cli.running import environment
+from tests.cli.running import ROOT, environment, spawn
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -168,6 +168,16 @@ def test_steps_after_the_programs_own_profiler_are_recorded(tmp_path: Path) -> N
     assert "ProfilerStep#5" in (tmp_path / "own.json").read_text("utf-8")
 
 
+def test_steps_of_the_programs_own_profiler_are_not_among_ours(tmp_path: Path) -> None:
+    """While it waits for its turn, torch's profiler already marks steps."""
+    run = capture(tmp_path / "out", "own_profiler.py", tmp_path / "own.json", "30", "--wait", "25")
+    assert run.code == 0
+    trace = only(tmp_path / "out")
+    assert step_names(trace) == [f"ProfilerStep#{number}" for number in range(1, 6)]
+    assert facts(trace).steps == 5
+    assert "ProfilerStep#27" in (tmp_path / "own.json").read_text("utf-8")
+
+
 def test_ranges_around_everything_are_survived(tmp_path: Path) -> None:
     """A range that begins in one recording and ends in another crashes torch 2.13; here it begins before all."""
     run = capture(tmp_path, "training.py", "9", "--range", options=("--steps", "6"))
@@ -175,12 +185,88 @@ def test_ranges_around_everything_are_survived(tmp_path: Path) -> None:
     assert facts(only(tmp_path)).steps == 6
 
 
-def test_a_training_in_a_thread_is_not_disturbed(tmp_path: Path) -> None:
-    """The profiler of the main thread cannot be stopped while it waits, and two at a time must not be."""
+def test_a_training_in_a_thread_is_recorded(tmp_path: Path) -> None:
+    """The main thread waits for it meanwhile, and two profilers at a time must not be."""
     run = capture(tmp_path, "in_a_thread.py", options=("-q",))
+    assert (run.code, run.out, run.err) == (0, "", "")
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps) == ("optimizer", 5)
+    assert text(only(tmp_path)).count('"aten::addmm"') == 5
+
+
+def test_threads_are_part_of_the_whole_run(tmp_path: Path) -> None:
+    """Nothing in the thread ends a step."""
+    run = capture(tmp_path, "in_a_thread.py", "--without-steps")
     assert (run.code, run.out) == (0, "")
-    assert [line for line in run.err.splitlines() if not line.startswith("traceanalyzer: warning: ")] == []
-    assert "aten::" in text(only(tmp_path))
+    assert "found no steps (no step of an optimizer, no batch of a DataLoader, no call of a module)" in run.err
+    assert text(only(tmp_path)).count('"aten::mm"') == 3
+
+
+@pytest.mark.parametrize("kind", ["compiled", "idle"])
+def test_batches_and_gradients_mark_steps_where_no_optimizer_is_seen_to_step(tmp_path: Path, kind: str) -> None:
+    run = capture(tmp_path, "unseen_optimizer.py", kind, "20")
+    assert run.code == 0, run.err
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps, found.backward_per_step) == ("dataloader", 5, 1.0)
+
+
+def test_what_was_seen_is_told_where_it_made_no_steps(tmp_path: Path) -> None:
+    run = capture(tmp_path, "unseen_optimizer.py", "idle", "3")
+    assert "found no steps (3 calls of modules, 3 batches, 3 backward passes, no step of an optimizer)" in run.err
+    assert facts(only(tmp_path)).steps_from is None
+
+
+def test_calls_of_the_outermost_module_are_steps_of_a_program_without_others(tmp_path: Path) -> None:
+    """The one around them is called `generate`, and each call is a token of two rows; compiled code is left alone."""
+    run = capture(tmp_path, "generating.py", "40")
+    assert (run.code, run.out) == (0, "1 graph, 0 breaks\n"), run.err
+    found = facts(only(tmp_path))
+    assert (found.steps_from, found.steps, found.rows_per_step, found.generates) == ("module", 5, 2.0, True)
+    assert found.timing.after is not None
+
+
+def test_a_recording_of_everything_ends_when_it_is_large(tmp_path: Path) -> None:
+    run = capture(tmp_path, "no_steps.py", "100000")
+    assert (run.code, run.out) == (0, "done\n")
+    assert "in which there were as many events as are kept" in run.err
+    assert text(only(tmp_path)).count('"aten::mm"') < 90_000
+
+
+def test_two_profilers_are_refused_before_torch_crashes(tmp_path: Path) -> None:
+    code = (
+        "import sys, torch\nfrom traceanalyzer.capture import profile\n"
+        "with torch.profiler.profile() as own:\n"
+        "    try: profile(sys.argv[1]).__enter__()\n"
+        "    except Exception as error: print(error)\n"
+        "with profile(sys.argv[1], steps=2, warmup=0) as ours:\n"
+        "    torch.ones(3).add(1); ours.step()\n"
+        "    with torch.profiler.profile() as own: torch.ones(3).add(1)\n"
+        "print(ours.trace is not None, len(own.events()) > 0)\n"
+    )
+    run = spawn(str(tmp_path), program=(sys.executable, "-c", code), env={"PYTHONPATH": str(ROOT)})
+    assert run.code == 0, run.err
+    assert run.out.splitlines() == [
+        "a profiler is active, and torch crashes if another one starts: end that one first",
+        "True True",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import no_such_module", "the program failed before it had imported torch (exit code 1)"),
+        ("print(1)", "the program imported no torch"),
+        ("import os, torch; torch.ones(1).add(1); os._exit(3)", "without a chance to save anything (exit code 3)"),
+        ("import os, torch; os.kill(os.getpid(), 9)", "without a chance to save anything (ended by SIGKILL)"),
+        ("import torch", "the program imported torch, but ran nothing"),
+        ("import torch; 1 / 0", "the program failed before it used torch (exit code 1)"),
+    ],
+)
+def test_each_way_to_capture_nothing_has_a_text_of_its_own(tmp_path: Path, code: str, why: str) -> None:
+    run = spawn("-o", str(tmp_path), "--", sys.executable, "-c", code, program=CAPTURE, patience_s=PATIENCE_S)
+    last = run.err.splitlines()[-1]
+    assert last.startswith("traceanalyzer: warning: nothing was captured: ")
+    assert why in last
 
 
 def test_forked_processes_that_train_write_one_each(tmp_path: Path) -> None:

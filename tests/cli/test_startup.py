@@ -177,3 +177,15 @@ def test_help_lists_the_exit_codes(command: str) -> None:
     codes = text.partition("Exit codes:\n")[2].partition("\n\n")[0]
     assert "2    " in codes
     assert len(codes.splitlines()) >= 2
+
+
+def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where a library cannot be imported for it."""
+
+    def fail(_: list[str]) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("traceanalyzer.cli.program.run", fail)
+    assert assert_one_line(call("rules")) == (
+        "traceanalyzer: there is not enough memory; close other programs, cut the trace (traceanalyzer trim), or use --jobs 1\n"
+    )

@@ -268,3 +268,12 @@ def test_marked_steps_leave_nothing_to_infer() -> None:
     trace = annotated(OPTIMIZER, 50, 120)
     trace.step(0, 0, 400)
     assert Context(read_built(trace)).inferred_steps is None
+
+
+def test_marks_of_a_second_profiler_are_no_steps() -> None:
+    """They start within those of the first one; two marks of one name within each other are one step."""
+    trace = three_steps()
+    for number in range(2):
+        trace.step(80 + number, 100 * number + 95, 100)
+    trace.step(6, 210, 80)
+    assert in_microseconds(steps_of(trace)) == [("4", 0, 100), ("5", 100, 200), ("6", 200, 300)]

@@ -13,6 +13,10 @@ _ENOUGH = 3
 """Least number of steps for which the median is used instead of the mean."""
 
 
+_MOST_OVERHEAD = 4.0
+"""Own choice: recording without stacks costs less than this many times the step (three, in steps of tiny operators)."""
+
+
 class Capture(msgspec.Struct, frozen=True):
     """The recorded facts, and figures that follow from them."""
 
@@ -28,8 +32,19 @@ class Capture(msgspec.Struct, frozen=True):
     """Recorded step over step without the profiler, minus 1: how much longer recording makes a step. Below 0 if
     recorded steps are shorter; null if one of the two was not measured."""
     samples_per_s: float | None
-    """Samples per second of this process without the profiler, from the batch size of its only loader; null with
-    several loaders, without control steps or where a figure is unknown."""
+    """Samples per second of this process without the profiler, from the batch size of its only loader, or from the
+    tensors that the outermost module is given where its calls are the steps; null with several loaders, without control
+    steps or where a figure is unknown."""
+    tokens_per_s: float | None = None
+    """Generated tokens per second of this process without the profiler, where each step is a call within a function
+    `generate`; null elsewhere."""
+    queued_share: float | None = None
+    """Share of the recorded steps in which the thread that makes them was ready to run but had no core, because other
+    threads or programs had them all. Null if the system does not count it."""
+
+    def is_of_equal_steps(self, *, with_stack: bool | None) -> bool:
+        """Whether steps with and without the profiler can be the same work; else the recorded ones compiled, say."""
+        return bool(with_stack) or self.overhead_share is None or self.overhead_share <= _MOST_OVERHEAD
 
 
 def analyze(context: Context) -> Capture:
@@ -38,7 +53,9 @@ def analyze(context: Context) -> Capture:
     assert facts is not None, "missing() was asked first"  # noqa: S101
     control, profiled = _step_ns(_control(facts.timing)), _step_ns(facts.timing.profiled)
     overhead = profiled / control - 1 if control and profiled is not None else None
-    return Capture(facts, control, profiled, overhead, _samples_per_s(facts, control))
+    rate = _rows_per_s(facts, control)
+    samples, tokens = (None, rate) if facts.generates else (rate, None)
+    return Capture(facts, control, profiled, overhead, samples, tokens, _queued_share(facts.timing.profiled))
 
 
 def _control(timing: Timing) -> StepTimes | None:
@@ -52,7 +69,15 @@ def _step_ns(times: StepTimes | None) -> int | None:
     return times.median_ns if times.steps >= _ENOUGH else times.mean_ns
 
 
-def _samples_per_s(facts: CaptureFacts, control_ns: int | None) -> float | None:
+def _queued_share(times: StepTimes | None) -> float | None:
+    if times is None or times.queued_ns is None or not times.mean_ns:
+        return None
+    return min(1.0, times.queued_ns / times.mean_ns)
+
+
+def _rows_per_s(facts: CaptureFacts, control_ns: int | None) -> float | None:
+    if control_ns and facts.rows_per_step is not None:
+        return facts.rows_per_step * 1e9 / control_ns
     if not control_ns or facts.batches_per_step is None or not facts.loaders or len(facts.loaders) != 1:
         return None
     size = facts.loaders[0].batch_size

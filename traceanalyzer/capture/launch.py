@@ -19,8 +19,10 @@ import msgspec
 from traceanalyzer.capture.agent import settings as agent_settings
 from traceanalyzer.capture.agent import tracefile
 from traceanalyzer.capture.agent.importing import HOOKED, NO_TORCH
+from traceanalyzer.capture.agent.recorder import LARGE
 from traceanalyzer.capture.agent.settings import SUFFIX, Settings
 from traceanalyzer.capture.agent.tracefile import SUFFIX as TRACE_SUFFIX
+from traceanalyzer.capture.agent.whole_run import SIZE, TIME
 from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
 
 BOOTSTRAP = Path(__file__).parent / "agent" / "bootstrap"
@@ -41,8 +43,13 @@ class Note(msgspec.Struct, frozen=True):
     steps: int | None = None
     wanted: int | None = None
     ended: str | None = None
+    counted: int = 0
     whole_run: str | None = None
-    cut: bool = False
+    cut_by: str | None = None
+    length_s: float = 0.0
+    signs: dict[str, int] = {}
+    is_writing: bool = False
+    finished: bool = False
     profiles_itself: bool = False
     error: str | None = None
 
@@ -58,12 +65,13 @@ class ProgramOutcome:
     warnings: tuple[str, ...]
 
 
-def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
+def run(command: Sequence[str], settings: Settings, say: Callable[[str], None] = lambda _: None) -> ProgramOutcome:
     """Run a program and record its steps.
 
     Args:
         command: The program and its arguments.
         settings: What to record; `folder` is created if it does not exist.
+        say: Told what takes time while the program runs.
 
     Raises:
         UsageError: The program cannot be started.
@@ -75,7 +83,7 @@ def run(command: Sequence[str], settings: Settings) -> ProgramOutcome:
         chosen = replace(
             settings, folder=str(Path(settings.folder).resolve()), scratch=str(scratch), project=str(Path.cwd())
         )
-        code = _run(command, _environment(chosen))
+        code = _run(command, _environment(chosen), _Watch(scratch, say))
         return _collect(code, scratch, chosen)
 
 
@@ -106,17 +114,30 @@ def _scratch(folder: Path) -> Iterator[Path]:
                 path.rmdir()
 
 
+class _Watch:
+    """Says once that the program waits while a trace is written."""
+
+    def __init__(self, scratch: Path, say: Callable[[str], None]) -> None:
+        self._scratch, self._say, self._has_said = scratch, say, False
+
+    def look(self) -> None:
+        """Look whether a process writes now."""
+        if not self._has_said and any(note.is_writing for note in _notes(self._scratch)):
+            self._say("traceanalyzer: writing the trace; the program waits meanwhile")
+            self._has_said = True
+
+
 def _environment(settings: Settings) -> Mapping[str, str]:
     before = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(BOOTSTRAP), *([before] if before else [])])
     return os.environ | {"PYTHONPATH": path, agent_settings.VARIABLE: settings.encode()}
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _run(command: Sequence[str], environment: Mapping[str, str], watch: _Watch) -> int:
     """Run the program to its end on this terminal, and forward signals to it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    with _signals() as (child_mask, pass_on):
+    with _signals(watch) as (child_mask, pass_on):
         try:
             process = subprocess.Popen(  # noqa: S603 - what the user asked for
                 command,
@@ -125,14 +146,17 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
                 preexec_fn=child_mask,  # noqa: PLW1509 - one system call, and no threads are here
             )
         except OSError as error:
-            raise UsageError(f"{command[0]}: cannot be started: {error.strerror or error}") from None
+            hint = f"; try python {command[0]}" if command[0].endswith(".py") else ""
+            raise UsageError(f"{command[0]}: cannot be started: {error.strerror or error}{hint}") from None
         pass_on(process)
         code = process.wait()
     return code if code >= 0 else 128 - code
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess.Popen[bytes]], None]]]:
+def _signals(
+    watch: _Watch,
+) -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess.Popen[bytes]], None]]]:
     """Collect signals to forward; those that the terminal sends reach the program anyway."""
     if not hasattr(signal, "sigtimedwait"):
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -147,6 +171,7 @@ def _signals() -> Iterator[tuple[Callable[[], None] | None, Callable[[subprocess
     def pass_on(process: subprocess.Popen[bytes]) -> None:
         while process.poll() is None:
             arrived = signal.sigtimedwait(awaited, 1.0)  # wake up every second, in case the end of the child was missed
+            watch.look()
             if arrived is None or arrived.si_signo == signal.SIGCHLD or arrived.si_code == _FROM_THE_KERNEL:
                 continue
             process.send_signal(arrived.si_signo)
@@ -163,8 +188,12 @@ def _set_mask(mask: set[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
+def _notes(scratch: Path) -> list[Note]:
+    return [msgspec.json.decode(path.read_bytes(), type=Note) for path in sorted(scratch.glob(f"*{SUFFIX}"))]
+
+
 def _collect(code: int, scratch: Path, settings: Settings) -> ProgramOutcome:
-    notes = [_read(path) for path in sorted(scratch.glob(f"*{SUFFIX}"))]
+    notes = _notes(scratch)
     traces = []
     for note in sorted(notes, key=lambda note: note.rank or 0):
         if note.trace is None or not (trace := Path(note.trace)).exists():
@@ -178,12 +207,8 @@ def _collect(code: int, scratch: Path, settings: Settings) -> ProgramOutcome:
     warnings += [f"the capture failed in one process: {note.error}" for note in notes if note.error]
     if not traces:
         traces, explanation = _whole_runs(notes, scratch, settings)
-        warnings.append(explanation)
+        warnings.append(explanation or f"nothing was captured: {_why_nothing(code, notes, scratch, settings)}")
     return ProgramOutcome(code, tuple(traces), tuple(dict.fromkeys(warnings)))
-
-
-def _read(path: Path) -> Note:
-    return msgspec.json.decode(path.read_bytes(), type=Note)
 
 
 def _remove(trace: Path) -> None:
@@ -193,8 +218,10 @@ def _remove(trace: Path) -> None:
 
 def _cut_short(note: Note) -> str:
     who = "" if note.rank is None else f"rank {note.rank}: "
-    why = "started its own profiler" if note.profiles_itself else "ended"
-    return f"{who}the program {why} after {note.steps or 0} of {note.wanted} recorded steps, which the trace contains"
+    done = f"after {note.steps or 0} of {note.wanted} recorded steps, which the trace contains"
+    if note.ended == LARGE:
+        return f"{who}the recording was ended {done}: its steps have very many events"
+    return f"{who}the program {'started its own profiler' if note.profiles_itself else 'ended'} {done}"
 
 
 def _whole_runs(notes: list[Note], scratch: Path, settings: Settings) -> tuple[list[Path], str]:
@@ -207,38 +234,69 @@ def _whole_runs(notes: list[Note], scratch: Path, settings: Settings) -> tuple[l
         traces.append(
             tracefile.publish(path, Path(settings.folder), path.name.removesuffix(TRACE_SUFFIX), TRACE_SUFFIX)
         )
-    if traces:
-        return traces, _why_whole(whole, settings)
-    return [], _why_nothing(notes, scratch, settings)
+    return traces, _why_whole(whole, settings) if traces else ""
 
 
 def _why_whole(whole: list[Note], settings: Settings) -> str:
-    steps = max(note.steps or 0 for note in whole)
-    needed = settings.skipped + settings.steps
-    cut = f" (its first {settings.limit_s:g} seconds; --limit changes that)" if any(note.cut for note in whole) else ""
-    if steps:
+    most = max(whole, key=lambda note: note.steps or 0)
+    cuts = {
+        TIME: f" (its first {most.length_s:.3g} seconds; --limit changes that)",
+        SIZE: f" (its first {most.length_s:.3g} seconds, in which there were as many events as are kept)",
+    }
+    cut = cuts.get(most.cut_by or "", "")
+    if most.steps:
         return (
-            f"the program ended after {steps} steps, before those to record began ({needed} are needed); the trace "
-            f"contains its start{cut}; ask for fewer with --warmup and --steps"
+            f"the program ended after {most.steps} steps, before those to record began ({_needed(settings)} are "
+            f"needed); the trace contains its start{cut}; ask for fewer with --warmup and --steps"
         )
     return (
-        "found no steps (no optimizer stepped, no DataLoader was read): the trace contains the whole run as one step"
-        f"{cut}; mark steps with traceanalyzer.capture.profile and prof.step()"
+        f"found no steps ({_signs(most.signs)}): the trace contains the whole run as one step{cut}; mark steps with "
+        "traceanalyzer.capture.profile and prof.step()"
     )
 
 
-def _why_nothing(notes: list[Note], scratch: Path, settings: Settings) -> str:
+def _needed(settings: Settings) -> int:
+    return settings.skipped + settings.steps
+
+
+def _signs(counts: Mapping[str, int]) -> str:
+    """What was seen of that which usually marks steps."""
+    names = (
+        ("calls", "call of a module", "calls of modules"),
+        ("batches", "batch", "batches"),
+        ("backwards", "backward pass", "backward passes"),
+    )
+    found = [f"{n} {one if n == 1 else more}" for key, one, more in names if (n := counts.get(key, 0))]
+    steps = counts.get("optimizer", 0)
+    found.append(f"{steps} of an optimizer within backward passes" if steps else "no step of an optimizer")
+    return ", ".join(found if len(found) > 1 else [*found, "no batch of a DataLoader", "no call of a module"])
+
+
+def _why_nothing(code: int, notes: list[Note], scratch: Path, settings: Settings) -> str:
+    """What the program did instead of making steps."""
+    end = f"ended by {signal.Signals(code - 128).name}" if code - 128 in set(signal.Signals) else f"exit code {code}"
     if any(note.profiles_itself for note in notes):
-        return "nothing was captured: the program uses torch.profiler itself, which was left alone"
+        return "the program uses torch.profiler itself, which was left alone"
     if (scratch / NO_TORCH).exists():
-        return f"nothing was captured: {MissingDependencyError('torch', extra='capture')}"
+        return str(MissingDependencyError("torch", extra="capture"))
     if not (scratch / HOOKED).exists():
         return (
-            "nothing was captured: no Python of the program loaded the hook; it must start without -I, -E and -S "
-            "and keep PYTHONPATH"
+            "no Python of the program loaded the hook; it must start without -I, -E and -S, and keep PYTHONPATH "
+            f"({end})"
         )
-    needed = settings.skipped + settings.steps
+    if not any(note.finished for note in notes):
+        return _why_not_saved(code, end, is_torch=bool(notes))
+    counted = max(note.counted for note in notes)
+    if counted:
+        return f"the program made {counted} steps, and {_needed(settings)} are needed; --warmup and --steps change that"
+    return f"the program failed before it used torch ({end})" if code else "the program imported torch, but ran nothing"
+
+
+def _why_not_saved(code: int, end: str, *, is_torch: bool) -> str:
+    """What became of a program in which no process saved anything at its end."""
+    if not is_torch:
+        return f"the program failed before it had imported torch ({end})" if code else "the program imported no torch"
     return (
-        "nothing was captured: the program was killed, did not use torch, or made too few steps in processes that it "
-        f"started ({needed} are needed)"
+        f"the program left without a chance to save anything ({end}): it was killed, crashed, or called os._exit; "
+        "ask for fewer steps with --warmup and --steps, so that they are saved before"
     )

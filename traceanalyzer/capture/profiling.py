@@ -52,7 +52,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
     Raises:
         MissingDependencyError: torch is not installed.
         OutputError: The folder cannot be created.
-        UsageError: A number of steps is out of range.
+        UsageError: A number of steps is out of range, or (when the block begins) a profiler is active.
     """
 
     def __init__(
@@ -92,7 +92,10 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         if self._run is not None:
             raise UsageError("this profile is in use; create another one")
         self.trace = None
-        self._run = _Run(import_torch(), self._settings)
+        torch = import_torch()
+        if torch.autograd._profiler_enabled():
+            raise UsageError("a profiler is active, and torch crashes if another one starts: end that one first")
+        self._run = _Run(torch, self._settings)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -140,8 +143,10 @@ class _Run:
             let_go=self._hooks.remove,
             activities=lambda: None,
         )
+        self._rivals = tools.rivals
+        self._rivals.watch(torch.autograd.profiler, self._recorder.give_way)
         self._hooks.recorder = self._recorder
-        self._hooks.install()
+        self._hooks.install(with_stack=settings.with_stack)
         if settings.wait + settings.warmup:
             whole_run.start(None)
         else:
@@ -155,6 +160,7 @@ class _Run:
     def close(self, ended: str) -> Path | None:
         self._recorder.finish(ended)
         self._hooks.remove()
+        self._rivals.leave()
         trace = self._trace()
         if trace is not None and "facts" in self._said:
             tracefile.replace_facts(trace, self._said["facts"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from traceanalyzer.cli import forget_output, one_line
 from traceanalyzer.cli.parameters import files, folders
 from traceanalyzer.config import Config
 from traceanalyzer.errors import TraceAnalyzerError
+
+if TYPE_CHECKING:
+    from traceanalyzer.report.model import Report
 
 _DEFAULTS = Settings(folder="traces")
 
@@ -60,7 +63,7 @@ _DEFAULTS = Settings(folder="traces")
     metavar="SECONDS",
     help="If no steps are detected, record at most SECONDS; with 0, nothing  [default: 30].",
 )
-@click.option("--report", is_flag=True, help="Print the report on each trace afterwards.")
+@click.option("--report", is_flag=True, help="Print the report afterwards, on all ranks together.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")
 def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **recording: Any) -> None:
     """Record training steps without changing the code.
@@ -83,7 +86,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
     from traceanalyzer.capture import launch  # noqa: PLC0415 - asking for help imports nothing
 
     settings = _checked_settings() if report else Config()
-    outcome = launch.run(program, Settings(folder=folder, **recording))
+    outcome = launch.run(program, Settings(folder=folder, **recording), _silent if quiet else _say)
     for warning in outcome.warnings:
         _say(f"traceanalyzer: warning: {warning}")
     for trace in outcome.traces:
@@ -109,15 +112,21 @@ def _say(text: str) -> None:
     click.echo(one_line(text), err=True)
 
 
+def _silent(_: str) -> None:
+    """Say nothing at all."""
+
+
 def _relative(trace: Path) -> Path:
     """Path of a trace as the user would write it."""
     here = Path.cwd()
     return trace.relative_to(here) if trace.is_relative_to(here) else trace
 
 
-def _report_on_each(traces: Iterable[Path], settings: Config) -> None:
+def _report_on_each(traces: Sequence[Path], settings: Config) -> None:
     """Print the reports; where that fails, the traces are there, and the exit code is still that of the program."""
     try:
+        if len(traces) > 1 and _report_on_run(traces, settings):
+            return
         for trace in traces:
             try:
                 _report(trace, settings)
@@ -127,14 +136,33 @@ def _report_on_each(traces: Iterable[Path], settings: Config) -> None:
         forget_output()
 
 
+def _report_on_run(traces: Sequence[Path], settings: Config) -> bool:
+    """Print one report on all ranks, as `traceanalyzer ranks` does. Returns whether the traces are ranks of one run."""
+    from traceanalyzer import multirank  # noqa: PLC0415 - only where it is asked for
+
+    try:
+        run = multirank.collect(map(str, traces))
+    except TraceAnalyzerError:
+        return False
+    if len(run.members) < len(traces):
+        return False
+    _show(run.report(settings), settings)
+    for line in run.summary:
+        _say(line)
+    return True
+
+
 def _report(trace: Path, settings: Config) -> None:
     """Print the report of a trace, as `traceanalyzer report` does."""
-    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
-    from traceanalyzer.formats import terminal  # noqa: PLC0415
-    from traceanalyzer.inputs.opening import load  # noqa: PLC0415
+    from traceanalyzer.inputs.opening import load  # noqa: PLC0415 - only where it is asked for
     from traceanalyzer.pipeline import analyze  # noqa: PLC0415
 
-    spoken = delivery.chosen_language(None, settings)
-    report = analyze(load(trace), config=settings)
+    _show(analyze(load(trace), config=settings), settings)
+
+
+def _show(report: Report, settings: Config) -> None:
+    from traceanalyzer.cli import delivery  # noqa: PLC0415 - only where it is asked for
+    from traceanalyzer.formats import terminal  # noqa: PLC0415
+
     with delivery.guarded():
-        terminal.show(report, sys.stdout, top=settings.top, language=spoken)
+        terminal.show(report, sys.stdout, top=settings.top, language=delivery.chosen_language(None, settings))

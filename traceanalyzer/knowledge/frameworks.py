@@ -6,7 +6,7 @@ docs/frameworks.md explains how to add one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -340,6 +340,17 @@ frameworks that own the loop, then model libraries, then distribution; the last 
 def title(id: str) -> str:  # noqa: A002 - the contract's word
     """The title of a framework as its authors write it; other ids are returned unchanged."""
     return next((known.title for known in FRAMEWORKS if known.id == id), id)
+
+
+_LOOPS = (("transformers/trainer.py", "Hugging Face Trainer"), ("accelerate/", "Hugging Face Accelerate"))
+"""Files of those parts of one framework that have a loop or a step of their own."""
+
+
+def loop_title(id: str, frames: Iterable[str]) -> str:  # noqa: A002 - the contract's word
+    """The title of a framework, or of the part of it whose functions run the step."""
+    files = tuple(frames)
+    parts = (title for file, title in _LOOPS if any(frame.startswith(file) for frame in files))
+    return next(parts, title(id)) if id == "huggingface" else title(id)
 
 
 def is_step_mark(name: str) -> bool:

@@ -14,6 +14,9 @@ _ACCELERATOR = re.compile(
     re.IGNORECASE,
 )
 
+_PASS = re.compile(r"\(dynamo_timed\)$|(?:^|_|\b)pass(?:es)?\.|_pass(?:es)?$")
+"""Names of passes of the compiler on any machine, such as `pass.post_grad_passes.move_constructors_to_cuda`."""
+
 COUNTERS = "cuda_profiler_range"
 """Category of the events of CUPTI's range profiler, which contain hardware counters."""
 
@@ -103,4 +106,4 @@ def is_collective(name: str) -> bool:
 
 def is_of_accelerator(name: str) -> bool:
     """Whether a name is an operator, annotation, call or category that occurs only with an accelerator."""
-    return _ACCELERATOR.search(name) is not None
+    return _ACCELERATOR.search(name) is not None and _PASS.search(name) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from html import escape
+from importlib import import_module
 from typing import Any, Self, TypeVar, cast
 
 import msgspec
@@ -361,6 +363,21 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     """Pieces of advice, by severity, then by what each saves by itself; latent and informational ones last."""
     skipped: tuple[Skipped, ...]
     """Analyses and rules that could not run, with the reason."""
+
+    def __repr__(self) -> str:
+        return f"<Report on {self.source.name}: {len(self.findings)} findings; traceanalyzer.render shows it>"
+
+    def _repr_html_(self) -> str:
+        """Show the page where a cell of a notebook returns the report, in a frame of its own."""
+        return f'<iframe srcdoc="{escape(self._rendered("html"))}" style="width: 100%; height: 40em"></iframe>'
+
+    def _repr_markdown_(self) -> str:
+        """Show the report as Markdown, where a notebook shows no pages."""
+        return self._rendered("markdown")
+
+    def _rendered(self, form: str) -> str:
+        formats: Any = import_module("traceanalyzer.formats")  # by name: formats depend on reports
+        return cast("str", formats.render(self, form))
 
     def saved_as(self, name: str) -> Self:
         """Remember the name of the file that the report was read from, for errors; returns the report."""

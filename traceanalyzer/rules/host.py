@@ -136,12 +136,15 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     recorded = 0.0 if reads is None else mean(reads.printing_operators, reads.steps)
     if pauses is not None and pauses.paused_steps < limits["paused_share"] * pauses.steps:
         pauses = None
-    waiting = 0.0 if pauses is None else mean(pauses.time_ns, pauses.steps)
+    waiting = 0.0
+    if pauses is not None:
+        waiting = max(0.0, mean(pauses.time_ns, pauses.steps) - host_work.queued_ns(facts))
     time = printing + waiting
     share = time / facts.step_ns
     if share <= limits["share"]:
         return
-    kept = _least(printing, waiting, pauses)
+    asleep = host_work.asleep_ns(facts)
+    kept = _least(printing, waiting, pauses, asleep or 0.0)
     interval = (kept * host_work.without_recording(facts, time, recorded), host_work.most(facts, time))
     change = TimeSaved("host", interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval)
     where = _places(reads, pauses)
@@ -154,19 +157,21 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
         has_lines = any(place.kind == "python" for place in where)
         summary = _WAITS_OR_LOGS.text("summary-pauses")
         advice = _WAITS_OR_LOGS.text("advice-lines") if has_lines else _WAITS_OR_LOGS.text("advice-pauses")
+    if asleep is not None and asleep < waiting / 2 and waiting > printing:
+        summary, advice = _WAITS_OR_LOGS.text("summary-computes"), _WAITS_OR_LOGS.text("advice-computes")
     told = ("function", "library", "module")  # owners that show what a pause is for
     is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
     yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, summary=summary, advice=advice)
 
 
-def _least(printing: float, waiting: float, pauses: HostPauses | None) -> float:
-    """Share of the time that at least goes away: of printing, of pauses that names explain, and of others."""
+def _least(printing: float, waiting: float, pauses: HostPauses | None, asleep: float) -> float:
+    """Share of the time that at least goes away: of printing, of pauses that names or a capture explain, of others."""
     rows = () if pauses is None else pauses.owners
     known = (
         mean(sum(row.time_ns for row in rows if row.role in _DISPENSABLE), pauses.steps) if pauses is not None else 0.0
     )
-    known = min(known, waiting)
+    known = min(max(known, asleep), waiting)
     return (_LEAST * (printing + known) + _LEAST_UNKNOWN * (waiting - known)) / (printing + waiting)
 
 

@@ -33,6 +33,7 @@ from traceanalyzer.sections import (
 )
 
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
+    capture.build_step,
     findings.build,
     overview.build,
     critical_path.build,

@@ -5,21 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.trace.capture_facts import CaptureFacts
 
 TITLE = Text("capture-title", "The program, as recorded by capture")
+_STEP_TITLE = Text("capture-step-title", "The step without the profiler")
 _OVERHEAD = Text(
-    "capture-overhead",
-    "A step takes {control:ns} without the profiler and {profiled:ns} with it, so times on the host are too high.",
+    "capture-real-step",
+    "A step takes {control:ns} without the profiler: savings are of this step. Recording made it {profiled:ns} "
+    "({overhead:share} longer), and other times are of that.",
 )
-_NO_OVERHEAD = Text("capture-no-overhead", "A step takes {control:ns} without the profiler and {profiled:ns} with it.")
+_NO_OVERHEAD = Text(
+    "capture-real-step-alike",
+    "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded.",
+)
+_OTHER_STEPS = Text(
+    "capture-other-steps",
+    "A step takes {control:ns} without the profiler; the recorded steps took {profiled:ns}. Recording does not cost so "
+    "much: they did something that the others did not, such as compiling. Savings and times are of the recorded steps.",
+)
+_SAMPLES = Text("capture-samples", "{rate:number} samples per second in this process.")
+_TOKENS = Text("capture-tokens", "{rate:number} generated tokens per second in this process.")
+_QUEUED = Text(
+    "capture-queued",
+    "The program waited for a core for {share:share} of the recorded steps: others use the cores. Times "
+    "on the host are too long by as much and differ from step to step; record on a quiet machine.",
+)
+_FRAMEWORK = Text("capture-framework", "Framework: {framework}.", note="framework is a name")
+_CALLS = Text("capture-calls", "Each call of the outermost module counts as a step.")
 _CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
 _NOTICEABLE = 0.05
 """Least recording overhead for which host times are unreliable."""
+_BUSY = 0.1
+"""Least share of the recorded steps without a core that is told (own choice: a quiet machine has a few percent)."""
 
 _NONE = Text("capture-none", "none", "no automatic precision was used")
 _LEFT_TO_TORCH = Text("capture-left-to-torch", "default", "a flag that was not given")
@@ -57,34 +80,71 @@ _OPTIMIZERS = (
     ),
     Column(Text("capture-optimizer-fused", "fused", "a flag of the optimizer"), "bool", lambda row: _flag(row.fused)),
 )
+_STEPS = (
+    Column(Text("capture-step-number", "Recorded step"), "count", lambda row: row[0]),
+    Column(Text("capture-step-ns", "Time"), "ns", lambda row: row[1].ns),
+    Column(Text("capture-step-cpu", "On a core"), "ns", lambda row: row[1].cpu_ns),
+    Column(Text("capture-step-queued", "Waited for a core"), "ns", lambda row: row[1].queued_ns),
+    Column(
+        Text("capture-step-asleep", "Asleep", "waiting for something else than a core"),
+        "ns",
+        lambda row: row[1].asleep_ns,
+    ),
+)
+
+
+def build_step(report: Report, top: int) -> Iterator[Section]:
+    """Build the section on the step as it is without the profiler, which leads a report on a capture."""
+    del top
+    capture = report.result("capture", Capture)
+    recording = report.result("recording", Recording)
+    framework = recording.framework if recording else None
+    with_stack = report.trace.options.with_stack if report.trace else None
+    messages = () if capture is None else tuple(_of_step(capture, framework, with_stack))
+    if messages:
+        yield Section("captured_step", _STEP_TITLE, messages, topic=Topic.SUMMARY, is_essential=True)
+
+
+def _of_step(capture: Capture, framework: str | None, with_stack: bool | None) -> Iterator[Message]:
+    if capture.queued_share is not None and capture.queued_share >= _BUSY:
+        yield _QUEUED(share=capture.queued_share)
+    control, overhead = capture.control_step_ns, capture.overhead_share
+    if not capture.is_of_equal_steps(with_stack=with_stack):
+        yield _OTHER_STEPS(control=control, profiled=capture.profiled_step_ns)
+    elif overhead is not None and overhead >= _NOTICEABLE:
+        yield _OVERHEAD(control=control, profiled=capture.profiled_step_ns, overhead=overhead)
+    elif overhead is not None:
+        yield _NO_OVERHEAD(control=control, profiled=capture.profiled_step_ns)
+    if capture.samples_per_s is not None:
+        yield _SAMPLES(rate=capture.samples_per_s)
+    if capture.tokens_per_s is not None:
+        yield _TOKENS(rate=capture.tokens_per_s)
+    if capture.facts.steps_from == "module":
+        yield _CALLS()
+    if framework is not None:
+        yield _FRAMEWORK(framework=frameworks.loop_title(framework, capture.facts.frames))
 
 
 def build(report: Report, top: int) -> Iterator[Section]:
-    """Build the section on settings, loaders, optimizers and the cost of recording."""
+    """Build the section on settings, loaders, optimizers and recorded steps."""
     capture = report.result("capture", Capture)
     if capture is None:
         return
+    captured = capture.facts
     tables = (
-        table("capture_loaders", _LOADERS, capture.facts.loaders or (), top),
-        table("capture_optimizers", _OPTIMIZERS, capture.facts.optimizers, top),
+        table("capture_loaders", _LOADERS, captured.loaders or (), top),
+        table("capture_optimizers", _OPTIMIZERS, captured.optimizers, top),
+        table("capture_steps", _STEPS, tuple(enumerate(captured.recorded)), top),
     )
+    is_cut = captured.steps_from is not None and captured.steps < captured.asked.steps
     yield detail(
         "capture",
         TITLE,
         Topic.QUALITY,
         (each for each in tables if each.rows),
-        messages=_messages(capture),
+        messages=(_CUT(steps=captured.steps, asked=captured.asked.steps),) if is_cut else (),
         facts=facts(_FACTS, capture),
     )
-
-
-def _messages(capture: Capture) -> Iterator[Message]:
-    if capture.overhead_share is not None:
-        text = _OVERHEAD if capture.overhead_share >= _NOTICEABLE else _NO_OVERHEAD
-        yield text(control=capture.control_step_ns, profiled=capture.profiled_step_ns)
-    captured = capture.facts
-    if captured.steps_from is not None and captured.steps < captured.asked.steps:
-        yield _CUT(steps=captured.steps, asked=captured.asked.steps)
 
 
 def _autocast(captured: CaptureFacts) -> str | Text | None:

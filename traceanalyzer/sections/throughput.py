@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.serving import ThroughputFigures
 from traceanalyzer.analyzers.serving.tokens import TokenRate
 from traceanalyzer.analyzers.serving.utilization import Utilization
@@ -134,10 +135,11 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def facts(report: Report) -> Iterator[Fact]:
-    """Throughput figures of a trace, without their basis."""
-    figures = report.result("throughput", ThroughputFigures)
+    """Throughput figures of a trace, without their basis; no rates of steps that a capture timed unprofiled."""
+    figures, capture = report.result("throughput", ThroughputFigures), report.result("capture", Capture)
     if figures is not None:
-        yield from (Fact(label, value, "number") for label, value, _ in _rates(figures) if isinstance(label, Text))
+        rates = _rates(figures) if capture is None or capture.control_step_ns is None else ()
+        yield from (Fact(label, value, "number") for label, value, _ in rates if isinstance(label, Text))
         shares = figures.utilization
         if shares.mfu is not None:
             yield Fact(_MFU, shares.mfu, "share")

@@ -79,7 +79,23 @@ def kinds(trace: Trace) -> U8:
     annotation = plain & (host.category == Category.ANNOTATION)
     collective = names.where(marks.is_collective)[host.name[annotation]]
     kind[annotation] = np.where(collective, NodeKind.COLLECTIVE, NodeKind.NONE)
+    kind[_within_others(host, np.flatnonzero(kind == NodeKind.STEP))] = NodeKind.NONE
     return kind
+
+
+def _within_others(host: HostEvents, steps: I64) -> I64:
+    """Which marks of steps start within another one of their thread: a second profiler counts steps of its own."""
+    order = steps[np.lexsort((host.start_ns[steps], host.thread[steps]))]
+    thread, start, end = host.thread[order], host.start_ns[order], host.end_ns[order]
+    if not ((thread[1:] == thread[:-1]) & (start[1:] < end[:-1])).any():
+        return order[:0]
+    inside, of, until = [], -1, 0
+    for row, on, begins, ends in zip(order.tolist(), thread.tolist(), start.tolist(), end.tolist(), strict=True):
+        if on == of and begins < until:
+            inside.append(row)
+        else:
+            of, until = on, ends
+    return np.array(inside, np.int64)
 
 
 def build(trace: Trace, kind: U8) -> HostTree:

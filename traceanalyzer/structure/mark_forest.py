@@ -16,7 +16,7 @@ import numpy as np
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.autograd import engines
 from traceanalyzer.structure.context import Context, cached
-from traceanalyzer.structure.host_tree import NodeKind, nest
+from traceanalyzer.structure.host_tree import nest
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.strings import Strings
@@ -113,7 +113,7 @@ def is_mark(context: Context) -> Bool:
     annotations: Bool = host.category == Category.ANNOTATION
     others = np.flatnonzero(host.category == Category.OPERATOR)
     annotations[others[names.where(marks.is_mark_among_operators)[host.name[others]]]] = True
-    annotations &= context.kind != NodeKind.STEP
+    annotations &= ~names.where(marks.is_step)[host.name]
     return annotations & context.in_scope(host.start_ns)
 
 

@@ -25,6 +25,7 @@ from traceanalyzer.knowledge.marks import is_of_accelerator
 from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.sums import group, members
+from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
@@ -197,10 +198,10 @@ def _removed_calls(context: Context, begin: int, end: int) -> int:
 def unread_device(context: Context) -> str | None:
     """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header.
 
-    None if device events were read, or there is no such sign.
+    None if device events were read, there is no such sign, or a capture saw that there was no device.
     """
     trace = context.trace
-    if len(trace.device) or len(trace.accelerator):
+    if len(trace.device) or len(trace.accelerator) or _is_known_to_lack(trace.info.capture):
         return None
     unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
     calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]
@@ -208,3 +209,9 @@ def unread_device(context: Context) -> str | None:
     names = [trace.names[name] for name in trace.host.name[named].tolist()]
     devices = [device.name or str(device.id) for device in trace.info.devices]
     return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)
+
+
+def _is_known_to_lack(captured: CaptureFacts | None) -> bool:
+    """Whether a capture saw that the program used no device: it initialized none, and its parameters are on the CPU."""
+    on = () if captured is None or captured.parameters is None else captured.parameters.devices
+    return captured is not None and not captured.devices and set(on) == {"cpu"}

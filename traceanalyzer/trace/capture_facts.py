@@ -192,6 +192,26 @@ class StepTimes(msgspec.Struct, frozen=True):
     """Mean duration of a step in ns."""
     median_ns: int
     """Median duration of a step in ns."""
+    cpu_ns: int | None = None
+    """Mean time in ns for which the thread that makes the steps ran on a core; null if the system does not count it."""
+    queued_ns: int | None = None
+    """Mean time in ns in which that thread was ready to run but had no core; null if the system does not count it."""
+
+
+class TimedStep(msgspec.Struct, frozen=True):
+    """What one step took."""
+
+    ns: int
+    """Duration in ns."""
+    cpu_ns: int
+    """Time in ns for which the thread that makes the steps ran on a core."""
+    queued_ns: int
+    """Time in ns in which that thread was ready to run but had no core."""
+
+    @property
+    def asleep_ns(self) -> int:
+        """Time in ns in which the thread waited for something else than a core."""
+        return max(0, self.ns - self.cpu_ns - self.queued_ns)
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -254,17 +274,30 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     counts."""
     batches_per_step: float | None = None
     """Batches that all loaders together delivered per step; null if no step counts."""
+    frames: tuple[str, ...] = ()
+    """Functions of installed packages that were running when the first step ended, the innermost first: they show
+    which framework has the loop."""
+    rows_per_step: float | None = None
+    """Where calls of a module mark the steps, the first dimension of its first tensor, such as the sequences of a
+    batch, per step; null elsewhere."""
+    generates: bool | None = None
+    """Whether the calls that mark the steps come from a function `generate`, so that each is a token for each row; null
+    if unknown."""
     steps_from: str | None = None
-    """What marked the steps: `prof.step`, `optimizer` or `dataloader`; null where the whole run is one."""
+    """What marked the steps: `prof.step`, `optimizer`, `dataloader`, or `module` (calls of the outermost one); null
+    where the whole run is one."""
     steps: int = 0
     """Number of whole steps in the trace."""
     asked: Asked = Asked()
     """The requested recording."""
     ended: str | None = None
-    """Why the recording ended: `complete`; because the program ended by `exit`, `exception` or `signal`; or because the
-    recording `gave-way` to the program's own profiler. Null if unknown."""
+    """Why the recording ended: `complete`; because the program ended by `exit`, `exception` or `signal`; because its
+    steps are `large`, so that fewer than asked for were recorded; or because the recording `gave-way` to the program's
+    own profiler. Null if unknown."""
     timing: Timing = Timing()
     """Durations of steps with and without the profiler."""
+    recorded: tuple[TimedStep, ...] = ()
+    """Every recorded step; empty if the system does not count times on cores."""
 
 
 def parse(block: object) -> CaptureFacts | None:

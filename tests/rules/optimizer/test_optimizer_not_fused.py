@@ -124,23 +124,39 @@ def printed(
 
 
 def on_a_cpu(
-    calls: int, *, each: int = 8, name: str = "Optimizer.step#AdamW.step", operator: str = "aten::addcmul_"
+    calls: int,
+    *,
+    each: int = 8,
+    name: str = "Optimizer.step#AdamW.step",
+    operator: str = "aten::addcmul_",
+    optimizers: int = 1,
 ) -> TraceBuilder:
-    """Steps without a GPU whose optimizer makes so many calls, of so many microseconds and one more."""
+    """Steps without a GPU whose optimizers make so many calls together, of so many microseconds and one more."""
     loop = Training(trace=TraceBuilder(devices=()), gpu=False)
     for _ in range(3):
         with loop.iteration():
             loop.backward(loop.forward())
-            with loop.host.annotation(name):
-                for _ in range(calls):
-                    loop.host.leaf(operator, each)
-                    loop.host.work(1)
+            for _ in range(optimizers):
+                with loop.host.annotation(name):
+                    for _ in range(calls // optimizers):
+                        loop.host.leaf(operator, each)
+                        loop.host.work(1)
     return loop.finish()
 
 
 def fires_on_a_cpu() -> TraceBuilder:
     """200 calls of 8 us."""
     return on_a_cpu(200)
+
+
+def fires_on_an_optimizer_for_each_tensor_on_a_cpu() -> TraceBuilder:
+    """The same calls, four in each of fifty optimizers."""
+    return on_a_cpu(200, optimizers=50)
+
+
+def trap_two_optimizers_on_a_cpu() -> TraceBuilder:
+    """A generator and its discriminator, each small."""
+    return on_a_cpu(120, optimizers=2)
 
 
 def fires_on_large_parameters_on_a_cpu() -> TraceBuilder:
@@ -298,6 +314,14 @@ def test_on_a_cpu_calls_cost_what_launches_cost_elsewhere() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((0.7 * host, host))
     assert finding.code == "torch.optim.AdamW(parameters, **settings, fused=True)  # settings: as before"
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
+
+
+def test_on_a_cpu_an_optimizer_for_each_tensor_is_a_loop_over_parameters() -> None:
+    (finding,) = findings(fires_on_an_optimizer_for_each_tensor_on_a_cpu(), RULE)
+    assert [entry.observed for entry in finding.evidence[:1]] == [200]
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] >= 200 * 9_000
+    assert not findings(trap_two_optimizers_on_a_cpu(), RULE)
 
 
 def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:

@@ -9,7 +9,7 @@ from tests.reading import read_built
 from tests.structure.recording.reading import US
 from traceanalyzer.analyzers import idle
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.unrecorded_work import longest_ns, unrecorded_work
+from traceanalyzer.structure.unrecorded_work import longest_ns, unread_device, unrecorded_work
 
 
 def found(trace: TraceBuilder) -> list[tuple[int, int]]:
@@ -168,3 +168,31 @@ def test_devices_are_told_apart() -> None:
     trace = followed(late_start(8000), 9000)
     trace.launch_kernel("other", 30, 10, at=20, call_dur=2, device=1)
     assert sorted(unrecorded_work(Context(read_built(trace)))) == [0]
+
+
+def named(name: str, **captured: object) -> TraceBuilder:
+    """A CPU operator of a name, with facts of a capture if any are given."""
+    facts = {"traceanalyzer": {"version": 1, **captured}} if captured else {}
+    trace = TraceBuilder(devices=(), metadata=facts)
+    trace.op(name, 0, 10)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("name", "captured", "sign"),
+    [
+        ("aten::cudnn_convolution", {}, "aten::cudnn_convolution"),
+        ("pass.post_grad_passes.move_constructors_to_cuda (dynamo_timed)", {}, None),
+        ("pass.post_grad_passes.move_constructors_to_cuda", {}, None),
+        ("aten::cudnn_convolution", {"parameters": {"tensors": 1, "elements": 1, "devices": ["cpu"]}}, None),
+        (
+            "aten::cudnn_convolution",
+            {"parameters": {"tensors": 1, "elements": 1, "devices": ["hpu"]}},
+            "aten::cudnn_convolution",
+        ),
+    ],
+)
+def test_compiler_passes_and_what_a_capture_knows_are_no_signs_of_a_device(
+    name: str, captured: dict[str, object], sign: str | None
+) -> None:
+    assert unread_device(Context(read_built(named(name, **captured)))) == sign

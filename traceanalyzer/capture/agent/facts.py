@@ -8,6 +8,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 VERSION = 1
@@ -15,6 +16,7 @@ VERSION = 1
 
 _PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
 _COMPILED = "OptimizedModule"
+_MOST_FRAMES = 64
 
 
 def gather(torch: Any, optimizers: Iterable[Any]) -> dict[str, Any]:
@@ -81,6 +83,22 @@ def distributed(torch: Any) -> dict[str, Any] | None:
     if group is None or not group.is_available() or not group.is_initialized():
         return None
     return {"rank": group.get_rank(), "world_size": group.get_world_size(), "backend": str(group.get_backend())}
+
+
+def package_frames() -> list[str]:
+    """Functions of installed packages other than torch that are running in this thread, the innermost first.
+
+    They are written as the profiler writes frames, and show which framework has the loop. Functions of the program
+    itself are left out.
+    """
+    found: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(found) < _MOST_FRAMES:
+        code, frame = frame.f_code, frame.f_back
+        _, is_package, path = code.co_filename.replace("\\", "/").rpartition("-packages/")
+        if is_package and not path.startswith(("torch/", "traceanalyzer/")):
+            found.append(f"{path}({code.co_firstlineno}): {code.co_name}")
+    return found
 
 
 def _versions(torch: Any) -> dict[str, str | None]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from . import facts
 from .recorder import Recorder
 from .seen import FetchClock
+from .steps import MODULE
 from .tools import Tools
+
+_STEP_MARK = "ProfilerStep#"
 
 
 class _Depth(threading.local):
-    """Nesting depth of optimizer steps in this thread, and what was seen inside them."""
+    """Nesting depth of optimizer steps in this thread, what was seen inside them, and whether a module is called."""
 
     def __init__(self) -> None:
         self.steps = 0
         self.step_ended = False
         self.stepped: int | None = None
+        self.in_module = False
 
 
 class Hooks:
@@ -29,15 +33,16 @@ class Hooks:
     def __init__(self, tools: Tools) -> None:
         self.recorder: Recorder | None = None
         torch = tools.torch
-        self._torch, self._ranges = torch, tools.ranges
+        self._torch, self._ranges, self._rivals = torch, tools.ranges, tools.rivals
         self._depth = _Depth()
         self._fetches = FetchClock()
         self._undo: list[Callable[[], None]] = []
+        self._leave_modules: Callable[[], None] = lambda: None
         self._is_compiling = torch.compiler.is_compiling
         self._graph_task = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
-    def install(self) -> None:
-        """Install the hooks in torch."""
+    def install(self, *, with_stack: bool = False) -> None:
+        """Install the hooks in torch; those of modules only if no stacks are recorded."""
         optimizer = import_module("torch.optim.optimizer")
         self._undo.append(optimizer.register_optimizer_step_post_hook(self._stepped).remove)
         self._replace(optimizer.Optimizer, "profile_hook_step", self._hook_step, static=True)
@@ -51,6 +56,8 @@ class Hooks:
         self._replace(self._torch.autocast, "__enter__", self._enter)
         scaler = getattr(self._torch.amp, "GradScaler", None) or self._torch.cuda.amp.GradScaler
         self._replace(scaler, "step", self._scaler_step)
+        if not with_stack:  # the profiler remembers the code of `Module.__call__`, by which it knows modules
+            self._leave_modules = self._replace(self._torch.nn.Module, "__call__", self._module_call)
 
     def remove(self) -> None:
         """Remove all hooks from torch."""
@@ -65,10 +72,11 @@ class Hooks:
         wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
         *,
         static: bool = False,
-    ) -> None:
+    ) -> Callable[[], None]:
+        """Replace a method if there is one; returns how to put it back."""
         original = vars(owner).get(name)
         if original is None:
-            return
+            return lambda: None
         replacement: Any = wrap(getattr(owner, name))
         setattr(owner, name, staticmethod(replacement) if static else replacement)
 
@@ -77,6 +85,7 @@ class Hooks:
                 setattr(owner, name, original)
 
         self._undo.append(undo)
+        return undo
 
     # Optimizers: the step ends outside the range that torch draws around it, so that ranges nest.
 
@@ -85,7 +94,7 @@ class Hooks:
 
         def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
             if self.recorder is not None:
-                self.recorder.optimizer_made()
+                self.recorder.finder.has_optimizer = True
             hooked = original(function)
 
             @functools.wraps(hooked)
@@ -160,17 +169,63 @@ class Hooks:
                 recorder.seen.batches += 1
                 if recorder.finder.batch_wanted(id(getattr(iterator, "_dataset", iterator))):
                     recorder.step_ended()
-            if recorder is None or not recorder.is_recording or getattr(iterator, "_num_workers", None) != 0:
+            if recorder is None:
                 return original(iterator)
-            return self._fetches.measure(original, iterator, recorder.seen.fetched)
+            try:
+                if not recorder.is_recording or getattr(iterator, "_num_workers", None) != 0:
+                    return original(iterator)
+                return self._fetches.measure(original, iterator, recorder.seen.fetched)
+            except StopIteration:  # the end of an epoch is no batch
+                recorder.finder.counts["batches"] -= 1
+                raise
 
         return next_batch
+
+    # Modules
+
+    def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `Module.__call__`, as long as calls of the outermost module may mark steps.
+
+        While torch.compile traces it, there must be nothing in it but the call; the profiler asks for its `self`.
+        """
+        is_compiling, depth, called = self._is_compiling, self._depth, self._module_called
+
+        @functools.wraps(original)
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - the name of what it replaces
+            if is_compiling() or depth.in_module:
+                return original(self, *args, **kwargs)
+            depth.in_module = True
+            try:
+                called(self, args, kwargs)
+                return original(self, *args, **kwargs)
+            finally:
+                depth.in_module = False
+
+        return __call__
+
+    def _module_called(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        recorder = self.recorder
+        if recorder is None or not recorder.finder.needs_calls:
+            self._leave_modules()
+            return
+        if self._graph_task() != -1 or facts.is_capturing(self._torch):
+            return  # inside a backward pass, where modules are computed again, the profiler can neither start nor stop
+        if recorder.finder.module_called(id(module)):
+            recorder.step_ended()
+        if recorder.finder.source == MODULE:
+            recorder.seen.called(next((shape for each in (*args, *kwargs.values()) if (shape := _shape(each))), ()))
 
     # Named ranges
 
     def _range_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `record_function.__enter__`: marks of the program's own profiler are no steps of this recording."""
+
         @functools.wraps(original)
         def enter(opened: Any) -> Any:
+            is_ours = self.recorder is None or not self.recorder.is_recording or self._rivals.is_ours
+            if not is_ours and opened.name.startswith(_STEP_MARK):
+                opened.run_callbacks_on_exit = False
+                return opened
             result = original(opened)
             self._ranges.entered(opened)
             return result
@@ -205,3 +260,9 @@ class Hooks:
             return original(context)
 
         return enter
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """The shape of a tensor; empty for anything else."""
+    shape = getattr(value, "shape", ())
+    return tuple(shape) if isinstance(shape, tuple) and all(type(length) is int for length in shape) else ()

@@ -28,9 +28,10 @@ class Program:
 
     def attach(self) -> None:
         """Start to watch the program."""
-        self._hooks.install()
+        self._hooks.install(with_stack=self._tools.settings.with_stack)
         self._tools.rivals.watch(self._tools.torch.autograd.profiler, self._give_way)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
+        self._notes.tell()
         if multiprocessing.parent_process() is None:  # a child may be a worker, which must not write any file
             self._endings.watch()
             self._whole_run.begin()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from .tools import Tools
 from .tracefile import save
 from .whole_run import WholeRun
 
-COMPLETE, GAVE_WAY = "complete", "gave-way"
+COMPLETE, GAVE_WAY, LARGE = "complete", "gave-way", "large"
 
 _BEFORE, _ON, _AFTER, _OVER = "before", "on", "after", "over"
 
@@ -66,16 +68,9 @@ class Recorder:
         """Whether the profiler is recording now."""
         return self._recording is not None and self._recording.is_on
 
-    def optimizer_made(self) -> None:
-        """Record that the program has created an optimizer, so that it will probably make steps."""
-        self.finder.optimizer_made()
-        self._whole_run.end()
-
     def step_ended(self) -> None:
         """End a step and begin the next. An error of the capture ends the capture, not the program."""
-        thread = _thread.get_ident()
-        self._thread = self._thread or thread
-        if thread != self._thread:
+        if not self._is_stepping(_thread.get_ident()):
             return
         try:
             self._take_over()
@@ -84,6 +79,15 @@ class Recorder:
                 {_BEFORE: self._before, _ON: self._on, _AFTER: self._after}[self._phase]()
         except Exception as error:  # whatever it is, the program goes on
             self._fail(error)
+
+    def _is_stepping(self, thread: int) -> bool:
+        """Whether a thread makes the steps: the first, until it has ended and another continues."""
+        if thread != self._thread:
+            if self._thread in sys._current_frames():
+                return False
+            self._thread = thread
+            self._clock.restart()
+        return True
 
     def _take_over(self) -> None:
         """Replace the whole-run recording at the first step, or when the program turns out to train."""
@@ -113,6 +117,7 @@ class Recorder:
         self._lap(steps.BEFORE if self._count > 1 else None)
         if self._count == 1:
             self._rank = facts.rank(self._torch)
+            self.seen.frames = facts.package_frames()
         if is_time:
             self._start(warmup)
 
@@ -123,6 +128,7 @@ class Recorder:
                 warmup=warmup,
                 active=self._settings.steps,
                 activities=self._activities(),
+                all_threads=threading.current_thread() is not threading.main_thread(),
             )
             self._recording.start()
         self._phase = _ON
@@ -134,6 +140,9 @@ class Recorder:
         with deferred_signals():
             if self._recording.step():
                 self._save(COMPLETE)
+                self._phase, self._count = _AFTER, 0
+            elif self._recording.is_large and self._recording.steps > 1:
+                self._stop_and_save(LARGE, at_least=1)
                 self._phase, self._count = _AFTER, 0
         self._clock.restart()
 
@@ -166,6 +175,7 @@ class Recorder:
         assert self._recording is not None  # noqa: S101 - only called when there is one
         before, self._recorded_steps = self._trace, self._recording.steps
         self._facts = self.facts(ended)
+        self._tell(is_writing=True)
         trace = save(
             self._recording,
             Path(self._settings.folder),
@@ -175,6 +185,7 @@ class Recorder:
             scratch=self._scratch,
         )
         self._recording = None
+        self._tell(is_writing=False)
         if trace is None:
             return
         self._trace = trace
@@ -198,13 +209,21 @@ class Recorder:
             "asked": {"wait": asked.wait, "warmup": asked.warmup, "steps": asked.steps},
             "ended": ended,
             "timing": self._clock.facts(),
+            "recorded": self._clock.recorded(),
         }
         return facts.gather(self._torch, stepping) | self.seen.facts() | recorded
+
+    @property
+    def _can_stop(self) -> bool:
+        """Whether the profiler is recording, and this thread can stop it."""
+        if self._recording is None or not self._recording.is_on:
+            return False
+        return self._recording.stops_anywhere or _thread.get_ident() == self._thread
 
     def give_way(self) -> None:
         """Stop for the program's own profiler: save what was recorded, or begin again after that profiler."""
         self._whole_run.end()
-        if not self.is_recording or _thread.get_ident() != self._thread:
+        if not self._can_stop:
             return
         try:
             with deferred_signals():
@@ -224,15 +243,17 @@ class Recorder:
 
     def finish(self, ended: str) -> None:
         """Save what would be lost when the program ends."""
+        self._tell(counted=self._count if self._phase == _BEFORE else 0)
         if self._phase == _AFTER and self._clock.durations_ns[steps.AFTER]:
             self._tell_timings()
         self._phase = _OVER
         try:
             with deferred_signals():
-                if self.is_recording:
+                if self._can_stop:
                     self._stop_and_save(ended, at_least=0)
                 if self._trace is None:
                     self._save_whole_run(ended)
+            self._tell(finished=True, is_writing=False)
         except Exception as error:  # the program must end as it would without the capture
             self._fail(error)
 
@@ -241,6 +262,7 @@ class Recorder:
         self._whole_run.end()
         if self._whole_run.held is None:
             return
+        self._tell(is_writing=True)
         rank = facts.rank(self._torch)
         trace = save(
             self._whole_run.held,
@@ -253,7 +275,14 @@ class Recorder:
         )
         self._whole_run.drop()
         if trace is not None:
-            self._tell(rank=rank, whole_run=str(trace), steps=self._count, cut=self._whole_run.was_cut)
+            self._tell(
+                rank=rank,
+                whole_run=str(trace),
+                steps=self._count,
+                cut_by=self._whole_run.cut_by,
+                length_s=self._whole_run.length_s,
+                signs=dict(self.finder.counts),
+            )
 
     def _fail(self, error: Exception) -> None:
         self._phase = _OVER

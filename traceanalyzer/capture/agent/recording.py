@@ -7,7 +7,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .tools import Tools
 
@@ -16,6 +16,41 @@ _SILENT = "99"
 """A log level above all those of kineto."""
 _ERROR = 2
 """The lowest c10 log level that torch still writes; `LOG(WARNING)` is 1."""
+
+
+MOST_BYTES = 64 << 20
+"""By how much the heap may grow while a recording runs: about 100,000 events with shapes, of some 500 bytes each while
+the profiler runs, and 5,000 when it has stopped (measured with torch 2.13)."""
+
+
+class _Heap(ctypes.Structure):
+    """What `mallinfo2` of glibc returns; large tensors are mapped, and not in `uordblks`."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "top",
+        )
+    ]
+
+
+def heap_bytes() -> int:
+    """Memory in use in small pieces, which is where the profiler keeps events; 0 if the system does not tell."""
+    try:
+        ask = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError, TypeError):  # before glibc 2.33, and other C libraries
+        return 0
+    ask.restype = _Heap
+    return int(ask().uordblks)
 
 
 @contextlib.contextmanager
@@ -69,6 +104,8 @@ class ProfilerRun:
         warmup: Steps in which the profiler is on and discards what it records.
         active: Number of steps to record; None records until `stop` without marking steps.
         activities: Activities to record; None for all that the machine supports.
+        all_threads: Whether to record all threads, where torch can: then any thread can stop it. Otherwise it records
+            the thread that starts it, which must stop it, and the threads of its backward passes.
     """
 
     def __init__(
@@ -78,15 +115,20 @@ class ProfilerRun:
         warmup: int = 0,
         active: int | None = None,
         activities: list[Any] | None = None,
+        all_threads: bool = False,
     ) -> None:
         self.is_on = False
         self.steps = 0
         """Number of complete steps that are recorded."""
+        self._heap = 0
         self._tools = tools
         self._warmup, self._active = warmup, active
         settings = tools.settings
         self._allocator = AllocatorWarnings(tools.torch) if settings.profile_memory else None
         self._done_steps = 0
+        options = _of_all_threads(tools.torch) if all_threads else {}
+        self.stops_anywhere = bool(options)
+        """Whether any thread can stop it."""
         with tools.rivals.ours():
             self.profile = tools.torch.profiler.profile(
                 activities=activities,
@@ -96,6 +138,7 @@ class ProfilerRun:
                 profile_memory=settings.profile_memory,
                 with_modules=settings.with_modules,
                 with_flops=settings.with_flops,
+                **options,
             )
 
     def _action(self, step: int) -> Any:
@@ -114,6 +157,12 @@ class ProfilerRun:
                 self._allocator.silence()
             self.profile.start()
         self.is_on = True
+        self._heap = heap_bytes()
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it holds about as much as can be written in some seconds and a gigabyte."""
+        return heap_bytes() - self._heap > MOST_BYTES
 
     def step(self) -> bool:
         """End a step. Returns True after the last one, when the profiler is off."""
@@ -152,6 +201,14 @@ class ProfilerRun:
             by_shape = self.profile.key_averages(group_by_input_shape=True)
             parts["By shape of the inputs"] = by_shape.table(device or "self_cpu_time_total")
         return "\n".join(f"# {title}\n\n{table}" for title, table in parts.items())
+
+
+def _of_all_threads(torch: Any) -> dict[str, Any]:
+    """The option of `torch.profiler.profile` that records all threads; empty before torch 2.8."""
+    try:
+        return {"experimental_config": torch._C._profiler._ExperimentalConfig(profile_all_threads=True)}
+    except (AttributeError, TypeError):
+        return {}
 
 
 def _device_order(averages: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -11,8 +12,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-_QUEUED = "/proc/thread-self/schedstat"
+_SCHEDULED = "/proc/thread-self/schedstat"
 """Times of a thread in ns: on a core, and waiting for one (Documentation/scheduler/sched-stats.rst of Linux)."""
+
+_NEAR = 12
+"""Number of functions around a call of a module, among which there may be `generate`: wrappers and inner loops."""
 
 
 class Fetching:
@@ -61,27 +65,27 @@ class FetchClock:
             return fetch(iterator)
         self._nesting.is_inside = True
         try:
-            queued, cpu, start = _queued_ns(), time.process_time_ns(), time.perf_counter_ns()
+            before, cpu, start = scheduled_ns(), time.process_time_ns(), time.perf_counter_ns()
             batch = fetch(iterator)
-            end, cpu_end, queued_end = time.perf_counter_ns(), time.process_time_ns(), _queued_ns()
+            end, cpu_end, after = time.perf_counter_ns(), time.process_time_ns(), scheduled_ns()
         finally:
             self._nesting.is_inside = False
-        waited = None if queued is None or queued_end is None else queued_end - queued
+        waited = None if before is None or after is None else after[1] - before[1]
         then(iterator, Fetching(1, end - start, cpu_end - cpu, waited))
         return batch
 
 
-def _queued_ns() -> int | None:
-    """Time in ns in which this thread was ready to run, but had no core; None where the system does not count it."""
+def scheduled_ns() -> tuple[int, int] | None:
+    """Times in ns of this thread: on a core, and ready to run without one; None where the system does not count."""
     try:
-        opened = os.open(_QUEUED, os.O_RDONLY)
+        opened = os.open(_SCHEDULED, os.O_RDONLY)
         try:
             on_core, queued, _ = os.read(opened, 100).split()
         finally:
             os.close(opened)
     except (OSError, ValueError):
         return None
-    return int(queued) if int(on_core) else None  # a kernel that does not count shows only zeros
+    return (int(on_core), int(queued)) if int(on_core) else None  # a kernel that does not count shows only zeros
 
 
 class Seen:
@@ -93,16 +97,20 @@ class Seen:
         self.autocast: set[tuple[str, str]] = set()
         self.optimizers: dict[int, weakref.ref[Any]] = {}
         self.has_scaler = False
+        self.frames: list[str] = []
+        """Functions of installed packages that were running when the first step ended, the innermost first."""
         self.backwards = 0
         """Backward passes since the last step ended."""
         self.batches = 0
         """Batches since the last step ended."""
+        self.generates = False
+        """Whether a method `generate` calls the outermost module, once for each token."""
         self.start_counting()
 
     def start_counting(self) -> None:
         """Start to count with the next step."""
         self.backwards = self.batches = 0
-        self._backwards = self._batches = self._steps = 0
+        self._backwards = self._batches = self._rows = self._called_rows = self._steps = 0
         self._fetching: defaultdict[int, Fetching] = defaultdict(Fetching)
         self._fetched: defaultdict[int, Fetching] = defaultdict(Fetching)
 
@@ -115,6 +123,8 @@ class Seen:
             self._steps += 1
             self._backwards += self.backwards
             self._batches += self.batches
+            self._rows += self._called_rows
+        self._called_rows = 0
         self.backwards = self.batches = 0
 
     def loader(self, loader: Any) -> None:
@@ -139,6 +149,11 @@ class Seen:
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = weakref.ref(optimizer)
 
+    def called(self, shape: tuple[int, ...]) -> None:
+        """Record that the outermost module is called with a first tensor of a shape."""
+        self._called_rows += shape[0] if shape else 0
+        self.generates = self.generates or _is_called_by("generate")
+
     def autocast_entered(self, context: Any) -> None:
         """Record that an autocast region begins."""
         if getattr(context, "_enabled", False):
@@ -153,9 +168,24 @@ class Seen:
             "loaders": sorted(loaders, key=lambda facts: -facts["epochs"]),
             "autocast": [{"device": device, "dtype": dtype} for device, dtype in sorted(self.autocast)],
             "has_grad_scaler": self.has_scaler,
+            "frames": self.frames,
             "backward_per_step": self._backwards / self._steps if self._steps else None,
             "batches_per_step": self._batches / self._steps if self._steps else None,
+            "rows_per_step": self._rows / self._steps if self._rows else None,
+            "generates": self.generates,
         }
+
+
+def _is_called_by(function: str) -> bool:
+    """Whether one of the innermost functions that are running has this name."""
+    frame = sys._getframe(1)
+    for _ in range(_NEAR):
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+        if frame.f_code.co_name == function:
+            return True
+    return False
 
 
 def loader_facts(loader: Any) -> dict[str, Any]:

@@ -7,16 +7,25 @@ import time
 from collections import Counter
 from typing import Any
 
+from .seen import scheduled_ns
+
 MARKED = "prof.step"
 OPTIMIZER = "optimizer"
 DATALOADER = "dataloader"
+MODULE = "module"
 
 _TAKEOVER = 10
-"""Number of steps of another optimizer, or batches of another loader, after which it replaces an inactive leader."""
-_PATIENCE = 100
+"""Number of steps of another optimizer, batches of another loader, or calls of another module, after which it replaces
+an inactive leader."""
+_AGREED = 4
+"""Number of batches, or of calls of the outermost module, after each of which gradients were computed: then they mark
+the steps of a training whose optimizer is not seen."""
+_PATIENCE = 20
 """Number of batches without an optimizer step after which the optimizer counts as unused."""
-_PATIENCE_BACKWARD = 1000
-"""Like `_PATIENCE` while gradients are computed, which may be accumulated over many batches."""
+_PATIENCE_BACKWARD = 100
+"""Like `_PATIENCE` where gradients are computed, but not for every batch."""
+_REPEATED = 10
+"""Number of calls of the outermost module that are no start-up any more, but what the program repeats."""
 
 
 class _Leader:
@@ -44,29 +53,35 @@ class StepFinder:
     """Decides which of the observed calls end a step.
 
     With several optimizers (a generator and its discriminator) the first one that stepped decides. Batches count only
-    where optimizers do not: in inference, and where optimizers step inside the backward pass.
+    where optimizers do not: in inference, and where no optimizer is seen to step. Calls of the outermost module count
+    only where batches do not.
     """
 
     def __init__(self) -> None:
         self.source: str | None = None
-        """What marks the steps so far: `MARKED` before `OPTIMIZER` before `DATALOADER`."""
-        self._optimizers = _Leader()
-        self._loaders = _Leader()
-        self._has_optimizer = False
-        self._has_backward = False
-        self._batches = 0
+        """What marks the steps so far: `MARKED` before `OPTIMIZER` before `DATALOADER` before `MODULE`."""
+        self.counts: Counter[str] = Counter()
+        """Number of signs of each kind so far: `batches`, `backwards`, `calls` of outermost modules, and `optimizer`
+        steps."""
+        self.has_optimizer = False
+        """Whether the program has made an optimizer."""
+        self._optimizers, self._loaders, self._modules = _Leader(), _Leader(), _Leader()
+        self._agreed: Counter[str] = Counter()
+        self._has_gradients = False
 
     def marked(self) -> None:
         """Record that the program marks the ends of its steps itself."""
         self.source = MARKED
 
-    def optimizer_made(self) -> None:
-        """Record that the program has an optimizer, so that it will probably step."""
-        self._has_optimizer = True
+    @property
+    def needs_calls(self) -> bool:
+        """Whether calls of modules may still mark the steps."""
+        return self.source in {None, MODULE}
 
     def backward_done(self) -> None:
         """Record that gradients were computed."""
-        self._has_backward = True
+        self.counts["backwards"] += 1
+        self._has_gradients = True
 
     def optimizer_stepped(self, optimizer: int, *, in_backward: bool) -> bool:
         """Record that an optimizer has stepped. Returns whether a step of the program ends with it.
@@ -75,6 +90,7 @@ class StepFinder:
             optimizer: `id` of the optimizer.
             in_backward: Whether it stepped inside the backward pass, where the profiler can neither start nor stop.
         """
+        self.counts["optimizer"] += 1
         if in_backward or self.source == MARKED or not self._optimizers.leads(optimizer):
             return False
         self.source = OPTIMIZER
@@ -86,18 +102,32 @@ class StepFinder:
         Args:
             loader: `id` of the loader of the batches.
         """
+        self.counts["batches"] += 1
         if self.source in {MARKED, OPTIMIZER} or not self._loaders.leads(loader):
             return False
-        self._batches += 1
-        if self._batches <= self._patience():
-            return False
-        self.source = DATALOADER
-        return True
+        return self._is_sure(DATALOADER, _PATIENCE if self.has_optimizer else 0)
 
-    def _patience(self) -> int:
-        if self._has_backward:
-            return _PATIENCE_BACKWARD
-        return _PATIENCE if self._has_optimizer else 0
+    def module_called(self, module: int) -> bool:
+        """Record that a module is called outside of all others. Returns whether a step of the program ends before it.
+
+        Args:
+            module: `id` of the module.
+        """
+        self.counts["calls"] += 1
+        if not self.needs_calls or not self._modules.leads(module):
+            return False
+        return self._is_sure(MODULE, _PATIENCE if self.has_optimizer else _REPEATED)
+
+    def _is_sure(self, source: str, patience: int) -> bool:
+        """Whether this sign marks the steps: because gradients agree with it, or because it came often enough."""
+        self._agreed[source] += self._has_gradients
+        self._has_gradients = False
+        if self.counts["backwards"]:
+            patience = _AGREED if self._agreed[source] >= _AGREED else _PATIENCE_BACKWARD
+        if self.counts["batches" if source == DATALOADER else "calls"] <= patience:
+            return False
+        self.source = source
+        return True
 
 
 # Measures step times with and without the profiler.
@@ -106,26 +136,40 @@ BEFORE, PROFILED, AFTER = "before", "profiled", "after"
 
 
 class StepClock:
-    """Collects the durations of steps before, during and after profiling."""
+    """Collects what steps took before, during and after profiling."""
 
     def __init__(self) -> None:
         self.durations_ns: dict[str, list[int]] = {BEFORE: [], PROFILED: [], AFTER: []}
+        self._on_core: dict[str, list[tuple[int, int]]] = {BEFORE: [], PROFILED: [], AFTER: []}
         self._since: int | None = None
+        self._scheduled: tuple[int, int] | None = None
 
     def restart(self) -> None:
         """Begin the next step now, and discard the time since the end of the last one."""
-        self._since = time.perf_counter_ns()
+        self._since, self._scheduled = time.perf_counter_ns(), scheduled_ns()
 
     def lap(self, phase: str | None) -> None:
-        """End a step and begin the next. Without a phase, the duration of the step is discarded."""
-        now = time.perf_counter_ns()
+        """End a step and begin the next. Without a phase, what the step took is discarded."""
+        now, scheduled = time.perf_counter_ns(), scheduled_ns()
         if phase is not None and self._since is not None:
             self.durations_ns[phase].append(now - self._since)
-        self._since = now
+            if scheduled is not None and self._scheduled is not None:
+                (cpu, queued), (cpu_before, queued_before) = scheduled, self._scheduled
+                self._on_core[phase].append((cpu - cpu_before, queued - queued_before))
+        self._since, self._scheduled = now, scheduled
 
     def facts(self) -> dict[str, Any]:
-        """Number of steps, mean and median duration in ns, for each phase that has steps."""
-        return {phase: summary(durations) for phase, durations in self.durations_ns.items() if durations}
+        """Number of steps and what they took, in ns, for each phase that has steps."""
+        return {
+            phase: summary(durations) | _means(self._on_core[phase], len(durations))
+            for phase, durations in self.durations_ns.items()
+            if durations
+        }
+
+    def recorded(self) -> list[dict[str, int]]:
+        """What each recorded step took, in ns; empty where the system does not count times on cores."""
+        each = zip(self.durations_ns[PROFILED], self._on_core[PROFILED], strict=False)
+        return [{"ns": ns, "cpu_ns": cpu, "queued_ns": queued} for ns, (cpu, queued) in each]
 
 
 def summary(durations_ns: list[int]) -> dict[str, Any]:
@@ -135,3 +179,11 @@ def summary(durations_ns: list[int]) -> dict[str, Any]:
         "mean_ns": round(statistics.fmean(durations_ns)),
         "median_ns": round(statistics.median(durations_ns)),
     }
+
+
+def _means(on_core: list[tuple[int, int]], steps: int) -> dict[str, int]:
+    """Means of the times on a core and waiting for one, if they are known of every step."""
+    if len(on_core) < steps:
+        return {}
+    cpu, queued = zip(*on_core, strict=True)
+    return {"cpu_ns": sum(cpu) // steps, "queued_ns": sum(queued) // steps}

@@ -50,10 +50,7 @@ _STOP = "_disable_profiler"
 
 
 class Rivals:
-    """Watches the functions that every torch profiler calls to start and stop.
-
-    The library (`profile`) does not watch, because there the user starts all profilers.
-    """
+    """Watches the functions that every torch profiler calls to start and stop."""
 
     def __init__(self) -> None:
         self.is_on = False
@@ -62,6 +59,7 @@ class Rivals:
         """Whether the program's own profiler has ever been on."""
         self._ours = 0
         self._give_way: Callable[[], None] = lambda: None
+        self._undo: list[Callable[[], None]] = []
 
     def watch(self, module: Any, give_way: Callable[[], None]) -> None:
         """Start to watch these functions.
@@ -73,7 +71,14 @@ class Rivals:
         self._give_way = give_way
         for name in (*_STARTS, _STOP):
             if hasattr(module, name):
-                setattr(module, name, self._wrapped(getattr(module, name), starts=name in _STARTS))
+                original = getattr(module, name)
+                setattr(module, name, self._wrapped(original, starts=name in _STARTS))
+                self._undo.append(functools.partial(setattr, module, name, original))
+
+    def leave(self) -> None:
+        """Put the functions back."""
+        while self._undo:
+            self._undo.pop()()
 
     def _wrapped(self, call: Callable[..., Any], *, starts: bool) -> Callable[..., Any]:
         @functools.wraps(call)
@@ -89,6 +94,11 @@ class Rivals:
             return result
 
         return watched
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether calls to the profiler are our own now."""
+        return self._ours > 0
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:

@@ -179,6 +179,8 @@ def of_this_process(project: str) -> Cleaner:
 
 SUFFIX = ".json.gz"
 TABLES_SUFFIX = ".key_averages.txt"
+_MOST_FOR_TABLES = 32 << 20
+"""Most bytes of JSON for which tables are made, about 75,000 events: torch takes 10 seconds for these (measured)."""
 
 
 def save(
@@ -214,9 +216,10 @@ def save(
         recording.export(raw)
         if not write_trace(raw, packed, facts, clean):
             return None
+        is_small = raw.stat().st_size <= _MOST_FOR_TABLES
         raw.unlink()
         trace = publish(packed, folder, stem(rank), SUFFIX)
-        if with_tables:
+        if with_tables and is_small:
             tables = exported / "tables"
             tables.write_bytes(clean(recording.tables().encode()))
             publish(tables, folder, trace.name.removesuffix(SUFFIX), TABLES_SUFFIX)

@@ -250,6 +250,8 @@ class DeviceMeters:
 class Summary:
     """All content of the first screen of the page."""
 
+    captured: tuple[Markup, ...]
+    """The step of a capture without the profiler, which comes before the headlines."""
     headlines: tuple[SummaryOpening, ...]
     messages: tuple[Markup, ...]
     doubts: str | None
@@ -273,11 +275,13 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
         language: The reader's language.
     """
     by_id = {section.id: section for section in shown}
+    captured = by_id.get("captured_step")
     overview, gpu, advice = (by_id.get(id_) for id_ in ("overview", "gpu", "findings"))
     gpus = tuple(_devices(gpu.tables[0], report, language)) if gpu else ()
     hidden = len(gpus) - _MOST_GPUS
     runs = run_titles(report, language)
     return Summary(
+        captured=tuple(prose(language.say(message)) for message in captured.messages) if captured else (),
         headlines=tuple(_opening(headline, runs, language) for headline in several_runs.headlines(report)),
         messages=tuple(prose(language.say(message)) for message in overview.messages) if overview else (),
         doubts=language.text(_DOUBTS, count=len(report.warnings)) if report.warnings else None,

@@ -105,6 +105,7 @@ def show_sections(
         width=width if width else (None if stream.isatty() else WIDTH),
         color_system=None if plain else "auto",
         force_terminal=False if plain else None,
+        force_jupyter=False,  # or a cell shows an empty output for each piece that is measured
         highlight=False,
         markup=False,
         emoji=False,

@@ -79,3 +79,18 @@ def most(facts: Facts, time_ns: float) -> float:
     """
     overhead = facts.capture.overhead_share if facts.capture else None
     return min(time_ns * (1 + min(_MORE, max(0.0, overhead or 0.0))), facts.step_ns)
+
+
+def queued_ns(facts: Facts) -> float:
+    """Time of a recorded step in ns in which its thread was ready, but others had all cores; 0 if unknown."""
+    share = facts.capture.queued_share if facts.capture else None
+    return facts.step_ns * (share or 0.0)
+
+
+def asleep_ns(facts: Facts) -> float | None:
+    """Time of a recorded step in ns in which its thread waited for no core and no loader; None if unknown."""
+    times = facts.capture.facts.timing.profiled if facts.capture else None
+    if times is None or times.cpu_ns is None or times.queued_ns is None or not times.mean_ns:
+        return None
+    asleep = facts.step_ns * (1 - (times.cpu_ns + times.queued_ns) / times.mean_ns)
+    return max(0.0, asleep - (facts.resources.loader_ns or 0.0))

@@ -75,7 +75,7 @@ MOST_FINDINGS = 1000
 """Most findings of a rule in one run (own choice): longer lists are not read, and a rule must not run forever."""
 
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
-"""Severity by the upper end of the saving as a share of the step (own choice: what a team would stop for, plan, try, or
+"""Severity by the most likely saving as a share of the step (own choice: what a team would stop for, plan, try, or
 note)."""
 
 _MOST_OF_LITTLE = "medium"
@@ -214,6 +214,9 @@ def _prices(facts: Facts) -> Prices | None:
     if facts.model is None or not facts.is_replayed:
         return None
     overhead = facts.capture.overhead_share if facts.capture else None
+    with_stack = facts.summary is not None and facts.summary.options.with_stack
+    if facts.capture is not None and not facts.capture.is_of_equal_steps(with_stack=with_stack):
+        overhead = None
     # a profiler makes no step shorter: where steps without it took longer, other programs disturbed them
     plain = None if overhead is None else facts.step_ns / (1 + max(0.0, overhead))
     return Prices(facts.model, plain)
@@ -298,16 +301,24 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
 
 
 def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | None) -> str:
-    """Severity from the gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
+    """Severity by the likely gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
 
     If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once.
     """
-    gained = saving.wall_share[1] if saving else once.share_of_recording if once else 0.0
+    gained = _likely_share(saving) if saving else once.share_of_recording if once else 0.0
     gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
     gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once else gain
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
+
+
+def _likely_share(saving: Saving) -> float:
+    """The most likely saving as a share of the step: the middle of the interval if only bounds are known."""
+    (least, most), (_, upper) = saving.wall_share, saving.wall_ns_per_step
+    if saving.point_ns_per_step is None or not upper:
+        return (least + most) / 2
+    return most * saving.point_ns_per_step / upper
 
 
 def _rank(judged: _Judged) -> tuple[bool, int, float, float, str]:

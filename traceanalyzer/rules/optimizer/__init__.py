@@ -39,6 +39,8 @@ _SPARSE = re.compile("sparse|coalesce", re.IGNORECASE)
 """Names of optimizers and operators whose gradients are sparse; no fused form supports them."""
 _LEAST, _MOST = 0.5, 0.8
 """Own choice: the Python loops that collect parameters and a few launches remain."""
+_MANY = 8
+"""Own choice: so many optimizers of one class in a step have a layer or a tensor each, and one could have them all."""
 _ARITHMETIC = 0.8
 """Own choice: an optimizer that does more than arithmetic on its parameters cannot be fused."""
 _OPTION = {
@@ -85,7 +87,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         return
     for row in rows:
         host = facts.per_step(row.host_ns)
-        launches, share = row.launches / row.calls, host / facts.step_ns
+        launches, share = row.launches / _updates(facts, row), host / facts.step_ns
         if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
             continue
         evidence = (
@@ -104,6 +106,11 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         yield Draft(evidence, change, params, advice=advice, code=_fused_code(row.name), figure="host")
 
 
+def _updates(facts: Facts, row: Optimizer) -> float:
+    """Number of updates of the model: all calls of a step are one, where each parameter has an optimizer of its own."""
+    return facts.steps if row.calls >= _MANY * facts.steps else row.calls
+
+
 def _could_use_lists(row: Optimizer) -> bool:
     """Whether it does arithmetic on one parameter at a time, and could do it on lists."""
     arithmetic = row.elementwise_launches >= _ARITHMETIC * row.launches
@@ -114,7 +121,7 @@ def _could_use_lists(row: Optimizer) -> bool:
 def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
     """Without a GPU calls of operators take the time that launches take elsewhere."""
     processor = Processor.of(facts)
-    each, share = row.in_place / row.calls, processor.share(row.host_ns)
+    each, share = row.in_place / _updates(facts, row), processor.share(row.host_ns)
     saved = _saved_on_cpu(facts, row, limits["launches"])
     if saved is None or share <= limits["host_share"]:
         return
@@ -161,7 +168,7 @@ def _saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) ->
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
     if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
-    if row.in_place < fewest * row.calls:
+    if row.in_place < fewest * _updates(facts, row):
         return None
     return long if row.host_ns > _CALL_NS * row.in_place else short
 

@@ -148,6 +148,8 @@ def _names(context: Context) -> Iterator[tuple[str, _Kind, int, int]]:
         (_Kind.OPERATOR, host.name[is_operator]),
         (_Kind.FRAME, trace.frames.name),
     )
+    captured = trace.info.capture
+    yield from ((frame, _Kind.FRAME, 1, _NEVER) for frame in (captured.frames if captured else ()))
     for kind, codes in columns:
         for code, events, first in _distinct(codes):
             name = trace.names[code]

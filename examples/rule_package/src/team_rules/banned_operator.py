@@ -21,6 +21,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from traceanalyzer.report.message import Text
@@ -28,6 +29,7 @@ from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule, Threshold
+from traceanalyzer.structure.parts import Part
 
 BANNED = {
     "aten::nonzero": "torch.where with three arguments",
@@ -45,22 +47,24 @@ _BASIS = Text(
 
 def _find(facts: Facts, limits: Mapping[str, float]) -> Iterator[Draft]:
     rows = [row for row in facts.operators if row.name in BANNED]
-    calls = sum(row.calls for row in rows) / facts.steps
+    calls = facts.per_step(sum(row.calls for row in rows))
     if calls <= limits["calls"]:
         return
     where = tuple(CodePlace("operator", row.name, value=row.calls, unit="count") for row in rows)
     evidence = Evidence(_SUBJECT(), calls, limits["calls"], "number", where)
-    time = facts.gpu_per_step(sum(row.device_total_ns for row in rows))
+    claims = {Part.operator(row.name): facts.on_device(row.device_total_ns) for row in rows}
+    time = math.fsum(claims.values())
     names = ", ".join(row.name for row in rows)
     instead = "; ".join(sorted({BANNED[row.name] for row in rows}))
-    change = TimeSaved("gpu", (0.0, time), _BASIS())
-    yield Draft((evidence,), change, {"names": names, "instead": instead, "calls": calls}, severity="low")
+    change = TimeSaved("gpu", (0.0, time), _BASIS(), claims=claims)
+    params = {"names": names, "instead": instead, "calls": calls, "time": time}
+    yield Draft((evidence,), change, params, severity="low")
 
 
 RULE = Rule(
     id="banned-operator",
     title=Text("banned-operator-title", "A banned operator is used"),
-    summary=Text("banned-operator-summary", "{names}: {calls:number} calls per step."),
+    summary=Text("banned-operator-summary", "{names}: {calls:number} calls per step, {time:ns} of the GPU."),
     advice=Text("banned-operator-advice", "Use instead: {instead}."),
     not_when=Text("banned-operator-not-when", "It is called in evaluation code only."),
     severity="low to critical",

@@ -1,0 +1,133 @@
+"""What a report on a capture begins with: the step without the profiler, and waiting for a core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import traceanalyzer as ta
+from tests.builders import TraceBuilder
+from tests.reading import read_built
+from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.capture.agent.facts import package_frames
+from traceanalyzer.report.model import Report
+from traceanalyzer.sections.capture import build_step
+
+MS = 1_000_000
+
+
+def times(ms: float, **on_core: int) -> dict[str, Any]:
+    return {"steps": 5, "mean_ns": int(ms * MS), "median_ns": int(ms * MS), **on_core}
+
+
+def report(**block: Any) -> Report:
+    """A training of five steps of 10 ms, of which 4 ms are an operator and the rest a pause."""
+    trace = TraceBuilder(devices=(), metadata={"traceanalyzer": {"version": 1, **block}})
+    for number in range(5):
+        trace.step(number, 10_000 * number, 10_000)
+        trace.op("aten::mm", 10_000 * number, 4000)
+    return ta.analyze(read_built(trace))
+
+
+def lines(told: Report) -> list[str]:
+    return [message.text for section in build_step(told, 5) for message in section.messages]
+
+
+def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
+    told = report(timing={"profiled": times(10), "after": times(8)}, loaders=[{"batch_size": 16}], batches_per_step=1.0)
+    real, rate = lines(told)
+    assert real.startswith("A step takes 8.000 ms without the profiler: savings are of this step. Recording made it 10")
+    assert real.endswith("ms (25 % longer), and other times are of that.")
+    assert rate == "2,000 samples per second in this process."
+    screen = ta.render(told, "terminal")
+    assert screen.index("without the profiler") < screen.index("What bounds it")
+    page = ta.render(told, "html")
+    assert page.index("samples per second in this process.") < page.index('<div class="headline">')
+
+
+def test_steps_that_compile_are_not_taken_for_the_cost_of_recording() -> None:
+    told = report(timing={"profiled": times(10), "after": times(1)})
+    (line,) = lines(told)
+    assert line.startswith("A step takes 1.000 ms without the profiler; the recorded steps took 10.00 ms. Recording")
+    assert {finding.saving.step_ns for finding in told.findings if finding.saving} == {None}
+
+
+def test_no_overhead_is_said_where_recorded_steps_are_as_long() -> None:
+    (line,) = lines(report(timing={"profiled": times(10), "after": times(10)}))
+    assert line == "A step takes 10.00 ms without the profiler, and took 10.00 ms while it was recorded."
+
+
+def test_calls_of_generate_are_tokens() -> None:
+    told = report(
+        timing={"profiled": times(10), "after": times(10)}, rows_per_step=4.0, generates=True, steps_from="module"
+    )
+    assert "400 generated tokens per second in this process." in lines(told)
+    assert "Each call of the outermost module counts as a step." in lines(told)
+    capture = told.result("capture", Capture)
+    assert capture is not None
+    assert (capture.samples_per_s, capture.tokens_per_s) == (None, 400.0)
+
+
+def test_waiting_for_a_core_is_told_first_and_no_rule_blames_the_program_for_it() -> None:
+    calm = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=0), "after": times(10)})
+    busy = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=6 * MS), "after": times(10)})
+    assert "host-waits-or-logs" in {finding.rule for finding in calm.findings}
+    assert "host-waits-or-logs" not in {finding.rule for finding in busy.findings}
+    assert lines(busy)[0].startswith(
+        "The program waited for a core for 60 % of the recorded steps: others use the cores."
+    )
+    assert "waited for a core" not in " ".join(lines(calm))
+
+
+def test_a_pause_in_which_the_thread_runs_is_code_that_computes() -> None:
+    told = report(timing={"profiled": times(10, cpu_ns=10 * MS, queued_ns=0), "after": times(10)})
+    (found,) = [finding for finding in told.findings if finding.rule == "host-waits-or-logs"]
+    assert "does not sleep: code outside of PyTorch computes" in found.summary.text
+
+
+def test_recorded_steps_are_in_a_table() -> None:
+    each = [{"ns": 10 * MS, "cpu_ns": 4 * MS, "queued_ns": 5 * MS}]
+    page = ta.render(report(timing={"profiled": times(10)}, recorded=each), "markdown")
+    assert "| Recorded step | Time | On a core | Waited for a core | Asleep |" in page
+    assert "| 0 | 10.00 ms | 4.000 ms | 5.000 ms | 1.000 ms |" in page
+
+
+@pytest.mark.parametrize(
+    ("frames", "named"),
+    [
+        (["lightning/pytorch/loops/fit_loop.py(1): advance"], ["Framework: Lightning."]),
+        (
+            ["accelerate/optimizer.py(1): step", "transformers/trainer.py(1): _inner_training_loop"],
+            ["Framework: Hugging Face Trainer."],
+        ),
+        (["accelerate/optimizer.py(1): step"], ["Framework: Hugging Face Accelerate."]),
+        (["train.py(1): main"], []),
+    ],
+)
+def test_the_framework_that_has_the_loop_is_named_first(frames: list[str], named: list[str]) -> None:
+    assert lines(report(frames=frames)) == named
+
+
+def test_functions_of_packages_that_run_are_recorded() -> None:
+    """Those of the program itself are not; what the files are called is all that counts."""
+    found: list[str] = []
+    spaces = {"call": lambda: found.extend(package_frames())}
+    for place in ("/home/me/train.py", "/v/site-packages/lightning/pytorch/loop.py", "/v/site-packages/torch/x.py"):
+        code = f"def call_{len(spaces)}(inner=call):\n    inner()\ncall = call_{len(spaces)}\n"
+        exec(compile(code, place, "exec"), spaces)
+    spaces["call"]()
+    assert found[0] == "lightning/pytorch/loop.py(1): call_3"
+    assert not [frame for frame in found if "torch/x.py" in frame or "train.py" in frame]
+
+
+def test_a_sleep_that_a_capture_saw_is_worth_its_length() -> None:
+    """Of a pause of which nothing is known, half may be needed."""
+    unknown = report(timing={"profiled": times(10), "after": times(10)})
+    asleep = report(timing={"profiled": times(10, cpu_ns=4 * MS, queued_ns=0), "after": times(10)})
+    least = [
+        next(f.saving.wall_share[0] for f in told.findings if f.saving and f.rule == "host-waits-or-logs")
+        for told in (unknown, asleep)
+    ]
+    assert least[0] == pytest.approx(0.3, abs=0.03)
+    assert least[1] == pytest.approx(0.48, abs=0.03)
