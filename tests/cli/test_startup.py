@@ -187,5 +187,6 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("traceanalyzer.cli.program.run", fail)
     assert assert_one_line(call("rules")) == (
-        "traceanalyzer: there is not enough memory; close other programs, cut the trace (traceanalyzer trim), or use --jobs 1\n"
+        "traceanalyzer: there is not enough memory; close other programs, cut the trace (traceanalyzer trim), "
+        "or use --jobs 1\n"
     )
