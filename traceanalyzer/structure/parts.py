@@ -22,7 +22,7 @@ class Of(StrEnum):
     LOADER = "loader"
     """Waits for a DataLoader."""
     COMMUNICATION = "communication"
-    """Collectives."""
+    """Kernels or calls of collectives."""
     OPERATOR = "operator"
     """Calls of an operator, with all that they launch."""
     KERNEL = "kernel"

@@ -68,6 +68,8 @@ class TimeSaved:
     replayed: Message | None = None
     """Text in place of `basis` if the change is replayed; None: `basis` is used."""
 
+    is_spread: bool = False
+    """Whether it is the mean over all recorded steps of what comes now and then, such as a new epoch."""
     at: Callable[[Context], Iterable[Times]] | None = None
     """Where it is in the trace, if that is not the events of its claims."""
 

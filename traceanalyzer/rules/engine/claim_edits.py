@@ -32,7 +32,7 @@ from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
 ON_DEVICE = (Of.OPERATOR, Of.KERNEL, Of.COPIES)
-ON_HOST = (Of.OPERATOR, Of.OWNER)
+ON_HOST = (Of.OPERATOR, Of.OWNER, Of.COMMUNICATION)
 _KINDS = {Of.OPERATOR: "operator", Of.KERNEL: "kernel", Of.COPIES: "kernel", Of.OWNER: "owner"}
 """How selectors call the kinds of parts that have names."""
 

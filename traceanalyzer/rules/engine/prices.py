@@ -33,6 +33,7 @@ from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.table import I64
 
 _MATTERS = 0.005
@@ -202,6 +203,9 @@ class Prices:
         before, after = (self._durations[tuple(map(id, each))] for each in ((), changes))
         if self.plain_ns is None:
             return variation.of_savings(before, after)
+        if len(before) < variation.FEWEST:  # two that are alike by chance do not tell how much others differ
+            every = program_steps(self.model.context).every
+            before = after = every.end_ns - every.start_ns
         usual = float(np.median(before))
         return self.plain_ns / usual * variation.of_other_steps(before, after) if usual else 0.0
 

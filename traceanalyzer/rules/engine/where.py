@@ -59,7 +59,7 @@ def once(context: Context, change: TimeSaved, found: Sequence[Selection]) -> Onc
     That is at most the time itself, and of host work at most the idle time of the busiest device outside of the steps:
     most likely the idle time during this work.
     """
-    if not found or not all(entry.outside_steps for entry in found):
+    if change.is_spread or not found or not all(entry.outside_steps for entry in found):
         return None
     during = most = float(sum(entry.ns or 0 for entry in found))
     device, _ = busiest(context, typical.times(context))
