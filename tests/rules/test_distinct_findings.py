@@ -12,26 +12,26 @@ from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.rule import Draft, Rule
-from traceanalyzer.structure.parts import LOADER, WAITS, Part
+from traceanalyzer.structure.portions import LOADER, WAITS, Portion
 
 TEXT = Text("distinct-test", "text")
 FACTS = Facts(Resources(step_ns=100.0, gpu_ns=40.0, host_ns=60.0, loader_ns=0.0, communication_ns=None), steps=1)
 RULE = Rule("cause", TEXT, TEXT, TEXT, TEXT, "low", "A", (), "0.2")
 REST = replace(RULE, id="rest", is_rest=True)
 PART = replace(RULE, id="part", part_of=("cause",))
-LAUNCHES, CODE = Part.idle("launch_bound"), Part.idle("host_code")
-BMM = Part.operator("aten::bmm", "x")
+LAUNCHES, CODE = Portion.idle("launch_bound"), Portion.idle("host_code")
+BMM = Portion.operator("aten::bmm", "x")
 SUM = replace(RULE, id="sum", sums_up_idle=True)
 
 
-def draft(*claims: tuple[Part, float]) -> Draft:
+def draft(*claims: tuple[Portion, float]) -> Draft:
     keys = dict(claims)
     total = sum(keys.values())
     change = TimeSaved("host", (total / 2, total), TEXT(), (total / 2, total), keys)
     return Draft((Evidence(TEXT(), 1.0, 0.0, "number", ()),), change if keys else None)
 
 
-def claimed(found: Draft | None) -> dict[Part, float]:
+def claimed(found: Draft | None) -> dict[Portion, float]:
     assert found is not None
     assert found.change is not None
     return dict(found.change.claims)

@@ -24,7 +24,7 @@ from traceanalyzer.report.model import Combined, Saving
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.prices import Prices
-from traceanalyzer.structure.parts import COMMUNICATION, LOADER, WAITS, Part
+from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Portion
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -39,10 +39,10 @@ def budget(step: float) -> Budget:
     return Budget(step * 1000, 0.0, step * 1000, 0.0, 0.0, is_estimate=False)
 
 
-MM, ADDMM, ADD = map(Part.operator, ("aten::mm", "aten::addmm", "aten::add_"))
+MM, ADDMM, ADD = map(Portion.operator, ("aten::mm", "aten::addmm", "aten::add_"))
 
 
-def takes(resource: str, low: float, high: float, *claims: Part, **details: object) -> TimeSaved:
+def takes(resource: str, low: float, high: float, *claims: Portion, **details: object) -> TimeSaved:
     direct = low * 1000, high * 1000
     return TimeSaved(resource, direct, BASIS, None, dict.fromkeys(claims, high * 1000), **details)  # type: ignore[arg-type]
 
@@ -89,7 +89,7 @@ def test_the_thread_of_autograd_stands_in_for_the_one_that_waits() -> None:
 
 def test_what_is_not_named_or_not_found_is_taken_off_all_host_time() -> None:
     found = prices(on_cpu())
-    for claims in ((), (Part.operator("aten::unheard_of"),), (Part.other("at all"),)):
+    for claims in ((), (Portion.operator("aten::unheard_of"),), (Portion.other("at all"),)):
         assert wall(found.saving(takes("host", 100, 250, *claims), budget(1000))) == with_steps(100, 175, 250)
 
 
@@ -144,8 +144,8 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
         trace.op("aten::gelu", start, 100)
         trace.launch_kernel("gelu_kernel", start + 70, 10, at=start + 50, call_dur=10)
     found = prices(trace)
-    assert wall(found.saving(takes("gpu", 10, 10, Part.operator("aten::gelu")), budget(250))) == (0, 0, 0)
-    removed = takes("gpu", 10, 10, Part.operator("aten::gelu"), is_removed=True)
+    assert wall(found.saving(takes("gpu", 10, 10, Portion.operator("aten::gelu")), budget(250))) == (0, 0, 0)
+    removed = takes("gpu", 10, 10, Portion.operator("aten::gelu"), is_removed=True)
     assert wall(found.saving(removed, budget(250))) == with_steps(100, 100, 100), (
         "half of the operators, as half of the kernels"
     )
@@ -163,7 +163,7 @@ def crowded() -> TraceBuilder:
 
 def test_recording_costs_between_nothing_and_what_was_measured() -> None:
     """The small operators are shorter by what recording them costs, so half of them is less by half of that."""
-    change = takes("host", 250, 250, Part.operator("aten::add"))
+    change = takes("host", 250, 250, Portion.operator("aten::add"))
     low, point, high = wall(prices(crowded()).saving(change, budget(1000)))
     assert (low, point, high) == with_steps(250 - 500 * OPERATOR, 250, 250)
 
@@ -217,7 +217,14 @@ def adds_up(combined: Combined) -> None:
     assert low - 1e-6 <= min(total) <= max(total) <= high + 1e-6
 
 
-KEYS = [Part.operator("aten::a"), Part.operator("aten::b"), LOADER, COMMUNICATION, Part.idle("launch_bound"), WAITS]
+KEYS = [
+    Portion.operator("aten::a"),
+    Portion.operator("aten::b"),
+    LOADER,
+    COMMUNICATION,
+    Portion.idle("launch_bound"),
+    WAITS,
+]
 changes = st.builds(
     lambda resource, low, more, keys, removed, within: takes(
         resource, low, low + more, *keys, is_removed=removed, within=within
@@ -227,7 +234,7 @@ changes = st.builds(
     st.integers(0, 20),
     st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
     st.booleans(),
-    st.sampled_from([(), (Part.operator("aten::a"),)]),
+    st.sampled_from([(), (Portion.operator("aten::a"),)]),
 )
 
 
@@ -280,7 +287,7 @@ def test_a_host_that_gets_ahead_of_its_device_does_not_make_savings_vary() -> No
         trace.op("aten::item", start, 310)
         trace.launch_kernel("gemm", start + 5, 300, at=start + 2, call_dur=2)
         trace.launch("cudaStreamSynchronize", start + 5, 303)
-    change = takes("host", 100, 100, Part.operator("aten::item"), WAITS)
+    change = takes("host", 100, 100, Portion.operator("aten::item"), WAITS)
     low, point, high = wall(prices(trace).saving(change, budget(410)))
     assert point == pytest.approx(100, abs=15)
     assert (low, high) == (pytest.approx(point, rel=0.05), pytest.approx(point, rel=0.05))
@@ -299,7 +306,7 @@ def test_waits_that_may_all_be_necessary_are_most_likely_worth_half_of_what_a_re
     trace.op("aten::mm", 150, 150)
     trace.launch_kernel("sgemm", 305, 95, at=300, call_dur=3)
     found = prices(trace)
-    wait = takes("host", 0, 100, Part.operator("aten::item"), WAITS)
+    wait = takes("host", 0, 100, Portion.operator("aten::item"), WAITS)
     _, all_of_it, _ = wall(found.saving(takes("host", 100, 100, *wait.claims), budget(400)))
     low, point, high = wall(found.saving(wait, budget(400)))
     assert all_of_it == pytest.approx(100, abs=5)

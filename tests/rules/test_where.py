@@ -25,7 +25,7 @@ from traceanalyzer.rules.engine.claim_edits import Resolver
 from traceanalyzer.rules.engine.selection import builtin
 from traceanalyzer.structure import gaps, typical
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.intervals import Intervals
 
@@ -96,7 +96,7 @@ def test_the_longest_times_are_kept() -> None:
             trace.op("aten::mm", at, 30)
             trace.launch_kernel("kernel", at + 25, 10 + 10 * (call % 2), at=at + 5, call_dur=5)
     basis = Message("basis", {}, "because")
-    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {Part.operator("aten::mm"): 1.0})
+    change = TimeSaved("gpu", (1.0, 1.0), basis, None, {Portion.operator("aten::mm"): 1.0})
     (entry,) = where.selections(Resolver(model_of(trace)), change)
     assert len(entry.spans) == where.SPANS
     assert {length for _, length in entry.spans} == {20_000}

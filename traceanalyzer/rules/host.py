@@ -14,7 +14,7 @@ from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _PYTHON_GAP = page("host-python-gap")
@@ -110,11 +110,11 @@ def _advice(owner: GapOwner | None) -> Text | None:
     return _PYTHON_GAP.text("advice-unknown") if owner.kind in ("operator", "call") else None
 
 
-def _claims(device: DeviceInSteps, time: float) -> dict[Part, float]:
+def _claims(device: DeviceInSteps, time: float) -> dict[Portion, float]:
     """Claims on the gaps; gaps after a wait that emptied the queue are also claimed by the rules about waits."""
     times = {row.cause: row.time_ns for row in device.causes if row.cause in ("host_code", "synchronization")}
     total = sum(times.values())
-    return {Part.idle(cause): time * ns / total for cause, ns in times.items() if ns}
+    return {Portion.idle(cause): time * ns / total for cause, ns in times.items() if ns}
 
 
 def _place(row: HostGap) -> CodePlace:

@@ -10,7 +10,7 @@ from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
@@ -43,9 +43,9 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
-    claims = {Part.idle("launch_bound"): most * gaps["launch_bound"]}
+    claims = {Portion.idle("launch_bound"): most * gaps["launch_bound"]}
     if idle.has_stacks:  # then host-python-gap may also report the other part
-        claims[Part.idle("host_code")] = most * gaps["host_code"]
+        claims[Portion.idle("host_code")] = most * gaps["host_code"]
     text = _LAUNCH_BOUND.text("basis-measured") if measured else _LAUNCH_BOUND.text("basis")
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
     change = TimeSaved("host", interval, basis, interval, claims, at=partial(launching_gaps_at, waits=waits))

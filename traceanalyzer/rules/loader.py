@@ -23,7 +23,7 @@ from traceanalyzer.rules.engine.places import EPOCH
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.host_waits import is_in_process
-from traceanalyzer.structure.parts import LOADER, Part
+from traceanalyzer.structure.portions import LOADER, Portion
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.document import TableRow
@@ -300,7 +300,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
     change = TimeSaved(
-        "host", interval, basis(), claims={Part.other("start of an epoch"): most}, is_spread=True, at=turns_at
+        "host", interval, basis(), claims={Portion.other("start of an epoch"): most}, is_spread=True, at=turns_at
     )
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     params |= {"total": epochs.total_ns, "time": facts.spread(epochs.total_ns)}

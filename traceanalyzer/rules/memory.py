@@ -16,7 +16,7 @@ from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.rules.engine import idle_time, program
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _NEAR_LIMIT = page("memory-near-limit")
@@ -141,7 +141,7 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:
         calls = facts.per_step(fsum(row.calls for row in rows))
-        claims = {Part.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
+        claims = {Portion.operator(row.name): facts.per_step(row.host_self_ns) for row in rows}
         change = TimeSaved("host", (0.0, host), _CHURN.text("basis")(), claims=claims)
         params = {"calls": round(calls), "host": host, "share": share}
         yield Draft(tuple(evidence), change, params, ceiling="low", figure="host")
@@ -176,7 +176,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     idle = _idle_ns(facts, time, calls)
     exposed = None if idle is None else (min(time, idle), idle)
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
-    claims, at = {Part.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
+    claims, at = {Portion.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
     params = {"calls": fsum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time, "all": time}
     yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high", figure="all")

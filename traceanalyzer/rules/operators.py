@@ -19,7 +19,7 @@ from traceanalyzer.rules.engine.places import at_line
 from traceanalyzer.rules.engine.processor import FP32_BYTES, Processor, memory_bandwidth
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.operator_times import Peer
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _LOOP = page("loop-vectorizable")
 _BLOWUP = page("broadcast-blowup")
@@ -88,7 +88,7 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
         idle = facts.per_step(row.idle_ns * (1 - row.runs / row.turns))
         exposed = (_KEPT * idle, idle)
     # not only the operator: on a CPU, time outside of operators is saved as well
-    claims = {(Part.other if processor.is_cpu else Part.operator)(row.operators[0]): removed}
+    claims = {(Portion.other if processor.is_cpu else Portion.operator)(row.operators[0]): removed}
     least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
     if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
@@ -183,7 +183,7 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         direct = least * saved, min(most * saved, processor.facts.step_ns)
         basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
         # not only operators: time outside of them is saved as well
-        return TimeSaved("host", direct, basis, claims={Part.other(f"tensor of {elements} elements"): direct[1]})
+        return TimeSaved("host", direct, basis, claims={Portion.other(f"tensor of {elements} elements"): direct[1]})
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
     high = max(0.0, time - calls * _OPERATIONS * elements / rate)
@@ -216,7 +216,7 @@ def _gaps(facts: Facts, limits: Limits) -> Drafts:
 
 def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
     low, high = map(facts.on_device, gap.saved_ns)
-    peer, claims = gap.peer, {Part.operator(gap.name, gap.shapes): high}
+    peer, claims = gap.peer, {Portion.operator(gap.name, gap.shapes): high}
     where = [CodePlace("operator", gap.name, gap.shapes, gap.time_ns, "ns")]
     if peer is not None:
         where.append(CodePlace("operator", gap.name, peer.input_shapes, peer.device_ns_per_call, "ns"))

@@ -12,7 +12,7 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.late_rank import LateRank
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _STRAGGLER = page("comm-straggler")
@@ -89,7 +89,7 @@ def _change(late: LateRank, run: Ranks) -> TimeSaved:
         times = late_rank.usual_waits(late, run)
         saved = min(times[0], late.gap_ns), times[-1]
         return TimeSaved(
-            "host", saved, _STRAGGLER.text("basis-host")(), claims={Part.other("waiting for ranks"): saved[1]}
+            "host", saved, _STRAGGLER.text("basis-host")(), claims={Portion.other("waiting for ranks"): saved[1]}
         )
     interval = _varied(interval, late_rank.wait_by_step(late, run))
     one, two = (
@@ -98,7 +98,7 @@ def _change(late: LateRank, run: Ranks) -> TimeSaved:
         else (_STRAGGLER.text("basis"), _STRAGGLER.text("basis-two"))
     )
     basis = one() if late.gap_ns > 0 else two()
-    return TimeSaved("communication", interval, basis, interval, {Part.other("waiting for ranks"): late.wait_ns})
+    return TimeSaved("communication", interval, basis, interval, {Portion.other("waiting for ranks"): late.wait_ns})
 
 
 def _varied(interval: Interval, times: Sequence[float]) -> Interval:

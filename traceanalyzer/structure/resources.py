@@ -100,7 +100,10 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         gpu_ns=None if device is None else mean(busy),
         communication_ns=mean(collectives & within) if communicates else None,
         exposed_communication_ns=mean(exposed & within) if communicates else None,
-        host_ns=max(mean(within - waiting - loader - held), mean(_ahead(steps) - waits - loads)),
+        host_ns=max(
+            mean(within - waiting - loader - held),
+            mean(_ahead(steps) - waits - loads - (exposed if device is None else Intervals.none())),
+        ),
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),

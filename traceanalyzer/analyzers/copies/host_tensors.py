@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import count_by, group
 from traceanalyzer.trace.distinct import distinct
@@ -84,14 +84,14 @@ def analyze(context: Context) -> HostOrigins:
     return HostOrigins(copies, tuple(order[:_SHOWN]))
 
 
-def tensors_at(context: Context, rows: Sequence[HostOrigin]) -> Iterator[Times]:
+def tensors_at(context: Context, rows: Sequence[HostOrigin]) -> Iterator[Occurrences]:
     """When some tensors are made and moved."""
     steady = typical.part(context)
     groups = steady.cached(_groups)[1].values()
     starts, wanted = context.host.tree.start_ns, {row.first_start_ns for row in rows}
     chosen = [moved for moved in groups if min(int(starts[each.maker]) for each in moved) in wanted]
     nodes = [node for moved in chosen for each in moved for node in (each.maker, each.move)]
-    yield Times.of_nodes(context, rows[0].operator, distinct(np.array(nodes, np.int64)))
+    yield Occurrences.of_nodes(context, rows[0].operator, distinct(np.array(nodes, np.int64)))
 
 
 def _groups(context: Context) -> tuple[int, dict[tuple[int, str, str | None], list[_Moved]]]:

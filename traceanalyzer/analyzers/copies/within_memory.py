@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import launched_by, node_times
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -129,7 +129,7 @@ def analyze(context: Context) -> Conversions:
     return Conversions(tuple(rows), max(0, count - _SHOWN), *within)
 
 
-def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Times]:
+def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurrences]:
     """When some copies run on the device."""
     steady = typical.part(context)
     nodes = _copies(steady)
@@ -137,7 +137,7 @@ def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Times]:
     groups = group(*_keys(steady, nodes, asking))[1]
     starts = context.host.tree.start_ns[asking]
     wanted = groups[np.isin(starts, [row.start_ns for row in rows])]
-    yield Times.launched_in(context, rows[0].operator, nodes[np.isin(groups, wanted)])
+    yield Occurrences.launched_in(context, rows[0].operator, nodes[np.isin(groups, wanted)])
 
 
 def _within_device(context: Context, nodes: I64) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from traceanalyzer.structure.mark_forest import mark_rows
 from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import broadcasts
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import Columns, count_by, group, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
@@ -168,13 +168,13 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Further threads that launch work of a device or wait for a loader, the most work first."""
 
 
-def broadcasts_at(context: Context) -> Iterator[Times]:
+def broadcasts_at(context: Context) -> Iterator[Occurrences]:
     """When the busiest device is idle because buffers are broadcast."""
     device, _ = busiest(context, typical.times(context))
     found, idle = context.cached(broadcasts), context.cached(device_idle)
     if device is not None and idle is not None:
         times = Intervals.union(found.start_ns, found.end_ns) & idle
-        yield Times.idle("broadcast", device, times.start, times.end)
+        yield Occurrences.idle("broadcast", device, times.start, times.end)
 
 
 def analyze(context: Context) -> HostOwners:

@@ -25,7 +25,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
 from traceanalyzer.structure.idle_times import DividedGaps, divide, release
-from traceanalyzer.structure.parts import WAITS, Times
+from traceanalyzer.structure.portions import WAITS, Occurrences
 from traceanalyzer.structure.recording import HostPart, typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
@@ -226,7 +226,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     )
 
 
-def launching_gaps_at(context: Context, *, waits: bool) -> Iterator[Times]:
+def launching_gaps_at(context: Context, *, waits: bool) -> Iterator[Occurrences]:
     """The time in short gaps in which the host runs operators and launches.
 
     Args:
@@ -240,14 +240,14 @@ def launching_gaps_at(context: Context, *, waits: bool) -> Iterator[Times]:
         )
 
 
-def long_gaps_at(context: Context, *, waits: bool) -> Iterator[Times]:
+def long_gaps_at(context: Context, *, waits: bool) -> Iterator[Occurrences]:
     """The time in long gaps in which the host does something else than wait; with stacks, that of Python in others."""
     for gap in _idle_gaps(context):
         calls = gap.is_long & ~(gap.is_after_wait & waits)
         yield gap.times("host_code", (gap.is_long | gap.is_named, LAUNCHING[1:]), (calls, LAUNCHING[:1]))
 
 
-def waits_at(context: Context) -> Iterator[Times]:
+def waits_at(context: Context) -> Iterator[Occurrences]:
     """The idle time of `AFTER_WAITS` that would not be there without waits for the device."""
     for gap in _idle_gaps(context):
         yield gap.times(WAITS.name, (gap.is_after_wait, AFTER_WAITS))
@@ -265,10 +265,10 @@ class _IdleGaps:
     """Short, but stacks show which Python code ran."""
     is_after_wait: Bool
 
-    def times(self, name: str, *chosen: tuple[Bool, tuple[int, ...]]) -> Times:
+    def times(self, name: str, *chosen: tuple[Bool, tuple[int, ...]]) -> Occurrences:
         """The time of some causes in some of the gaps."""
         spans = [self.part.spans(self.counts & gaps, causes) for gaps, causes in chosen]
-        return Times.idle(name, self.device, *map(np.concatenate, zip(*spans, strict=True)))
+        return Occurrences.idle(name, self.device, *map(np.concatenate, zip(*spans, strict=True)))
 
 
 def _idle_gaps(context: Context) -> Iterator[_IdleGaps]:

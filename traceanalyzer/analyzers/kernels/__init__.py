@@ -20,7 +20,7 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import launched_by
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
 from traceanalyzer.trace.model import KernelSource
@@ -366,7 +366,7 @@ def sm_fill(context: Context) -> SmFill:
     return SmFill(tuple(found[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
 
 
-def unfilled_at(context: Context, rows: Iterable[UnfilledKernel]) -> Iterator[Times]:
+def unfilled_at(context: Context, rows: Iterable[UnfilledKernel]) -> Iterator[Occurrences]:
     """When some of these kernels run."""
     trace, device = context.trace, context.trace.device
     wanted = {(row.kernel, row.operator, row.grid) for row in rows}
@@ -378,7 +378,7 @@ def unfilled_at(context: Context, rows: Iterable[UnfilledKernel]) -> Iterator[Ti
     names = zip(*(key[first].tolist() for key in keys), strict=True)
     known = [(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid]) for name, op, grid in names]
     chosen = found[np.array([key in wanted for key in known], np.bool_)[groups]]
-    yield Times.on_device(context, next(iter(rows)).kernel, chosen)
+    yield Occurrences.on_device(context, next(iter(rows)).kernel, chosen)
 
 
 def _known(device: DeviceEvents) -> Bool:

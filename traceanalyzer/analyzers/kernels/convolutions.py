@@ -28,7 +28,7 @@ from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.operator_times import launched_by, node_times
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -215,16 +215,16 @@ def norms(context: Context) -> ConvolutionNorms:
     )
 
 
-def norms_at(context: Context) -> Iterator[Times]:
+def norms_at(context: Context) -> Iterator[Occurrences]:
     """When the batch norms after convolutions run, and when the biases of these convolutions are added."""
     calls = np.flatnonzero(_outermost(context, _CONVOLUTION) & (context.cached(node_times).device_total_ns > 0))
     follower = _follower(context, calls)
     norms = follower[take_or(_outermost(context, _NORM), follower, False)]
-    yield Times.launched_in(context, "batch_norm", norms)
+    yield Occurrences.launched_in(context, "batch_norm", norms)
     yield from biases_at(context)
 
 
-def biases_at(context: Context) -> Iterator[Times]:
+def biases_at(context: Context) -> Iterator[Occurrences]:
     """When biases of convolutions that a batch norm follows are added, and their gradients are summed."""
     calls = np.flatnonzero(_outermost(context, _CONVOLUTION) & (context.cached(node_times).device_total_ns > 0))
     pairs = calls[take_or(_outermost(context, _NORM), _follower(context, calls), False)]
@@ -235,7 +235,7 @@ def biases_at(context: Context) -> Iterator[Times]:
         marked = np.zeros(len(tree), np.bool_)
         marked[around] = True
         found.append(np.flatnonzero(_named(context, pattern) & (tree.nearest(marked) != NO_PARENT)))
-    yield Times.launched_in(context, "bias", np.concatenate(found))
+    yield Occurrences.launched_in(context, "bias", np.concatenate(found))
 
 
 def _named(context: Context, pattern: re.Pattern[str]) -> Bool:

@@ -24,7 +24,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import class_codes, class_name, owners
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import group, rows_by, sum_by
 from traceanalyzer.trace.distinct import ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -142,7 +142,7 @@ def analyze(context: Context) -> Chains:
     return Chains(tuple(rows), max(0, len(example) - _SHOWN), int(total.sum()))
 
 
-def chains_at(context: Context, rows: Sequence[Chain]) -> Iterator[Times]:
+def chains_at(context: Context, rows: Sequence[Chain]) -> Iterator[Occurrences]:
     """When the kernels of some chains run."""
     steady = typical.part(context)
     found = steady.cached(_find)
@@ -152,7 +152,7 @@ def chains_at(context: Context, rows: Sequence[Chain]) -> Iterator[Times]:
     kind = group(_signatures(steady, found), callers)[1]
     begins = context.trace.device.start_ns[found.event[found.first]]
     wanted = kind[np.isin(begins, [row.start_ns for row in rows])]
-    yield Times.on_device(context, rows[0].links[0].name, found.event[np.isin(kind, wanted)[found.chain]])
+    yield Occurrences.on_device(context, rows[0].links[0].name, found.event[np.isin(kind, wanted)[found.chain]])
 
 
 def _find(context: Context) -> _Found:

@@ -20,7 +20,7 @@ from traceanalyzer.structure import host_activity, launch_calls
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gaps import times_of
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by, group, members
@@ -137,19 +137,19 @@ def _allocations(context: Context) -> list[tuple[str, _Events]]:
     return [("allocation", _Events.of(table, np.flatnonzero(wanted[table.name])))]
 
 
-def set_up_at(context: Context, names: Collection[str]) -> Iterator[Times]:
+def set_up_at(context: Context, names: Collection[str]) -> Iterator[Occurrences]:
     """When the calls with some names run."""
     launches = context.trace.launches
     rows = np.flatnonzero(context.trace.names.where(names.__contains__)[launches.name])
-    yield Times.of_calls(context, min(names), rows)
+    yield Occurrences.of_calls(context, min(names), rows)
 
 
-def code_at(context: Context) -> Iterator[Times]:
+def code_at(context: Context) -> Iterator[Occurrences]:
     """When code is loaded or compiled."""
     found = [events for _, events in (*_loading(context), *_compiling(context))]
     columns = ([getattr(events, name) for events in found] for name in ("thread", "start", "end"))
     thread, start, end = map(np.concatenate, columns)
-    yield Times("host", "compilation", thread.astype(np.int64), start, end)
+    yield Occurrences("host", "compilation", thread.astype(np.int64), start, end)
 
 
 def _loading(context: Context) -> list[tuple[str, _Events]]:

@@ -26,7 +26,7 @@ from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import is_in_process, outermost_loads
 from traceanalyzer.structure.owners.critical import critical
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
@@ -220,12 +220,12 @@ def epochs(context: Context) -> LoaderEpochs:
     )
 
 
-def turns_at(context: Context) -> Iterator[Times]:
+def turns_at(context: Context) -> Iterator[Occurrences]:
     """When one epoch ends and the next one begins."""
     (last, first), (start, end) = context.cached(_turns), context.cached(_waits)
     main = context.cached(critical).main
     thread = np.full(len(last), 0 if main is None else main, np.int64)
-    yield Times("host", "DataLoader", thread, start[last], end[first])
+    yield Occurrences("host", "DataLoader", thread, start[last], end[first])
 
 
 def _waits(context: Context) -> tuple[I64, I64]:

@@ -20,7 +20,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.autograd import has_closure, is_zero_grad, ranges
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvation, summed
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
 from traceanalyzer.trace.table import I64, Bool, take_or
@@ -128,11 +128,11 @@ def analyze(context: Context) -> Optimizers:
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
 
 
-def optimizers_at(context: Context, rows: Sequence[Optimizer]) -> Iterator[Times]:
+def optimizers_at(context: Context, rows: Sequence[Optimizer]) -> Iterator[Occurrences]:
     """When some optimizers are called."""
     calls, host = context.cached(ranges), context.trace.host
     own = context.trace.names.where({row.name for row in rows}.__contains__)[host.name[calls]]
-    yield Times.of_host(context, rows[0].name, calls[own])
+    yield Occurrences.of_host(context, rows[0].name, calls[own])
 
 
 def _kind(name: str) -> str:

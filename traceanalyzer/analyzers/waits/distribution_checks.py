@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import innermost
-from traceanalyzer.structure.parts import Times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.intervals import Intervals
@@ -116,10 +116,12 @@ def analyze(context: Context) -> DistributionChecks:
     )
 
 
-def checks_at(context: Context) -> Iterator[Times]:
+def checks_at(context: Context) -> Iterator[Occurrences]:
     """When arguments of distributions are checked in typical steps, by frames."""
     rows, frames = _in_steps(context, context.cached(check_frames).rows), context.trace.frames
-    yield Times("host", "checks", frames.thread[rows].astype(np.int64), frames.start_ns[rows], frames.end_ns[rows])
+    yield Occurrences(
+        "host", "checks", frames.thread[rows].astype(np.int64), frames.start_ns[rows], frames.end_ns[rows]
+    )
 
 
 def check_frames(context: Context) -> CheckFrames:

@@ -19,7 +19,7 @@ from traceanalyzer.rules.communication import parallel
 from traceanalyzer.rules.engine.facts import steady
 from traceanalyzer.rules.engine.program import may_train
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import COMMUNICATION
+from traceanalyzer.structure.portions import COMMUNICATION
 from traceanalyzer.structure.resources import StepResources
 
 _INEFFICIENT = page("comm-inefficient")

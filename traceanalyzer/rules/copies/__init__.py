@@ -18,7 +18,7 @@ from traceanalyzer.rules.copies import within_memory
 from traceanalyzer.rules.engine import avoidable_waits, program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.trace.document import TableRow
 
 _PAGEABLE = page("h2d-pageable")
@@ -62,7 +62,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     low = max(0.0, exposed - facts.on_device(size / bandwidth))
     high = low + facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time, interval = fsum(row.time_ns for row in rows), (low, high)
-    claims = {Part.copies(row.name): high * row.time_ns / time for row in rows}
+    claims = {Portion.copies(row.name): high * row.time_ns / time for row in rows}
     change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
     where = tuple(CodePlace("copy", row.name, value=row.time_ns, unit="ns") for row in rows)
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
@@ -88,7 +88,7 @@ def _pageable_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.self_device_ns, unit="ns") for row in large)
     evidence = Evidence(_PAGEABLE.text("subject-table")(), share, limits["copy_share"], "share", where)
-    claims = {Part.copies(row.name): facts.on_device(row.self_device_ns or 0) for row in large}
+    claims = {Portion.copies(row.name): facts.on_device(row.self_device_ns or 0) for row in large}
     change = TimeSaved(_held_up(facts), (0.0, time), _PAGEABLE.text("basis-table")(), claims=claims)
     params, summary = {"time": time, "share": share}, _PAGEABLE.text("summary-table")
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=summary)
@@ -108,7 +108,7 @@ def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
-    claims = {Part.copies(row.name): facts.per_step(row.avoidable_ns or 0) for row in rows}
+    claims = {Portion.copies(row.name): facts.per_step(row.avoidable_ns or 0) for row in rows}
     wait = facts.per_step(fsum(row.synchronized_ns or 0 for row in rows))
     calls = facts.per_step(sum(row.synchronized_calls or 0 for row in rows))
     params = {"calls": calls, "wait": wait, "gain": avoidable}
@@ -136,7 +136,7 @@ def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
         return
     where = tuple(CodePlace("row", row.name, value=row.calls, unit="count") for row in (*waits, *copies))
     evidence = Evidence(_BLOCKING.text("subject-table")(), waited / copied, lowest, "number", where)
-    claims = {Part.copies(row.name): wait * (row.calls or 0) / copied for row in copies}
+    claims = {Portion.copies(row.name): wait * (row.calls or 0) / copied for row in copies}
     change = avoidable_waits.printed_change(facts, wait, claims)
     params = {"calls": facts.per_step(waited), "wait": wait}
     yield Draft((evidence,), change, params, ceiling="medium", confidence="B", summary=_BLOCKING.text("summary-table"))
@@ -161,7 +161,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     calls = facts.per_step(fsum(row.calls for row in rows))
     where = tuple(map(_origin, rows))
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
-    claims = summed((Part.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
+    claims = summed((Portion.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
     basis, at = _CREATED.text("basis")(launch=_LAUNCH_NS), partial(tensors_at, rows=rows)
     change = TimeSaved("host", (least, time), basis, claims=claims, at=at)

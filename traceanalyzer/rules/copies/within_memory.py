@@ -17,7 +17,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -85,7 +85,7 @@ class _Cost:
         return tuple(_place(row, self.processor.per_step(self._ns(row))) for row in self.rows)
 
     @property
-    def claims(self) -> dict[Part, float]:
+    def claims(self) -> dict[Portion, float]:
         """Time per step in ns that each list of shapes claims."""
         return summed((_part(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
 
@@ -99,8 +99,8 @@ def _place(row: Conversion, time_ns: float) -> CodePlace:
     return CodePlace("operator", row.operator, row.input_shapes or None, time_ns, "ns", row.start_ns)
 
 
-def _part(shapes: str) -> Part:
-    return Part.operator(_COPY, shapes)
+def _part(shapes: str) -> Portion:
+    return Portion.operator(_COPY, shapes)
 
 
 def _materialized_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -194,7 +194,7 @@ def _materialized_in_table(facts: Facts, limits: Limits) -> Drafts:
     time = facts.on_device(total)
     rows = _shaped(facts, total) or [row for row in asked if row.device_total_ns]
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
-    claims = {Part.operator(_COPY): time}
+    claims = {Portion.operator(_COPY): time}
     claims |= {row.part: facts.on_device(row.device_total_ns) for row in rows}
     evidence = Evidence(_MATERIALIZED.text("subject")(), share, limits["gpu_share"], "share", where)
     change = TimeSaved("gpu", (_LEAST * time, time), _MATERIALIZED.text("basis")(least=_LEAST), claims=claims)

@@ -6,7 +6,7 @@ tables, and if the model abstains, it is limited by the totals of the other reso
 the resource itself, in both cases.
 
 `claim_edits` turns a change into edits of the model. `resource` decides which edits, the parts in `claims` and `within`
-(`structure.parts`) decide where:
+(`structure.portions`) decide where:
 
     resource       parts                what is edited
     loader         any                  all waits for the loader become shorter by the same share
@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 
 from traceanalyzer.report.message import Message
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.parts import Part, Times
+from traceanalyzer.structure.portions import Occurrences, Portion
 
 Interval = tuple[float, float]
 """Least and greatest value in ns per step."""
@@ -56,10 +56,10 @@ class TimeSaved:
     exposed: Interval | None = None
     """The part that is not hidden behind other work, where a timeline tells it; limits a saving only where nothing can
     be replayed. None: unknown."""
-    claims: Mapping[Part, float] = field(default_factory=dict)
+    claims: Mapping[Portion, float] = field(default_factory=dict)
     """Which time is removed, so that two findings do not claim it twice, and where it is: a key of those above to ns
     per step. Empty: time that no other finding claims."""
-    within: tuple[Part, ...] = ()
+    within: tuple[Portion, ...] = ()
     """The removed host time, if the claims are idle time that it causes. Then changes within the
     same parts share this time; the claims only matter if nothing can be replayed."""
     is_removed: bool = False
@@ -70,7 +70,7 @@ class TimeSaved:
 
     is_spread: bool = False
     """Whether it is the mean over all recorded steps of what comes now and then, such as a new epoch."""
-    at: Callable[[Context], Iterable[Times]] | None = None
+    at: Callable[[Context], Iterable[Occurrences]] | None = None
     """Where it is in the trace, if that is not the events of its claims."""
 
     @property
@@ -79,9 +79,9 @@ class TimeSaved:
         return self.exposed if self.resource == "communication" and self.exposed is not None else self.direct
 
 
-def summed(claims: Iterable[tuple[Part, float]]) -> dict[Part, float]:
+def summed(claims: Iterable[tuple[Portion, float]]) -> dict[Portion, float]:
     """Claims with their times in ns per step, where several may have the same key."""
-    sums: dict[Part, float] = {}
+    sums: dict[Portion, float] = {}
     for key, ns in claims:
         sums[key] = sums.get(key, 0.0) + ns
     return sums

@@ -23,7 +23,7 @@ from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.parts import COMMUNICATION, LOADER, WAITS, Of, Part
+from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Of, Portion
 from traceanalyzer.structure.sums import members
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
@@ -48,11 +48,11 @@ class Resolver:
         self.context = model.context
         self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
-        self._found: dict[Part, Selected | None] = {}
+        self._found: dict[Portion, Selected | None] = {}
         self._calls: dict[str, I64] = {}
         """The host nodes that are calls of an operator, by its name."""
 
-    def edits(self, change: TimeSaved, ns: float, gone: Mapping[Part, float]) -> tuple[Edit, ...]:
+    def edits(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
         """Edits that remove this much time per step from the events of a change.
 
         Args:
@@ -84,7 +84,7 @@ class Resolver:
         left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
         return (edits.ScaleEdit(rows, 0.0, left),)
 
-    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[Part, float]) -> tuple[Edit, ...]:
+    def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
         """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
         named = [(key, self.select(key), claim) for key, claim in change.claims.items() if key.of in ON_DEVICE]
         claims = [(key, each, claim) for key, each, claim in named if each is not None and claim > 0]
@@ -138,7 +138,7 @@ class Resolver:
         calls: I64 = host.call[held]
         return calls
 
-    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[Part, float]) -> tuple[Edit, ...]:
+    def _on_host(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
         """Remove waits or host time: the named part, else the part for which the device waits, else all of it."""
         calls = self.unblocked(change)
         if calls is not None:
@@ -176,14 +176,14 @@ class Resolver:
             return ()
         return (edits.HostEdit(every.thread, every.start_ns, every.end_ns, _left(ns, self._working_ns - named)),)
 
-    def _waits(self, claims: Mapping[Part, float]) -> I64:
+    def _waits(self, claims: Mapping[Portion, float]) -> I64:
         """The calls that no longer wait: those in the claimed operators, or else those that wait for a whole device."""
         named = [key.name for key in claims if key.of is Of.OPERATOR]
         found = [self._waiting_calls(name) for name in named or ("*DeviceSynchronize*",)]
         calls = [each.calls for each in found if each is not None]
         return np.concatenate(calls) if calls else np.empty(0, np.int64)
 
-    def _starved(self, claims: Mapping[Part, float]) -> HostTimes | None:
+    def _starved(self, claims: Mapping[Portion, float]) -> HostTimes | None:
         """Host time before launches that came too late for the device, mostly for the claimed causes.
 
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
@@ -200,13 +200,13 @@ class Resolver:
         rows, end, thread = rows[inside], end[inside], thread[inside]
         return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
 
-    def select(self, part: Part) -> Selected | None:
+    def select(self, part: Portion) -> Selected | None:
         """The events of a part; None if the trace has none, or if no table counts them."""
         if part not in self._found:
             self._found[part] = self._selected(part)
         return self._found[part]
 
-    def _selected(self, part: Part) -> Selected | None:
+    def _selected(self, part: Portion) -> Selected | None:
         if part.of is Of.OPERATOR and part.shapes is not None:
             return of_nodes(self.context, part.name, self._with_shapes(part.name, part.shapes))
         if part == COMMUNICATION:
@@ -289,7 +289,7 @@ class Resolver:
         return mean(critical or longest, self._steps)
 
 
-def is_about_waits(claims: Mapping[Part, float]) -> bool:
+def is_about_waits(claims: Mapping[Portion, float]) -> bool:
     """Whether only waits for the device and the operators around them are removed."""
     return WAITS in claims and all(key == WAITS or key.of is Of.OPERATOR for key in claims)
 

@@ -12,7 +12,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
 from traceanalyzer.structure.idle_times import IdleTime
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -116,7 +116,7 @@ def only_in_first_step(idle: StepIdle, device: DeviceInSteps, *causes: str) -> f
     return max(0.0, first - mean(later, idle.later_steps)) if idle.later_steps else 0.0
 
 
-def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Part, float]:
+def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Portion, float]:
     """What a change claims of idle time that it removes, per step, by cause.
 
     Of separate parts, time spent waiting for the loader is not counted again once the loader is fixed. A claim is
@@ -127,10 +127,10 @@ def claims(facts: Facts, times: Iterable[IdleTime]) -> dict[Part, float]:
     sums: Counter[str] = Counter()
     for idle in times:
         sums[idle.cause] += idle.time_ns
-    found: dict[Part, float] = {}
+    found: dict[Portion, float] = {}
     for cause, time in sums.items():
         own = facts.per_step(time)
         typical = min(own, facts.idle_per_step(cause)) if is_known else own
-        part = Part.idle(cause)
+        part = Portion.idle(cause)
         found[part] = found.get(part, 0.0) + typical
     return found

@@ -32,7 +32,7 @@ from traceanalyzer.simulation import critical_path, measured_edits, variation
 from traceanalyzer.simulation.edits import Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.structure import typical
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.table import I64
 
@@ -272,7 +272,7 @@ class Prices:
         return self._steps_ns[key]
 
     def _edits(self, changes: Sequence[TimeSaved], scenario: _Scenario) -> list[Edit]:
-        taken: dict[Part, float] = {}
+        taken: dict[Portion, float] = {}
         found = [edit for change in changes for edit in self.resolver.edits(*_unclaimed(change, scenario.end, taken))]
         return [*found, *self._without_recording(scenario.cost)]
 
@@ -324,7 +324,9 @@ def _is_unsure(change: TimeSaved) -> bool:
     return is_about_waits(change.claims) and min(change.removed) == 0 < max(change.removed)
 
 
-def _unclaimed(change: TimeSaved, end: str, taken: dict[Part, float]) -> tuple[TimeSaved, float, Mapping[Part, float]]:
+def _unclaimed(
+    change: TimeSaved, end: str, taken: dict[Portion, float]
+) -> tuple[TimeSaved, float, Mapping[Portion, float]]:
     """A change without the claims of changes before it, its time at one end in ns per step, and the time taken so far.
 
     The claims of the change are added to the time taken.

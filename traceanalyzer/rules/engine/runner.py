@@ -27,7 +27,7 @@ from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
 from traceanalyzer.simulation.model import ABSTAINS_ABOVE
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
 _CAPTURE = Text(
@@ -361,7 +361,7 @@ def _check_change(found: TimeSaved | None) -> None:
         low, high = interval
         if not all(map(math.isfinite, interval)) or low < 0 or high < 0:
             raise ValueError(f"a change from {low} to {high} ns")
-    if not all(isinstance(key, Part) and math.isfinite(ns) for key, ns in found.claims.items()):
+    if not all(isinstance(key, Portion) and math.isfinite(ns) for key, ns in found.claims.items()):
         raise ValueError("claims that are no times")
 
 

@@ -23,7 +23,7 @@ from traceanalyzer.structure import gaps, host_waits, recorded_collectives, typi
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_waits import outermost_loads
-from traceanalyzer.structure.parts import COMMUNICATION, WAITS, Of, Times
+from traceanalyzer.structure.portions import COMMUNICATION, WAITS, Occurrences, Of
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
@@ -98,7 +98,7 @@ def _idle_times(finding: Finding) -> Intervals:
     return reduce(or_, every, Intervals.none())
 
 
-def _entries(context: Context, part: Times) -> Iterator[Selection]:
+def _entries(context: Context, part: Occurrences) -> Iterator[Selection]:
     """One entry for each device or thread, in the typical steps; outside of them, if nothing is in them."""
     steps, count = typical.times(context), max(1, typical.count(context))
     on_device = part.kind in ("device", "idle")
@@ -134,7 +134,7 @@ def _label(context: Context, thread: int) -> str:
     return f"{found.pid}/{found.tid}"
 
 
-def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
+def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
     """The events that a change claims."""
     context = resolver.context
     if change.at is not None:
@@ -149,33 +149,33 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
         yield from _of_device(resolver, change)
 
 
-def _of_loader(context: Context) -> Iterator[Times]:
+def _of_loader(context: Context) -> Iterator[Occurrences]:
     """Waits for the loader, without the time in which a device works."""
     rows, tree = outermost_loads(context), context.host.tree
     for thread, found in members(tree.thread[rows]):
         own = rows[found]
         times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - gaps.any_busy(context)
-        yield Times("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
+        yield Occurrences("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
 
 
-def _of_collectives(context: Context) -> Iterator[Times]:
+def _of_collectives(context: Context) -> Iterator[Occurrences]:
     rows = np.flatnonzero(recorded_collectives.communication_kernels(context.trace))
     if len(rows):
-        yield Times.on_device(context, "communication", rows)
+        yield Occurrences.on_device(context, "communication", rows)
         return
     rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges))
-    yield Times.of_host(context, "communication", rows)
+    yield Occurrences.of_host(context, "communication", rows)
 
 
-def _of_device(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
+def _of_device(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
     """The claimed device events; all, if none is claimed by name."""
     named = [key for key in sorted(change.claims, key=lambda key: -change.claims[key]) if key.of in ON_DEVICE]
     found = [each.device for each in map(resolver.select, named) if each is not None and len(each.device)]
     rows = distinct(np.concatenate(found)) if found else np.arange(len(resolver.context.trace.device))
-    yield Times.on_device(resolver.context, named[0].name if found else "gpu", rows)
+    yield Occurrences.on_device(resolver.context, named[0].name if found else "gpu", rows)
 
 
-def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
+def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
     """Waits, named work of threads, or idle time of the device by its causes; else all work of the host."""
     calls = resolver.unblocked(change)
     if calls is not None:
@@ -195,7 +195,7 @@ def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Times]:
         parts = [(name, _without_inner(resolver.context, each)) for name, each in parts]
     if parts:
         columns = ([getattr(each, name) for _, each in parts] for name in ("thread", "start_ns", "end_ns"))
-        yield Times("host", parts[0][0], *map(np.concatenate, columns))
+        yield Occurrences("host", parts[0][0], *map(np.concatenate, columns))
 
 
 def _without_inner(context: Context, whole: Selected) -> Selected:
@@ -214,19 +214,19 @@ def _without_inner(context: Context, whole: Selected) -> Selected:
     return dataclasses.replace(whole, thread=thread_of, start_ns=start, end_ns=end)
 
 
-def _of_waits(context: Context, name: str, calls: I64) -> Times:
+def _of_waits(context: Context, name: str, calls: I64) -> Occurrences:
     """The idle time that waits cause; the calls themselves where nothing of a device was recorded."""
     idle = host_waits.idle_after(context, calls)
     if idle is not None:
         device, start, end = idle
-        return Times("idle", name, device, start, end)
-    return Times.of_calls(context, name, calls)
+        return Occurrences("idle", name, device, start, end)
+    return Occurrences.of_calls(context, name, calls)
 
 
-def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[Times]:
+def _of_idle(context: Context, causes: Sequence[str]) -> Iterator[Occurrences]:
     device, _ = busiest(context, typical.times(context))
     known = [CAUSES.index(cause) for cause in causes if cause in CAUSES]
     if device is not None and known:
         found, counts = typical_gaps(context, device)
         start, end = found.spans(counts, known)
-        yield Times.idle(causes[0], device, start, end)
+        yield Occurrences.idle(causes[0], device, start, end)

@@ -21,7 +21,7 @@ from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.rules.kernels import layers, precision, products
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
@@ -62,7 +62,7 @@ def _underfilled(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda row: (-_lost(row), row.kernel, row.operator or "", row.grid))
     time = sum(row.total_ns for row in rows)
-    claims = summed((Part.kernel(row.kernel), facts.on_device(_lost(row))) for row in rows)
+    claims = summed((Portion.kernel(row.kernel), facts.on_device(_lost(row))) for row in rows)
     where = tuple(CodePlace("kernel", row.kernel, None, row.blocks_per_sm, "number") for row in rows)
     params = {
         "time": facts.on_device(time),
@@ -130,9 +130,9 @@ class _Norms(msgspec.Struct, frozen=True):
     norm_ns: int
     is_inference: bool
     """Nothing of a backward pass was recorded, and no batch norm computes statistics."""
-    bias_claims: Mapping[Part, int]
+    bias_claims: Mapping[Portion, int]
     """Keys of a change's claims to ns of the recording."""
-    norm_claims: Mapping[Part, int]
+    norm_claims: Mapping[Portion, int]
     places: tuple[CodePlace, ...]
 
 
@@ -146,7 +146,7 @@ def _transposes(facts: Facts, limits: Limits) -> Drafts:
         return
     rows.sort(key=lambda kernel: (-kernel.total_ns, kernel.name))
     time = facts.on_device(fsum(kernel.total_ns for kernel in rows))
-    claims = {Part.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
+    claims = {Portion.kernel(kernel.name): facts.on_device(kernel.total_ns) for kernel in rows}
     basis = _TRANSPOSES.text("basis")(remains=_REMAINS)
     where = facts.kernel_places(rows)
     yield Draft(
@@ -213,8 +213,8 @@ def _recorded_norms(facts: Facts) -> _Norms:
         norms.bias_gradient_ns,
         norms.norm_ns,
         not norms.has_backward and not norms.trains,
-        {Part.operator("aten::add_"): norms.bias_ns, Part.operator("aten::sum"): norms.bias_gradient_ns},
-        {Part.operator("aten::batch_norm"): norms.norm_ns},
+        {Portion.operator("aten::add_"): norms.bias_ns, Portion.operator("aten::sum"): norms.bias_gradient_ns},
+        {Portion.operator("aten::batch_norm"): norms.norm_ns},
         where,
     )
 
@@ -239,8 +239,8 @@ def _printed_norms(facts: Facts) -> _Norms | None:
         0,
         norm,
         _is_inference(facts, calls),
-        {Part.operator(_ADDITION): bias},
-        {Part.operator("aten::batch_norm"): norm},
+        {Portion.operator(_ADDITION): bias},
+        {Portion.operator("aten::batch_norm"): norm},
         tuple(CodePlace("row", name, None, device[name], "ns") for name in names),
     )
 
@@ -265,7 +265,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
         return
     where = tuple(CodePlace("operator", row.name, row.input_shapes, row.saving_ns, "ns") for row in rows)
-    claims = {Part.operator(row.name, row.input_shapes): facts.on_device(row.saving_ns) for row in rows}
+    claims = {Portion.operator(row.name, row.input_shapes): facts.on_device(row.saving_ns) for row in rows}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     params = {
         "count": len(rows),

@@ -21,7 +21,7 @@ from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
@@ -164,7 +164,7 @@ def _least_ns(rows: Sequence[_Row], members: Sequence[_Row], noticeable_ns: floa
 
 
 def _fused_on_gpu(
-    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Part, float]
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Portion, float]
 ) -> TimeSaved:
     """The time saved on a GPU: all but that of fused operators, one for each softmax, forward and backward."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
@@ -177,7 +177,7 @@ def _fused_on_gpu(
 
 
 def _fused_on_cpu(
-    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Part, float]
+    processor: Processor, members: Sequence[_Row], least_ns: float, claims: Mapping[Portion, float]
 ) -> TimeSaved:
     """The time saved on a CPU: most of the time outside of products, and a part of the products."""
     total, products = sum(row.ns for row in members), sum(row.ns for row in members if row.is_product)
@@ -197,7 +197,7 @@ def _sdpa(facts: Facts, limits: Limits) -> Drafts:
     where = of_operators(facts, rows, lambda row: row.device_total_ns)
     time, calls = facts.on_device(total), facts.per_step(fsum(row.calls for row in rows))
     most = (1 - _LEAST_LEFT) * time
-    claims = {Part.operator(_BY_PRODUCTS): most}
+    claims = {Portion.operator(_BY_PRODUCTS): most}
     yield Draft(
         (Evidence(_SDPA.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", (0.0, most), _SDPA.text("basis")(left=_LEAST_LEFT), claims=claims),
@@ -215,7 +215,7 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     ends = [_saved(row) for row in rows]
     direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(sum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
-    claims = summed((Part.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
+    claims = summed((Portion.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)
     change = TimeSaved("gpu", direct, basis, claims=claims, is_removed=True, at=at)
     first, where = rows[0], tuple(_place(facts, row) for row in rows)

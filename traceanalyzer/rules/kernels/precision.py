@@ -26,7 +26,7 @@ from traceanalyzer.rules.engine.change import Interval, summed
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import Processor, intensities, roofline_rows
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _UNUSED = page("tensor-cores-unused")
 _TF32 = page("tf32-disabled")
@@ -76,7 +76,7 @@ class _Fp32Products(msgspec.Struct, frozen=True):
 
     time_ns: int
     saved_ns: Interval
-    claims: Mapping[Part, float]
+    claims: Mapping[Portion, float]
     places: tuple[CodePlace, ...]
     """The longest first."""
 
@@ -85,7 +85,7 @@ class _Double(msgspec.Struct, frozen=True):
     """Work in fp64 on a GPU: an operator with some shapes, or a kernel."""
 
     kernel: str
-    part: Part
+    part: Portion
     place: CodePlace
     time_ns: int
 
@@ -211,7 +211,7 @@ def _fp32_products(
     return _Fp32Products(
         sum(times.values()),
         (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
-        {Part.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
+        {Portion.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
         tuple(CodePlace("operator", name, shapes or None, times[name, shapes], "ns") for name, shapes in order),
     )
 
@@ -226,7 +226,7 @@ def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelC
     return _Fp32Products(
         counted,
         ((1 - 1 / min(_LEAST, ratio)) * counted, (1 - 1 / ratio) * counted),
-        {Part.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
+        {Portion.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
     )
 
@@ -327,7 +327,7 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
         call = op_models.parse(row.operator, row.input_shapes, row.input_types)
         if call is not None and _has_doubles_only(call):
             place = CodePlace("operator", row.operator, row.input_shapes or None, row.total_ns, "ns")
-            doubles.append(_Double(row.kernel, Part.operator(row.operator, row.input_shapes), place, row.total_ns))
+            doubles.append(_Double(row.kernel, Portion.operator(row.operator, row.input_shapes), place, row.total_ns))
     return doubles
 
 
@@ -335,7 +335,7 @@ def _doubles_by_name(facts: Facts) -> list[_Double]:
     rows = [row for row in facts.kernels if is_fp64(row.name)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     places = facts.kernel_places(rows)
-    return [_Double(k.name, Part.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
+    return [_Double(k.name, Portion.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
 
 
 def _multiplies(kernel: str) -> bool:

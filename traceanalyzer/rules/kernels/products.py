@@ -19,7 +19,7 @@ from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.processor import bandwidths, moved
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _MISALIGNED = page("matmul-dims-misaligned")
 _DEGENERATE = page("gemm-degenerate")
@@ -84,8 +84,8 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     )
 
 
-def _part(row: RooflineRow) -> Part:
-    return Part.operator(row.name, row.input_shapes)
+def _part(row: RooflineRow) -> Portion:
+    return Portion.operator(row.name, row.input_shapes)
 
 
 def _places(rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:

@@ -24,7 +24,7 @@ from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, 
 from traceanalyzer.rules.optimizer import passes
 from traceanalyzer.structure.autograd import is_zero_grad
 from traceanalyzer.structure.owners import EVALUATION
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 
 _NOT_FUSED = page("optimizer-not-fused")
 _EXPENSIVE = page("optimizer-expensive")
@@ -99,7 +99,7 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         exposed = min(direct[0], idle), min(direct[1], idle)
         basis = _NOT_FUSED.text("basis")(least=_LEAST, most=_MOST)
         at = partial(optimizers_at, rows=(row,))
-        change = TimeSaved("host", direct, basis, exposed, ended, (Part.operator(row.name),), at=at)
+        change = TimeSaved("host", direct, basis, exposed, ended, (Portion.operator(row.name),), at=at)
         params = {"optimizer": row.name, "launches": round(launches), "host": host, "share": share}
         params |= {"device": facts.per_step(row.device_ns)}
         advice = _NOT_FUSED.text("advice-refused") if program.refuses_lists(facts) else None
@@ -140,7 +140,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
             "host",
             (least * host, most * host),
             basis,
-            claims={Part.other(row.name): host},
+            claims={Portion.other(row.name): host},
             at=partial(optimizers_at, rows=(row,)),
         ),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
@@ -276,7 +276,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         _ZERO_GRAD.text("basis")(loop=_LOOP),
         None if facts.resources.gpu_ns is None else ((1 - _LOOP) * starved, exposed),
         ended,
-        tuple(Part.operator(row.name) for row in rows),
+        tuple(Portion.operator(row.name) for row in rows),
         at=partial(optimizers_at, rows=rows),
     )
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(rows))
@@ -296,7 +296,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
     least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
     change = TimeSaved(
-        "host", (least, most), basis, claims={Part.other(rows[0].name): most}, at=partial(optimizers_at, rows=rows)
+        "host", (least, most), basis, claims={Portion.other(rows[0].name): most}, at=partial(optimizers_at, rows=rows)
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))

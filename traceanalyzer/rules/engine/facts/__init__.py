@@ -24,7 +24,7 @@ from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Resources, TraceSummary
 from traceanalyzer.simulation.model import Model
-from traceanalyzer.structure.parts import Part
+from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
@@ -69,9 +69,9 @@ class OperatorFact(msgspec.Struct, frozen=True):
     """Part of `host_self_ns` on threads other than the one that makes the steps; 0 if unknown, as in tables."""
 
     @property
-    def part(self) -> Part:
+    def part(self) -> Portion:
         """The calls as a part of the recording."""
-        return Part.operator(self.name, self.shapes)
+        return Portion.operator(self.name, self.shapes)
 
 
 class KernelFact(msgspec.Struct, frozen=True):

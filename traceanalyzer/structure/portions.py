@@ -38,7 +38,7 @@ class Of(StrEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class Portion:
     """Events with one name, or idle time of one cause."""
 
     of: Of
@@ -48,44 +48,44 @@ class Part:
     """Shapes of the inputs of an operator's calls; None for all calls."""
 
     @classmethod
-    def operator(cls, name: str, shapes: str | None = None) -> Part:
+    def operator(cls, name: str, shapes: str | None = None) -> Portion:
         """Calls of an operator, all or those with these shapes of inputs."""
         return cls(Of.OPERATOR, name, shapes)
 
     @classmethod
-    def kernel(cls, name: str) -> Part:
+    def kernel(cls, name: str) -> Portion:
         """Runs of a kernel."""
         return cls(Of.KERNEL, name)
 
     @classmethod
-    def copies(cls, name: str) -> Part:
+    def copies(cls, name: str) -> Portion:
         """Copies or fills of one kind, such as `Memcpy HtoD (Pageable -> Device)`."""
         return cls(Of.COPIES, name)
 
     @classmethod
-    def owner(cls, name: str) -> Part:
+    def owner(cls, name: str) -> Portion:
         """Host time of a mark, module or function."""
         return cls(Of.OWNER, name)
 
     @classmethod
-    def idle(cls, cause: str) -> Part:
+    def idle(cls, cause: str) -> Portion:
         """Idle time of the busiest device for one of `gap_causes.CAUSES`; waiting for the loader is the loader's."""
         return LOADER if cause == "dataloader" else cls(Of.IDLE, cause)
 
     @classmethod
-    def other(cls, name: str) -> Part:
+    def other(cls, name: str) -> Portion:
         """Time whose events no table counts in one row."""
         return cls(Of.OTHER, name)
 
 
-LOADER = Part(Of.LOADER)
-COMMUNICATION = Part(Of.COMMUNICATION)
-WAITS = Part.idle("synchronization")
+LOADER = Portion(Of.LOADER)
+COMMUNICATION = Portion(Of.COMMUNICATION)
+WAITS = Portion.idle("synchronization")
 """Idle time after a wait for the device that emptied its queue."""
 
 
 @dataclass(frozen=True)
-class Times:
+class Occurrences:
     """Events of one kind, or idle time: when each runs, and on which device or thread."""
 
     kind: str
@@ -97,31 +97,31 @@ class Times:
     end_ns: I64
 
     @classmethod
-    def on_device(cls, context: Context, name: str, rows: I64) -> Times:
+    def on_device(cls, context: Context, name: str, rows: I64) -> Occurrences:
         """Events of the device table."""
         device = context.trace.device
         return cls("device", name, device.device[rows].astype(np.int64), device.start_ns[rows], device.end_ns[rows])
 
     @classmethod
-    def of_calls(cls, context: Context, name: str, rows: I64) -> Times:
+    def of_calls(cls, context: Context, name: str, rows: I64) -> Occurrences:
         """Runtime calls: rows of the launch table."""
         launches = context.trace.launches
         return cls("call", name, launches.thread[rows].astype(np.int64), launches.start_ns[rows], launches.end_ns[rows])
 
     @classmethod
-    def of_host(cls, context: Context, name: str, rows: I64) -> Times:
+    def of_host(cls, context: Context, name: str, rows: I64) -> Occurrences:
         """Operators, marks and other work of threads: rows of the host table."""
         host = context.trace.host
         return cls("host", name, host.thread[rows].astype(np.int64), host.start_ns[rows], host.end_ns[rows])
 
     @classmethod
-    def of_nodes(cls, context: Context, name: str, nodes: I64) -> Times:
+    def of_nodes(cls, context: Context, name: str, nodes: I64) -> Occurrences:
         """Operators and other work of threads: nodes of the host tree."""
         tree = context.host.tree
         return cls("host", name, tree.thread[nodes].astype(np.int64), tree.start_ns[nodes], tree.end_ns[nodes])
 
     @classmethod
-    def launched_in(cls, context: Context, name: str, nodes: I64) -> Times:
+    def launched_in(cls, context: Context, name: str, nodes: I64) -> Occurrences:
         """Device events that some nodes of the host tree, and all nodes inside them, launched."""
         chosen = np.zeros(len(context.host.tree), np.bool_)
         chosen[nodes] = True
@@ -129,6 +129,6 @@ class Times:
         return cls.on_device(context, name, np.flatnonzero(within != NO_PARENT))
 
     @classmethod
-    def idle(cls, name: str, device: int, start_ns: I64, end_ns: I64) -> Times:
+    def idle(cls, name: str, device: int, start_ns: I64, end_ns: I64) -> Occurrences:
         """Idle time of a device."""
         return cls("idle", name, np.full(len(start_ns), device, np.int64), start_ns, end_ns)
