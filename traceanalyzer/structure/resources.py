@@ -87,7 +87,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     loader = loads & within
     waiting = (waits & within) - loader
     communicates = device is not None or bool(collectives)
-    held = exposed & within if device is None else Intervals.none()
+    alone = exposed if device is None else Intervals.none()
     count, own = len(steps), recorded(context)
 
     def mean(times: Intervals) -> float:
@@ -100,10 +100,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         gpu_ns=None if device is None else mean(busy),
         communication_ns=mean(collectives & within) if communicates else None,
         exposed_communication_ns=mean(exposed & within) if communicates else None,
-        host_ns=max(
-            mean(within - waiting - loader - held),
-            mean(_ahead(steps) - waits - loads - (exposed if device is None else Intervals.none())),
-        ),
+        host_ns=max(mean(within - waiting - loader - alone), mean(_ahead(steps) - waits - loads - alone)),
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
