@@ -156,7 +156,9 @@ def test_what_could_not_be_analyzed_is_said() -> None:
     for path in skipped:
         part = parts_of(path)["Skipped"]
         report: Report = report_of(path)
-        assert len(part.paragraphs) == len(report.skipped)
-        for line, item in zip(part.paragraphs, report.skipped, strict=True):
+        rules = {item.id for item in report.skipped if "_" not in item.id}
+        shown = [item for item in report.skipped if item.id.replace("_", "-") not in rules or item.id in rules]
+        assert len(part.paragraphs) == len(shown)
+        for line, item in zip(part.paragraphs, shown, strict=True):
             assert line.startswith(f"{item.id}: ")
             assert item.reason.text in line

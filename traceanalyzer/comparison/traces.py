@@ -238,7 +238,7 @@ def _kernels_by_operator(report: Report, is_typical: bool) -> Iterator[Figures]:
     if callers is not None:
         for caller in callers.rows:
             for name, calls, total_ns in caller.launched:
-                yield Key(callers.names[name], owner=caller.name or None), calls, total_ns, None
+                yield Key(callers.name(name), owner=caller.name or None), calls, total_ns, None
         return
     table = report.result("kernels_by_operator", KernelsByOperator)
     for row in table.rows if table else ():
@@ -270,7 +270,8 @@ def _work(reports: Sequence[Report], steps: int) -> dict[Path, LaunchedWork]:
         callers = report.result("callers", Callers)
         paths: list[Path] = []
         for caller in callers.rows if callers else ():
-            paths.append(() if caller.parent is None else (*paths[caller.parent], caller.name))
+            around = paths[caller.parent] if caller.parent is not None and 0 <= caller.parent < len(paths) else ()
+            paths.append(() if caller.parent is None else (*around, caller.name))
             sums[paths[-1]] = [
                 sums[paths[-1]][0] + caller.calls,
                 sums[paths[-1]][1] + sum(events for _, events, _ in caller.launched),
@@ -332,7 +333,7 @@ def _classes(reports: Sequence[Report]) -> dict[str, str]:
         callers = report.result("callers", Callers) or Callers((), ())
         for caller in callers.rows:
             for name, _, ns in caller.launched:
-                times[caller.name][kinds.get(callers.names[name], "others")] += ns
+                times[caller.name][kinds.get(callers.name(name), "others")] += ns
     return {**{name: each.most_common(1)[0][0] for name, each in times.items()}, **kinds}
 
 

@@ -115,7 +115,7 @@ _GPU_COLUMNS = optional(
     Column(columns.IDLE.title, "share", lambda device: 1 - (device.typical or device).busy_share, is_extra=True),
     Column(_EFFICIENCY, "share", _in_steps("est_sm_efficiency")),
     Column(columns.OCCUPANCY, "share", _in_steps("est_achieved_occupancy")),
-    Column(columns.TENSOR_CORES, "share", "tensor_core_share"),
+    Column(columns.TENSOR_CORES, "share", _in_steps("tensor_core_share")),
     Column(Text("gpu-utilization-all", "Utilization (all steps)"), "share", _all_steps("utilization"), is_extra=True),
     Column(Text("gpu-busy-all", "Busy (all steps)"), "share", _all_steps("busy_share"), is_extra=True),
     Column(

@@ -43,6 +43,10 @@ class Callers(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     """Names of kernels, copies and fills."""
 
+    def name(self, position: int) -> str:
+        """A name by its position; empty where a saved report has no such name."""
+        return self.names[position] if 0 <= position < len(self.names) else ""
+
 
 def analyze(context: Context) -> Callers:
     """The callers of every device event that starts in a typical step."""
@@ -55,9 +59,11 @@ def analyze(context: Context) -> Callers:
     at, calls = take_or(place, node, 0), count_by(place[context.in_scope(tree.tree.start_ns)], len(parent))
     first, groups = group(at, trace.device.name[events])
     time, count = sum_by(groups, trace.device.dur_ns[events], len(first)), count_by(groups, len(first))
-    used, position = np.unique(trace.device.name[events][first], return_inverse=True)
+    used, appeared, position = np.unique(trace.device.name[events][first], return_index=True, return_inverse=True)
+    order = np.argsort(first[appeared])  # by their first run, whatever they are called
+    used, position = used[order], np.argsort(order)[position.ravel()]
     launched: dict[int, list[tuple[int, int, int]]] = {}
-    for where, *figures in np.column_stack((at[first], position.ravel(), count, time)).tolist():
+    for where, *figures in np.column_stack((at[first], position, count, time)).tolist():
         launched.setdefault(where, []).append((figures[0], figures[1], figures[2]))
     kept = _with_ancestors(parent, launched)
     rows = tuple(
