@@ -26,7 +26,7 @@ _CHURN = page("alloc-churn")
 _MALLOC = page("allocator-malloc-in-step")
 
 _CPU = "CPU"
-_PREPARING = 0.5
+_PREPARING = 0.6
 """Share of the idle time that host code outside of operators may have where a larger batch helps (own choice): what
 prepares samples there takes longer for more of them."""
 _RISING = 0.8
