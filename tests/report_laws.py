@@ -18,8 +18,8 @@ _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _LATENCY_NS = 7_000
 _TOLERANCE_NS = 2
 """Of sums of rounded times."""
-_PERIODS = 0.02
-"""Share of a step by which the period of repeated steps may differ from the steps that were recorded."""
+_PERIODS = 0.04
+"""Share of a step, and of what is in it, by which the period of repeated steps may differ from those recorded."""
 
 
 def union(spans: Iterator[Span] | list[Span]) -> list[Span]:
@@ -148,7 +148,10 @@ def _savings(case: Case) -> Iterator[tuple[str, str]]:
         room = case.raw.room_ns(case.device, case.steps) / len(case.steps)
         held = sum(entry["ns_per_step"] or 0.0 for entry in finding["where"] if entry["kind"] == "device")
         bound = room + (held if saving["resource"] == "gpu" else 0.0)
-        if saving["resource"] in ("gpu", "host", "loader") and most > bound + _TOLERANCE_NS + _PERIODS * (step or 0.0):
+        if (
+            saving["resource"] in ("gpu", "host", "loader")
+            and most > 1.05 * bound + _PERIODS * (step or 0.0) + _TOLERANCE_NS
+        ):
             yield "bounds", f"{finding['rule']}: {most} of {saving['resource']}, at most {bound}"
 
 

@@ -53,6 +53,7 @@ def known(violation: tuple[str, str]) -> bool:
 @example(Program((("graph", 400, 3), ("read", 1, 1))))
 @example(Program((("wait", 1, 1), ("elementwise", 100, 6), ("reduce", 700, 2)), steps=5, twice=2))
 @example(Program((("python", 800, 1), ("script", 300, 2), ("elementwise", 40, 6)), is_marked=False))
+@example(Program((("script", 8, 2), ("python", 8, 1), ("clone", 572, 1)), steps=3, is_marked=False))
 def test_reports_obey_the_laws(folder: Path, program: Program) -> None:
     assert [violation for violation in broken(case_of(program, folder)) if not known(violation)] == []
 
