@@ -94,7 +94,7 @@ def test_standard_output_by_name(form: str) -> None:
     run = call("report", TRAINING, "--format", form, "-o", "-")
     assert (run.code, run.err) == (0, "")
     assert run.out == call("report", TRAINING, "--format", form).out
-    assert "h2d-pageable" in run.out or "pageable" in run.out
+    assert "DataLoader" in run.out
 
 
 def test_standard_output_has_no_suffix() -> None:
