@@ -13,7 +13,7 @@ _LABELS = {
     "summary": Text("html-summary", "Summary"),
     "theme": Text("html-theme", "Theme"),
     "step": Text("html-step", "One step, on average"),
-    "utilization": Text("html-utilization", "GPU utilization, all steps"),
+    "utilization": Text("html-utilization", "GPU utilization"),
     "resources": Text("html-resources", "Resources per step"),
     "resources_overlap": Text("html-resources-overlap", "They overlap, so they do not sum to the step."),
     "best": Text("html-best", "Most valuable findings"),

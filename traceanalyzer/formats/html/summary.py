@@ -296,12 +296,13 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
 
 
 def _why_other(report: Report, language: Language) -> str | None:
-    """Why the utilization over all steps differs much from that in a typical step."""
+    """Why the utilization differs much from that in a typical step, in reports of versions that had it of all steps."""
     recording, gpu = report.result("recording", Recording), report.result("gpu", GpuMetrics)
     typical = recording.typical.resources if recording is not None and recording.typical is not None else None
     if recording is None or gpu is None or typical is None or typical.gpu_ns is None or not typical.step_ns:
         return None
-    busy = next((device.busy_share for device in gpu.devices if device.device == typical.device), None)
+    busiest = (device for device in gpu.devices if device.device == typical.device and device.typical is None)
+    busy = next((device.busy_share for device in busiest), None)
     share = typical.gpu_ns / typical.step_ns
     if busy is None or abs(busy - share) < _DIFFERS:
         return None
