@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-
-from hypothesis import strategies as st
+from random import Random
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Pace, Stream, Work, finish
@@ -14,6 +13,9 @@ LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 PRODUCT = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_nn"
 POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::{}>(int)"
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+_KINDS = ("load", "python", "script", "elementwise", "product", "clone", "read", "wait", "upload", "reduce", "graph")
+_LONGEST_US = 1200
 
 Part = tuple[str, int, int]
 """What it does, a duration in microseconds and a number; what they mean depends on what it does."""
@@ -32,6 +34,19 @@ class Program:
     """A step that does everything twice."""
     seed: int | None = None
     """What makes durations vary by a few percent; None leaves them as they are."""
+
+    @classmethod
+    def random(cls, seed: int) -> Program:
+        """One of many programs; the same for the same seed, wherever the test runs."""
+        draw = Random(seed)
+        kinds = [(draw.choice(_KINDS), draw.randint(8, _LONGEST_US), draw.randint(1, 6)) for _ in range(7)]
+        return cls(
+            parts=tuple(kinds[: draw.randint(1, len(kinds))]),
+            steps=draw.randint(1, 5),
+            is_marked=draw.random() < 0.5,
+            twice=draw.choice((None, *range(5))),
+            seed=draw.choice((None, *range(1, 10))),
+        )
 
     def build(self) -> TraceBuilder:
         """The recording of the program."""
@@ -120,15 +135,3 @@ class _Run:
     def graph(self, dur: int, count: int) -> None:
         """Launch a graph of kernels."""
         self.host.graph([Work(PRODUCT, dur // 4, grid=(400, 1, 1))] * (4 * count), self.streams[0])
-
-
-_KINDS = ("load", "python", "script", "elementwise", "product", "clone", "read", "wait", "upload", "reduce", "graph")
-_parts = st.tuples(st.sampled_from(_KINDS), st.integers(8, 1200), st.integers(1, 6))
-programs = st.builds(
-    Program,
-    parts=st.lists(_parts, min_size=1, max_size=7).map(tuple),
-    steps=st.integers(1, 5),
-    is_marked=st.booleans(),
-    twice=st.none() | st.integers(0, 4),
-    seed=st.none() | st.integers(1, 9),
-)

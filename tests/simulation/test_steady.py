@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import TraceBuilder
+from tests.random_programs import Program
 from tests.random_traces import Plan, plans
 from tests.simulation.replaying import model_of, modelled, saved
 from traceanalyzer.simulation import replay_error, what_if
 from traceanalyzer.simulation.edits import Edit, HostEdit, RelaunchEdit, ScaleEdit, UnblockEdit
-from traceanalyzer.simulation.model import Model
+from traceanalyzer.simulation.model import ABSTAINS_ABOVE, Model
 
 ALWAYS = 1 << 50
 
@@ -76,6 +77,16 @@ def test_work_that_nothing_explains_is_pinned() -> None:
     found = model_of(trace)
     assert found.error_share == 0
     assert (found.pinned_share, found.abstains) == (1 / 3, True)
+
+
+def test_work_that_queues_up_is_not_predicted() -> None:
+    # each step ends with a wait for one stream, while the other falls behind
+    queues = model_of(Program((("reduce", 454, 4),), is_marked=False).build())
+    assert queues.error_share < ABSTAINS_ABOVE
+    assert (queues.pinned_share, queues.doubt) == (0, "period")
+    result = what_if.ask(queues.context, [])
+    assert result.replay.doubt == "period"
+    assert all(row.free_ns[1] is None and row.free_ns[2] <= result.step_ns for row in result.helps)
 
 
 only_host = st.lists(st.integers(0, 2), min_size=1, max_size=3)

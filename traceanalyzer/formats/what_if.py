@@ -11,7 +11,6 @@ from traceanalyzer.report.names import clean, clipped
 from traceanalyzer.report.section import Section, SectionTable
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, table
-from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.simulation.what_if import AppliedChange, PredictedNs, WhatHelps, WhatIf
 
 FORMATS = ("terminal", "markdown", "html", "json")
@@ -67,6 +66,12 @@ _PINNED = Text(
     "The recording does not show what {share:share} of the GPU's work waited for, so these kernels start when they "
     "started in it: too much for a prediction. These are bounds.",
     "the replay of the dependencies in a trace; share is one of the time of kernels",
+)
+_QUEUES = Text(
+    "whatif-period",
+    "If the recorded steps went on, each would take {share:share} more or less than recorded, because work queues up or "
+    "a queue runs empty: too much for a prediction. These are bounds.",
+    "the replay of the dependencies in a trace; share is one of the step",
 )
 _NOW = Text("whatif-now", "The step takes {before:ns}.")
 _KINDS = {
@@ -214,10 +219,13 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
     if prediction.edits and prediction.next_bottleneck:
         yield _NEXT[prediction.next_bottleneck]()
     replay = prediction.replay
-    if replay.abstained and error <= ABSTAINS_ABOVE:
-        yield _PINNED(share=replay.pinned_share)
-    else:
-        yield (_ABSTAINS if replay.abstained else _ERROR)(error=error)
+    match replay.doubt:
+        case None | "error":
+            yield (_ABSTAINS if replay.abstained else _ERROR)(error=error)
+        case "pinned":
+            yield _PINNED(share=replay.pinned_share)
+        case "period":
+            yield _QUEUES(share=replay.period_share)
 
 
 def _frees_loader(edit: AppliedChange) -> bool:

@@ -14,7 +14,6 @@ from traceanalyzer.sections import columns, host
 from traceanalyzer.sections.columns import Column, detail, facts, table
 from traceanalyzer.sections.kernels import class_label
 from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
-from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.simulation.replay_error import Replay
 
 _MOST_TURNS = 5
@@ -109,6 +108,12 @@ _ABSTAINS = Text(
     "The replay is {error:exact_share} off the recorded step, more than 5 %, so no saving is predicted from it. The "
     "path itself is that of the recording.",
     "of the dependencies in a trace",
+)
+_QUEUES = Text(
+    "path-replay-period",
+    "If the recorded steps went on, each would take {share:exact_share} more or less, over 5 %, because work queues up "
+    "or a queue runs empty, so no saving is predicted from a replay. The path itself is that of the recording.",
+    "a replay of the dependencies in a trace; share is one of the step",
 )
 _PINNED = Text(
     "path-replay-pinned",
@@ -253,9 +258,15 @@ def _other_devices(report: Report) -> Iterator[Message]:
 
 def _distrust(path: Replay | None) -> Iterator[Message]:
     """Why no prediction is made from the replay."""
-    if path is not None and path.abstained:
-        pinned = path.error_share <= ABSTAINS_ABOVE
-        yield _PINNED(share=path.pinned_share) if pinned else _ABSTAINS(error=path.error_share)
+    if path is None or path.doubt is None:
+        return
+    match path.doubt:
+        case "error":
+            yield _ABSTAINS(error=path.error_share)
+        case "pinned":
+            yield _PINNED(share=path.pinned_share)
+        case "period":
+            yield _QUEUES(share=path.period_share)
 
 
 def _errors(replay: Replay) -> tuple[Fact, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from math import fsum
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -22,8 +23,19 @@ from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
 ABSTAINS_ABOVE = 0.05
-"""Share of the step: a model that is wrong by more says nothing about changes. Also of the device's time: if so much
-starts when it started in the recording, whatever changes, a small error of the replay proves nothing."""
+"""Share of the step: a model that is wrong by more says nothing about changes, nor one whose repeated steps take so
+much more or less than those recorded. Also of the device's time: if so much starts when it started in the recording,
+whatever changes, a small error of the replay proves nothing."""
+
+Doubt = Literal["error", "pinned", "period"]
+"""Why a model abstains: it differs from the recording, it takes starts from it, or its steps would not go on so."""
+
+
+def doubt(error: float, pinned: float, period: float) -> Doubt | None:
+    """The first of three shares that is too large for a prediction; None if none is."""
+    shares: tuple[tuple[Doubt, float], ...] = (("error", error), ("pinned", pinned), ("period", period))
+    return next((name for name, share in shares if share > ABSTAINS_ABOVE), None)
+
 
 Estimate = tuple[float, float, float]
 """Low, point and high estimate in ns per step."""
@@ -80,9 +92,22 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return self.graph.inputs.pinned_ns / whole if whole else 0.0
 
     @property
+    def period_share(self) -> float:
+        """Difference of the period, if the modelled steps went on, from the recorded step as a share of it.
+
+        It is large where work queues up: the host marks steps faster than the device does their work.
+        """
+        return abs(self.elapsed_ns((), keep_residuals=True) - self.recorded_ns) / self.recorded_ns
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """Why the model does not predict changes; None if it does."""
+        return doubt(self.error_share, self.pinned_share, self.period_share)
+
+    @property
     def abstains(self) -> bool:
         """Whether the model is too far from the recording, or takes too much from it, to predict a change."""
-        return self.error_share > ABSTAINS_ABOVE or self.pinned_share > ABSTAINS_ABOVE
+        return self.doubt is not None
 
     def durations_ns(self, times: Times) -> I64:
         """Duration in ns of each judged step in a replay that changes nothing."""
@@ -98,8 +123,15 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def elapsed_ns(self, edits: Edits, *, keep_residuals: bool) -> float:
         """Mean time in ns from the start of one step to the start of the next, with some edits, if steps repeat."""
+        if not edits:
+            return self._unchanged_ns[keep_residuals]
         graph, _ = self._edited(edits, keep_residuals=keep_residuals)
         return self._period_ns(graph)
+
+    @cached_property
+    def _unchanged_ns(self) -> tuple[float, float]:
+        """The period in ns of the unchanged replay, without and with residuals."""
+        return self._period_ns(self.graph), self._period_ns(self.with_residuals)
 
     def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
         """What `elapsed_ns` gives, and how long each judged step takes in ns. Shape of the latter: (steps,)."""

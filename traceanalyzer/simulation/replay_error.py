@@ -28,8 +28,8 @@ class Replay(msgspec.Struct, frozen=True):
     device_start_error_p95_share: float | None
     """95th percentile of these errors, as a share of the step; null without device events."""
     abstained: bool
-    """Whether the error is above 5 % of the step, or the pinned share above 5 %, so that nothing is predicted from the
-    model."""
+    """Whether the error, the pinned share or the share of the period is above 5 %, so that nothing is predicted from
+    the model."""
     dropped_edges: int
     """Number of causes that were left out because the recorded times contradict them."""
     steps: int = 0
@@ -45,6 +45,13 @@ class Replay(msgspec.Struct, frozen=True):
     """Number of waits of at least 1 ms in which no recorded device event ended; their durations are inputs."""
     pinned_share: float = 0.0
     """Share of the device's time in the modelled steps whose modelled start is simply its recorded start."""
+    period_share: float = 0.0
+    """How much longer or shorter the steps would be if they went on, as a share of the recorded step, 0 or more."""
+
+    @property
+    def doubt(self) -> model.Doubt | None:
+        """Why nothing is predicted from the model; None if it predicts."""
+        return model.doubt(self.error_share, self.pinned_share, self.period_share) if self.abstained else None
 
 
 def analyze(context: Context) -> Replay:
@@ -68,4 +75,5 @@ def analyze(context: Context) -> Replay:
         unlinked_starts=inputs.unlinked_starts,
         unexplained_waits=inputs.unexplained_waits,
         pinned_share=causal.pinned_share,
+        period_share=causal.period_share,
     )

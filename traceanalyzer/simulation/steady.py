@@ -53,9 +53,10 @@ class _Rows(msgspec.Struct, frozen=True):
         last = kept[np.append(group[kept][1:], NOTHING) != group[kept]]
         before = distinct(asked[asked >= 0])
         before = before[part[before] == NOTHING]
+        if not len(first):
+            before = before[:0]
         to = np.minimum(np.searchsorted(group[first], group[before]), max(len(first) - 1, 0))
-        if len(first):
-            before, to = (each[(group[first][to] == group[before]) & (before < first[to])] for each in (before, to))
+        before, to = (each[(group[first][to] == group[before]) & (before < first[to])] for each in (before, to))
         passed = np.append(0, np.cumsum(counts))
         own = kept[counts[kept]]
         at = np.searchsorted(group[own], group[before], side="right") - 1 - (passed[first[to]] - passed[before + 1])

@@ -191,7 +191,8 @@ def _replayed_saving(causal: Model, every: Sequence[Edit], others: Sequence[list
     if not causal.abstains:
         low, high = variation.combined((low, high), point, variation.USUAL * point)
         return low, point, min(high, outcome.step_ns)
-    return (min(low, 0.0), None, max(high, 0.0) + causal.error_share * outcome.step_ns if every else 0.0)
+    high = max(high, 0.0) + causal.error_share * outcome.step_ns if every else 0.0
+    return min(low, 0.0), None, min(high, outcome.step_ns)
 
 
 def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:

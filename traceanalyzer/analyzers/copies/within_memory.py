@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.op_shapes import words
-from traceanalyzer.structure import host_activity, typical
+from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
 from traceanalyzer.structure.autograd import ranges
 from traceanalyzer.structure.context import Context
@@ -130,11 +130,10 @@ def analyze(context: Context) -> Conversions:
 
 
 def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurrences]:
-    """When some copies run on the device."""
-    steady = typical.part(context)
-    nodes = _copies(steady)
-    asking = _asking(steady, nodes)
-    groups = group(*_keys(steady, nodes, asking))[1]
+    """When some copies run on the device, those that are launched before the step in which they run, too."""
+    nodes = _copies(context)
+    asking = _asking(context, nodes)
+    groups = group(*_keys(context, nodes, asking))[1]
     starts = context.host.tree.start_ns[asking]
     wanted = groups[np.isin(starts, [row.start_ns for row in rows])]
     yield Occurrences.launched_in(context, rows[0].operator, nodes[np.isin(groups, wanted)])

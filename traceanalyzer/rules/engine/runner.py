@@ -26,7 +26,6 @@ from traceanalyzer.rules.engine.headlines import causes, headline
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
-from traceanalyzer.simulation.model import ABSTAINS_ABOVE
 from traceanalyzer.structure.portions import Portion
 
 _NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
@@ -46,6 +45,12 @@ _PINNED = Text(
     "saving-model-pinned",
     "{basis}; limited by the total times of the other resources, because the recording does not show what "
     "{share:share} of the GPU's work waited for",
+    note="basis says how the saving was estimated, without a full stop",
+)
+_QUEUES = Text(
+    "saving-model-period",
+    "{basis}; limited by the total times of the other resources, because each step would take {share:share} more or "
+    "less than recorded if the program went on",
     note="basis says how the saving was estimated, without a full stop",
 )
 _QUESTION_SHARE = 0.05
@@ -242,11 +247,17 @@ def _price(facts: Facts, prices: Prices | None, change: TimeSaved) -> Saving:
     found = budget.saving(change)
     if facts.tells_little:
         found = msgspec.structs.replace(found, arithmetic=None)
-    if facts.model is None or not facts.model.abstains:
+    causal = facts.model
+    if causal is None or causal.doubt is None:
         return found
-    if facts.model.error_share <= ABSTAINS_ABOVE:
-        return msgspec.structs.replace(found, basis=_PINNED(basis=found.basis, share=facts.model.pinned_share))
-    return msgspec.structs.replace(found, basis=_ABSTAINS(basis=found.basis, error=facts.model.error_share))
+    match causal.doubt:
+        case "error":
+            basis = _ABSTAINS(basis=found.basis, error=causal.error_share)
+        case "pinned":
+            basis = _PINNED(basis=found.basis, share=causal.pinned_share)
+        case "period":
+            basis = _QUEUES(basis=found.basis, share=causal.period_share)
+    return msgspec.structs.replace(found, basis=basis)
 
 
 def _blocker(facts: Facts, prices: Prices | None, change: TimeSaved) -> str | None:
