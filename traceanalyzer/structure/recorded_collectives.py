@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from traceanalyzer.knowledge import kernel_names
 from traceanalyzer.knowledge.collectives import operation
@@ -81,28 +82,28 @@ class RecordedCollectives(msgspec.Struct, frozen=True):
     sequence: I64
     shapes: I64
     """Codes of the input shapes of host ranges."""
+    is_own: Bool
+    """Which are a program's own kernels, of no library of collectives."""
 
     def take(self, rows: I64) -> RecordedCollectives:
         """Keep some of the collectives."""
-        columns = (self.start, self.dur, self.called, self.exposed, self.described, self.sequence, self.shapes)
-        start, dur, called, exposed, described, sequence, shapes = (column[rows] for column in columns)
-        names = [self.names[row] for row in rows.tolist()]
-        return RecordedCollectives(start, dur, called, exposed, described, names, sequence, shapes)
+        columns = {name: column[rows] for name, column in asdict(self).items() if name != "names"}
+        return RecordedCollectives(names=[self.names[row] for row in rows.tolist()], **columns)
 
 
 def of_libraries(context: Context) -> Bool:
     """Which device events are kernels of collective libraries and start in the chosen steps, or anywhere.
 
-    Only these compare between ranks: a program's own name no process group, and need not end everywhere at once.
+    A program's own kernels name no process group, and need not end everywhere at once.
     """
     device = context.trace.device
     return library_collectives(context.trace) & context.in_scope(device.start_ns)
 
 
-def on_device(context: Context) -> RecordedCollectives:
-    """Collectives as kernels on the device."""
+def on_device(context: Context, chosen: Bool) -> RecordedCollectives:
+    """Collectives as kernels on the device, those that are chosen of all device events."""
     trace, device = context.trace, context.trace.device
-    kernels = np.flatnonzero(context.cached(of_libraries))
+    kernels = np.flatnonzero(chosen)
     described, host_name = described_by(context, kernels)
     sequence, shapes = _from_host(context, kernels)
     own = context.cached(_sequences)[described]
@@ -123,6 +124,7 @@ def on_device(context: Context) -> RecordedCollectives:
         names=names,
         sequence=np.where(own == UNKNOWN, sequence, own),
         shapes=shapes,
+        is_own=~library_collectives(trace)[kernels],
     )
 
 
@@ -215,4 +217,5 @@ def on_host(context: Context) -> RecordedCollectives:
         names=[trace.names[name] for name in host.name[rows].tolist()],
         sequence=nothing + UNKNOWN,
         shapes=host.shapes[rows].astype(np.int64),
+        is_own=np.zeros(len(rows), np.bool_),
     )

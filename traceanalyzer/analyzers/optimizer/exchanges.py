@@ -330,8 +330,9 @@ class _Waits(msgspec.Struct, frozen=True):
 
 def _waits(context: Context) -> tuple[_Waits, bool]:
     """Kernels that send and receive, else ranges of the CPU that receive; whether it is the latter."""
-    if context.cached(recorded_collectives.of_libraries).any():
-        found = recorded_collectives.on_device(context)
+    kernels = context.cached(recorded_collectives.of_libraries)
+    if kernels.any():
+        found = recorded_collectives.on_device(context, kernels)
         described = [context.trace.collectives[row].name for row in found.described.tolist()]
         names = zip(described, found.names, strict=True)
         known = [operation(own) or operation(name) for own, name in names]

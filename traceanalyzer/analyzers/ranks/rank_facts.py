@@ -1,7 +1,7 @@
 """Which facts about one rank are needed to compare it with the other ranks of its run?
 
 Steps and collectives as columns, small enough for every saved report, so that ranks can be joined (`ranks`) without
-their traces. Collectives are kernels or, in a trace without any, host ranges of libraries that work on the CPU
+their traces. Collectives are kernels, of libraries and of programs themselves, or, in a trace without any, host ranges of libraries that work on the CPU
 (`gloo:`).
 
 Starts and ends of the collectives of a step are its events. The time before the start of a collective is the rank's
@@ -69,7 +69,8 @@ class CollectiveKind(msgspec.Struct, frozen=True):
     and `all_to_all`, whatever its kernels are called; false of messages between two ranks, and from or to one."""
     is_even: bool = True
     """Whether every rank sends as much as any other, so that durations differ by waiting alone; false where this is
-    unknown: of an `all_to_all` that does not say that its parts are equal."""
+    unknown: of an `all_to_all` that does not say that its parts are equal, and of a program's own kernels, which need
+    not end everywhere at once."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):
@@ -144,8 +145,11 @@ class RankFacts(msgspec.Struct, frozen=True):
 
 def analyze(context: Context) -> RankFacts:
     """The steps and collectives of a trace."""
-    on_device = bool(context.cached(recorded_collectives.of_libraries).any())
-    collectives = recorded_collectives.on_device(context) if on_device else recorded_collectives.on_host(context)
+    kernels = context.cached(recorded_collectives.kernels_of_collectives)
+    on_device = bool(kernels.any())
+    collectives = (
+        recorded_collectives.on_device(context, kernels) if on_device else recorded_collectives.on_host(context)
+    )
     collectives = collectives.take(np.argsort(collectives.called, kind="stable"))
     step = _step_of(context, collectives.called)
     kept = _kept(step)
@@ -225,18 +229,20 @@ def _kinds(
     trace = context.trace
     groups: StringPool[ProcessGroup] = StringPool()
     kinds: StringPool[CollectiveKind] = StringPool()
-    columns = zip(collectives.described.tolist(), collectives.names, collectives.shapes.tolist(), strict=True)
+    columns = (collectives.described.tolist(), collectives.names, collectives.shapes.tolist())
     codes = tuple(
-        kinds.encode(_kind(trace.collectives[described], name, trace.shapes[shapes], groups))
-        for described, name, shapes in columns
+        kinds.encode(_kind(trace.collectives[described], name, trace.shapes[shapes], groups, is_own=is_own))
+        for described, name, shapes, is_own in zip(*columns, collectives.is_own.tolist(), strict=True)
     )
     return tuple(groups.values()), tuple(kinds.values()), codes
 
 
-def _kind(facts: Collective, name: str, shapes: str, groups: StringPool[ProcessGroup]) -> CollectiveKind:
+def _kind(
+    facts: Collective, name: str, shapes: str, groups: StringPool[ProcessGroup], *, is_own: bool
+) -> CollectiveKind:
     named = operation(facts.name) if facts is not NO_COLLECTIVE else None
     named = named or operation(name)
-    is_even = named != "all_to_all" or _has_equal_parts(facts)
+    is_even = not is_own and (named != "all_to_all" or _has_equal_parts(facts))
     return CollectiveKind(
         operation=named,
         group=groups.encode(ProcessGroup(facts.group or None, facts.ranks or None, facts.group_size)),
@@ -352,7 +358,7 @@ _ALONE = Need(
     Text("skip-no-ranks", "the trace names no rank and has no collectives, so there is nothing to compare"),
     lambda context: (
         context.trace.info.rank is not None
-        or bool(context.cached(recorded_collectives.of_libraries).any())
+        or bool(context.cached(recorded_collectives.kernels_of_collectives).any())
         or bool(context.cached(recorded_collectives.host_ranges).any())
     ),
 )
