@@ -183,12 +183,13 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
     if late_ranks is not None:
         results["stragglers"] = late_ranks
     advice = judge(sources.of_ranks(summary, results), rules)
+    of_all = joining.of_every_step(judged, ranks)
     shown = {key: results[key] for key in ("recording",) if key in results} | {
-        "ranks": joining.of_every_step(judged, ranks),
+        "ranks": of_all,
         "stragglers": late_ranks,
     }
     skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
-    doubts = (*joining.damaged(members), *joining.doubts(ranks))
+    doubts = (*joining.damaged(members), *joining.doubts(ranks), *joining.uneven(of_all))
     return pipeline.report_of(totals.source(name, ordered), summary, shown, skipped, doubts, advice)
 
 

@@ -36,6 +36,11 @@ class Meeting:
     """From rank and step to microseconds in which the host does something else before it computes."""
     loader: Callable[[int, int], int] = lambda rank, step: 0
     """From rank and step to microseconds of waiting for the loader before it computes."""
+    stall: Callable[[int, int], int] | None = None
+    """From rank and step to microseconds for which an operator that takes 10 stands still, one of eight; None: there
+    are no such operators."""
+    kernel: str | None = None
+    """Name of the kernel of a program that communicates without a library; None: the library's."""
 
 
 @dataclass
@@ -99,6 +104,8 @@ def _meet(
         if batch := meeting.loader(number, step):
             rank.trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", rank.now, batch)
         rank.now += batch + meeting.pause(number, step)
+        if meeting.stall is not None:
+            _arrange(rank, meeting.stall(number, step), turn=number + step)
         rank.trace.op("aten::mm", rank.now + 1, 20)
         rank.trace.launch_kernel("ampere_sgemm_128x64_nn", rank.now + 15, work, at=rank.now + 5)
         arrival[number] = rank.now + 15 + work + 5
@@ -106,18 +113,21 @@ def _meet(
     for number in group:
         rank, own_end = everybody[number], end + meeting.lag(number, step)
         rank.called[name] = rank.called.get(name, 0) + 1
-        rank.trace.collective(
-            meeting.operation,
-            arrival[number],
-            own_end - arrival[number],
-            at=rank.now + 30,
-            host_dur=35,
-            nelems=meeting.nelems,
-            out_nelems=meeting.out_nelems,
-            ranks=group,
-            group=name,
-            sequence=rank.called[name] if numbered else None,
-        )
+        if meeting.kernel is not None:
+            rank.trace.launch_kernel(meeting.kernel, arrival[number], own_end - arrival[number], at=rank.now + 30)
+        else:
+            rank.trace.collective(
+                meeting.operation,
+                arrival[number],
+                own_end - arrival[number],
+                at=rank.now + 30,
+                host_dur=35,
+                nelems=meeting.nelems,
+                out_nelems=meeting.out_nelems,
+                ranks=group,
+                group=name,
+                sequence=rank.called[name] if numbered else None,
+            )
         if meeting.hidden:
             length = min(meeting.hidden, own_end - arrival[number])
             at = rank.now + 70
@@ -125,3 +135,11 @@ def _meet(
         waits = rank.now + 80
         rank.now = own_end + 5
         rank.trace.launch("cudaStreamSynchronize", waits, rank.now - waits)
+
+
+def _arrange(rank: _Rank, stall: int, turn: int) -> None:
+    """Eight operators that only arrange memory, of which one stands still."""
+    for number in range(8):
+        dur = 10 + (stall if number == turn % 2 else 0)
+        rank.trace.op(("aten::view", "aten::empty")[number % 2], rank.now, dur)
+        rank.now += dur + 2

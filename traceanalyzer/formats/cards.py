@@ -37,6 +37,7 @@ PLACES = {
     "time": Text("place-time", "Time"),
     "memory": Text("place-memory", "Memory"),
     "row": Text("place-row", "Row"),
+    "rank": Text("place-rank", "Rank"),
 }
 """Kinds of places where something was observed."""
 

@@ -69,8 +69,8 @@ _PINNED = Text(
 )
 _QUEUES = Text(
     "whatif-period",
-    "If the recorded steps went on, each would take {share:share} more or less than recorded, because work queues up or "
-    "a queue runs empty: too much for a prediction. These are bounds.",
+    "If the recorded steps went on, each would take {share:share} more or less than recorded, because work queues up "
+    "or a queue runs empty: too much for a prediction. These are bounds.",
     "the replay of the dependencies in a trace; share is one of the step",
 )
 _NOW = Text("whatif-now", "The step takes {before:ns}.")

@@ -134,6 +134,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "megatron",
         "Megatron",
         "training",
+        names=matching(r"^_?LinearWithGradAccumulationAndAsync(?:Communication|Allreduce)(?:Backward)?$"),
         frames=matching(path("megatron", r"(?:core|training|legacy|model|optimizer|schedules|mpu)(?:[/\\]|\.py\()")),
     ),
     # TorchTitan: pretrains language models with PyTorch's own parallelism.

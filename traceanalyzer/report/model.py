@@ -133,7 +133,7 @@ class CodePlace(msgspec.Struct, frozen=True):
 
     kind: str
     """What the place is: `step`, `operator`, `kernel`, `copy`, `call` (of the runtime), `module`, `python`, `time`,
-    `memory` or `row`."""
+    `memory`, `row` or `rank`."""
     name: str
     """Name as in the trace: a step's number, an operator, a kernel, `file.py(12): function`."""
     shapes: str | None = None

@@ -397,6 +397,25 @@ TEXTS = (
         one="{count:count} of {world:count} ranks has no trace here ({ranks}): actual waiting may be longer, and "
         "transfer shorter, than shown.",
     ),
+    Text(
+        "q-ranks-start",
+        "The recording of rank {rank} began later than others: in their first collective they wait up to {wait:ns} "
+        "for it. That is in no figure per step.",
+    ),
+    Text(
+        "q-ranks-step-allocation",
+        "Step {step} is left out on all ranks: it takes {time:ns} instead of {typical:ns}, because memory is taken "
+        "from the driver and given back (cudaMalloc, cudaFree).",
+    ),
+    Text(
+        "q-ranks-step-uneven",
+        "Step {step} is left out on all ranks: it takes {time:ns}, the others {typical:ns}.",
+    ),
+    Text(
+        "q-ranks-wait-once",
+        "In step {step}, which is left out, rank {rank} waits for the others once, for {wait:ns} ({operation}).",
+        "operation is a code such as all_reduce",
+    ),
     Text("q-ranks-world-unknown", "The traces do not record how many ranks there were, so some may be missing."),
     Text(
         "q-ranks-unmatched",

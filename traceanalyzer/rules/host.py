@@ -1,25 +1,32 @@
-"""Detects code of the host that holds a program up: host-python-gap, host-waits-or-logs, threads-oversubscribed."""
+"""Detects what holds the host up: host-stalls, host-python-gap, host-waits-or-logs, threads-oversubscribed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import fsum
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host.pauses import HostPauses
+from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap, long_gaps_at
+from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.analyzers.waits.value_reads import ValueReads
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
 _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
 _OVERSUBSCRIBED = page("threads-oversubscribed")
+_STALLS = page("host-stalls")
+_STALLS_SHOWN = 8
 
 _CODE_GC = "gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then"
 
@@ -220,7 +227,69 @@ def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
     yield Draft(evidence, change, params, code=code)
 
 
+def _stalls(facts: Facts, limits: Limits) -> Drafts:
+    """Stalls of a trace, or of the ranks of a run, where one that stalls makes all wait."""
+    run = facts.find("ranks", Ranks)
+    if run is not None:
+        yield from _stalls_of_ranks(facts, run, limits)
+        return
+    found, recording = facts.need("host_stalls", HostStalls), facts.need("recording", Recording)
+    if recording.typical is None or found.stalls < limits["stalls"]:
+        return
+    steps = recording.typical.steps
+    time = mean(found.time_ns, steps)
+    share = time / facts.step_ns
+    if share < limits["share"]:
+        return
+    where = tuple(
+        CodePlace(row.kind, row.name, None, mean(row.time_ns, steps), "ns", row.longest_start_ns)
+        for row in found.rows[:_STALLS_SHOWN]
+    )
+    evidence = Evidence(_STALLS.text("subject")(), share, limits["share"], "share", where)
+    change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at)
+    params = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
+    yield Draft((evidence,), change, {**params, "step": facts.step_ns}, figure="time")
+
+
+def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
+    rows = [row for row in run.ranks if (row.stalls or 0.0) * row.steps >= limits["stalls"]]
+    step = run.mean_step_ns or 0.0
+    if not rows or not step:
+        return
+    stalled = fsum(row.stalled_ns or 0.0 for row in run.ranks) / len(run.ranks)
+    share = stalled / step
+    if share < limits["share"]:
+        return
+    where = tuple(CodePlace("rank", str(row.rank), None, row.stalled_ns, "ns") for row in rows)
+    evidence = Evidence(_STALLS.text("subject-ranks")(), share, limits["share"], "share", where)
+    replayed = facts.find("stragglers", Stragglers)
+    host = next((row.slowdown for row in replayed.by_kind if row.kind == "host"), 1.0) if replayed else 1.0
+    most = step - step / host
+    interval = min(stalled, most), most
+    change = TimeSaved(
+        "communication",
+        interval,
+        _STALLS.text("basis-ranks")(),
+        interval,
+        {Portion.other("waiting for ranks"): most},
+        is_of_joint_replay=True,
+    )
+    params = {
+        "ranks": len(rows),
+        "all": len(run.ranks),
+        "stalls": round(fsum(row.stalls or 0.0 for row in rows) / len(rows)),
+        "longest": max(row.longest_stall_ns or 0.0 for row in rows),
+        "time": stalled,
+        "step": step,
+        "wait": run.exposed_wait_ns or 0.0,
+        "transfer": run.transfer_ns or 0.0,
+    }
+    summary = _STALLS.text("summary-ranks")
+    yield Draft((evidence,), change if most else None, params, summary=summary)
+
+
 RULES = (
+    _STALLS.rule(trace=_stalls),
     _PYTHON_GAP.rule(trace=_python_gap_in_trace),
     _WAITS_OR_LOGS.rule(trace=_waits_or_logs_in_trace),
     _OVERSUBSCRIBED.rule(trace=_oversubscribed_in_trace),

@@ -1,24 +1,26 @@
-"""Detects faults that only the ranks of a run together show: one that the others wait for (comm-straggler)."""
+"""Detects faults that only the ranks of a run together show: comm-straggler, experts-uneven."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import fsum
+from typing import Any
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.change import Interval
-from traceanalyzer.rules.engine.late_rank import LateRank
+from traceanalyzer.rules.engine.late_rank import LateRanks
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _STRAGGLER = page("comm-straggler")
-_EXPLAINS = 0.1
-"""Least part of the waiting for which a finding names what takes longer on the late rank (own choice: less is
-chance)."""
+_EXPERTS = page("experts-uneven")
+_LEAST_OF_WAITING = 0.5
+"""Least part of the waiting for the busiest experts that balance saves (own choice: tokens vary from batch to
+batch)."""
 _SUMMARIES = {
     "computation": _STRAGGLER.text("computes"),
     "loader": _STRAGGLER.text("loads"),
@@ -33,39 +35,67 @@ _REPLAYED_SUMMARIES = {
 
 def _straggler(facts: Facts, limits: Limits) -> Drafts:
     run = _comparison(facts)
-    if run.counted_steps < limits["steps"]:
-        raise Missing(_STRAGGLER.text("few-steps")())
     if not run.mean_step_ns:
         return
     late = late_rank.find(facts, run)
     if late is None:
         return
-    row = late.row
-    share, in_steps = row.caused_ns / run.mean_step_ns, mean(row.steps, run.counted_steps)
-    if share < limits["wait_share"] or in_steps < limits["step_share"] or row.share < limits["of_waiting"]:
+    share = late.caused_ns / run.mean_step_ns
+    if share < limits["wait_share"] or late.share < limits["of_waiting"]:
+        return
+    if not late_rank.is_recurrent(late, run, limits["step_share"], limits["steps"]):
+        if run.counted_steps < limits["steps"]:
+            raise Missing(_STRAGGLER.text("few-steps")())
         return
     if run.is_on_host and not _is_steady(late, run, limits):
         return
-    steps = tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in row.worst_steps)
-    collectives = tuple(CodePlace("kernel", _name(part), value=part.ns, unit="ns") for part in row.worst_collectives)
-    evidence = (
-        Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", steps),
-        Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", collectives),
-    )
-    reason = next((part for part in row.excess if part.ns >= _EXPLAINS * late.wait_ns), None)
-    params: dict[str, float | None] = {
-        "rank": row.rank,
+    rows = late.rows
+    last, matched = sum(row.last for row in rows), max(row.matched for row in rows)
+    excess = late.excess
+    reason = excess if excess is not None and excess.ns >= late_rank.EXPLAINS * late.wait_ns else None
+    params: dict[str, Any] = {
+        "rank": rows[0].rank,
         "wait": late.wait_ns,
         "share": late.wait_ns / run.mean_step_ns,
-        "steps": row.steps,
+        "steps": sum(row.steps for row in rows),
         "counted": run.counted_steps,
         "excess": reason.ns if reason else None,
+        "ranks": late.names,
+        "last": last,
+        "matched": matched,
     }
-    yield Draft(evidence, _change(late, run), params, summary=_summary(late, reason))
+    advice = _STRAGGLER.text("advice-several") if len(rows) > 1 else None
+    if missing := late_rank.missing(run):
+        told = {**params, "missing": missing}
+        summary_of = _STRAGGLER.text("summary-missing")
+        yield Draft(_evidence(late, run, limits), None, told, severity="low", summary=summary_of, advice=advice)
+        return
+    summary = _summary(late, reason, is_short=run.counted_steps < limits["steps"])
+    yield Draft(_evidence(late, run, limits), _change(late, run), params, summary=summary, advice=advice)
 
 
-def _summary(late: LateRank, reason: Excess | None) -> Text | None:
+def _evidence(late: LateRanks, run: Ranks, limits: Limits) -> tuple[Evidence, ...]:
+    """The waiting, and in how many steps, or collectives of few steps, the ranks cause it."""
+    share = late.caused_ns / (run.mean_step_ns or 1.0)
+    first = late.rows[0]
+    where = tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in first.worst_steps)
+    if len(late.rows) > 1:
+        where = tuple(CodePlace("rank", str(row.rank), value=row.caused_ns, unit="ns") for row in late.rows)
+    collectives = tuple(CodePlace("kernel", _name(part), value=part.ns, unit="ns") for part in first.worst_collectives)
+    waiting = Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", where)
+    if run.counted_steps < limits["steps"]:
+        led = sum(row.collectives for row in late.rows)
+        return waiting, Evidence(_STRAGGLER.text("collectives")(), led, late_rank.COLLECTIVES, "count", collectives)
+    in_steps = mean(sum(row.steps for row in late.rows), run.counted_steps)
+    return waiting, Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", collectives)
+
+
+def _summary(late: LateRanks, reason: Excess | None, *, is_short: bool) -> Text | None:
     """Sentence on the card of the finding; None: the rule's own sentence."""
+    if len(late.rows) > 1:
+        return _STRAGGLER.text("summary-several")
+    if is_short:
+        return _STRAGGLER.text("summary-few")
     if late.is_replayed:
         return _REPLAYED_SUMMARIES[reason.part] if reason else _STRAGGLER.text("longer")
     return _SUMMARIES[reason.part] if reason else None
@@ -82,7 +112,7 @@ def _comparison(facts: Facts) -> Ranks:
     return run
 
 
-def _change(late: LateRank, run: Ranks) -> TimeSaved:
+def _change(late: LateRanks, run: Ranks) -> TimeSaved:
     """A step of the run is as long on the late rank, which does not wait, as on those that wait."""
     interval = late.gap_ns, late.wait_ns
     if run.is_on_host:
@@ -98,7 +128,8 @@ def _change(late: LateRank, run: Ranks) -> TimeSaved:
         else (_STRAGGLER.text("basis"), _STRAGGLER.text("basis-two"))
     )
     basis = one() if late.gap_ns > 0 else two()
-    return TimeSaved("communication", interval, basis, interval, {Portion.other("waiting for ranks"): late.wait_ns})
+    claims = {Portion.other("waiting for ranks"): late.wait_ns}
+    return TimeSaved("communication", interval, basis, interval, claims, is_of_joint_replay=late.is_replayed)
 
 
 def _varied(interval: Interval, times: Sequence[float]) -> Interval:
@@ -108,7 +139,7 @@ def _varied(interval: Interval, times: Sequence[float]) -> Interval:
     return max(0.0, low), high
 
 
-def _is_steady(late: LateRank, run: Ranks, limits: Limits) -> bool:
+def _is_steady(late: LateRanks, run: Ranks, limits: Limits) -> bool:
     """Whether the rank is about equally late in all usual steps, and there are enough of them."""
     least = min(late_rank.usual_waits(late, run)[0], late.gap_ns)
     return run.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
@@ -118,4 +149,37 @@ def _name(row: Caused) -> str:
     return row.name if row.process_group is None else f"{row.name} ({row.process_group})"
 
 
-RULES = (_STRAGGLER.rule(trace=_straggler),)
+def _experts(facts: Facts, limits: Limits) -> Drafts:
+    """Exchanges of tokens between experts for which now one rank makes the others wait, now another."""
+    run = _comparison(facts)
+    rows = [row for row in run.groups if row.is_own and row.operation == "all_to_all"]
+    if not rows or not run.mean_step_ns or late_rank.again(facts, run) is not None:
+        return
+    collectives = sum(row.collectives for row in rows)
+    waiting, transfer = (
+        mean(fsum(getattr(row, f"{part}_ns") * row.collectives for row in rows), len(run.steps))
+        for part in ("wait", "transfer")
+    )
+    share = waiting / run.mean_step_ns
+    if share < limits["wait_share"]:
+        return
+    last = sorted((row for row in run.ranks if row.last), key=lambda row: (-row.last, row.rank))
+    where = tuple(CodePlace("rank", str(row.rank), value=row.last, unit="count") for row in last)
+    evidence = Evidence(_EXPERTS.text("subject")(), share, limits["wait_share"], "share", where)
+    saved = _LEAST_OF_WAITING * waiting, waiting
+    claims = {Portion.other("waiting for ranks"): waiting}
+    change = TimeSaved("communication", saved, _EXPERTS.text("basis")(), saved, claims)
+    params = {
+        "collectives": collectives,
+        "wait": waiting,
+        "whole": waiting + transfer,
+        "ranks": len(last),
+        "last": last[0].last if last else 0,
+    }
+    yield Draft((evidence,), change, params)
+
+
+RULES = (
+    _EXPERTS.rule(trace=_experts),
+    _STRAGGLER.rule(trace=_straggler),
+)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from traceanalyzer.analyzers.ranks import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import word
@@ -67,6 +68,8 @@ _RANK_COLUMNS = optional(
     _WAIT,
     Column(Text("ranks-last", "Came last", "number of collectives"), "count", "last"),
 )
+_EVERY_RANK = 16
+"""As many ranks are all shown, however few rows other tables have (own choice: two machines)."""
 _ALL = Text("ranks-all-title", "Every rank")
 _ALL_COLUMNS = optional(
     known,
@@ -82,6 +85,7 @@ _ALL_COLUMNS = optional(
     Column(Text("ranks-rank-transfer", "Transfer"), "ns", "transfer_ns"),
     Column(Text("ranks-loader", "Waiting for input"), "ns", "loader_ns"),
     Column(Text("ranks-idle", "Idle GPU"), "ns", "idle_ns"),
+    Column(Text("ranks-stalled", "Stalls", "time of threads that stand still"), "ns", "stalled_ns", if_any=bool),
     Column(Text("ranks-in-common", "Collectives", "that other ranks have, too"), "count", "matched"),
     columns.FILE,
 )
@@ -119,6 +123,12 @@ _SLOWDOWN = Text(
 _SLOWDOWN_LATE = Text(
     "ranks-slowdown-late", "If only the work of rank {rank} took no longer, a step would be {late:ns} shorter."
 )
+_SLOWDOWN_TOGETHER = Text(
+    "ranks-slowdown-together",
+    "Without the delays of ranks {ranks} a step would be {late:ns} shorter; without those of one of them by at most "
+    "{alone:ns}, because it would then wait for the others.",
+    "ranks is a list of numbers",
+)
 _RATIO = Column(
     Text("ranks-slowdown-alone", "Slowdown", "step over the step without what is slower than the median of its peers"),
     "number",
@@ -143,6 +153,9 @@ _GROUP_COLUMNS = optional(
     Column(Text("ranks-collectives", "Collectives"), "count", "collectives"),
     Column(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns", "wait_ns"),
     Column(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns", "transfer_ns"),
+    Column(Text("ranks-start-skew", "Starts apart", "from the first to the last rank, mean"), "ns", "start_skew_ns"),
+    Column(Text("ranks-group-last", "Last most often", "the rank that came last most often"), "", "last_rank"),
+    Column(Text("ranks-group-last-times", "Times", "in how many collectives that rank came last"), "count", "last"),
     columns.ALGORITHM,
     columns.BUS,
 )
@@ -264,7 +277,8 @@ def _by_own(ranks: Ranks) -> list[RankRow]:
 def _ranks(ranks: Ranks, top: int) -> SectionTable:
     """The ranks; all waiting is shown if its exposed part is unknown."""
     waits = _WAIT.of("wait_ns") if ranks.exposed_wait_ns is None else _WAIT
-    return table("ranks", [waits if column == _WAIT else column for column in _RANK_COLUMNS], _by_own(ranks), top)
+    shown = [waits if column == _WAIT else column for column in _RANK_COLUMNS]
+    return table("ranks", shown, _by_own(ranks), max(top, _EVERY_RANK))
 
 
 def _late(ranks: Ranks, top: int) -> SectionTable:
@@ -277,7 +291,11 @@ def _slowdown(stragglers: Stragglers, top: int) -> Section:
     messages = [
         _SLOWDOWN(slowdown=stragglers.slowdown, step=stragglers.step_ns, ideal=stragglers.step_ns / stragglers.slowdown)
     ]
-    if stragglers.late_rank is not None:
+    if len(stragglers.late_ranks) > 1:
+        late, alone = stragglers.late_ranks_ns_per_step, stragglers.late_ns_per_step
+        together = units.ranges((rank, rank) for rank in stragglers.late_ranks)
+        messages.append(_SLOWDOWN_TOGETHER(ranks=together, late=late, alone=alone))
+    elif stragglers.late_rank is not None:
         messages.append(_SLOWDOWN_LATE(rank=stragglers.late_rank, late=stragglers.late_ns_per_step))
     ranks = sorted(stragglers.by_rank, key=lambda row: (-row.slowdown, row.rank))
     kinds = sorted(stragglers.by_kind, key=lambda row: -row.slowdown)

@@ -61,10 +61,14 @@ def test_missing_ranks_are_told_in_one_line(corpus: Path) -> None:
     assert "126 of 128 ranks have no trace here (2-127)" in warning.message.text
 
 
-def test_two_steps_are_too_few_to_blame_a_rank(corpus: Path) -> None:
-    found = report(corpus)
-    assert "comm-straggler" not in {finding.rule for finding in found.findings}
-    assert "too few steps" in {s.id: s.reason.text for s in found.skipped}["comm-straggler"]
+def test_two_of_128_ranks_are_not_to_blame(corpus: Path) -> None:
+    assert "comm-straggler" not in {finding.rule for finding in report(corpus).findings}
+
+
+def test_what_is_exposed_has_no_price_while_ranks_are_missing(corpus: Path) -> None:
+    (exposed,) = (finding for finding in report(corpus).findings if finding.rule == "comm-exposed")
+    assert exposed.saving is None
+    assert "ranks 2-127 have no trace here" in exposed.summary.text
 
 
 def test_the_run_is_bound_by_what_its_ranks_are_bound_by(corpus: Path) -> None:

@@ -44,7 +44,18 @@ def test_without_numbers_a_step_with_one_more_on_a_rank_is_not_matched() -> None
     traces[0].collective("all_reduce", 2000, 5, at=1900, nelems=1_000_000, ranks=(0, 1), group="0")
     found = joined(traces)
     assert found.matching.matched == 6, "three steps of two ranks"
-    assert found.matching.unmatched == 3, "two on rank 0, one on rank 1"
+    assert found.matching.unmatched == 1, "the first one of rank 0"
+    assert found.matching.contradicted == 2, "the last ones of the step do not overlap"
+
+
+def test_recordings_that_begin_in_the_middle_of_a_step_match_from_its_end() -> None:
+    """Rank 1 began to record after the first two of three meetings of its first step."""
+    traces = run(2, [Meeting(even), Meeting(even), Meeting(even)], sequence=False)
+    late = [event for event in traces[1].events if "ncclDevKernel" in str(event["name"])][:2]
+    for event in late:
+        traces[1].events.remove(event)
+    found = joined(traces)
+    assert (found.matching.matched, found.matching.unmatched, found.matching.contradicted) == (20, 2, 0)
 
 
 def test_a_lost_collective_leaves_those_of_other_sizes_alone() -> None:

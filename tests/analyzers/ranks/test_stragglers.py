@@ -271,3 +271,24 @@ def facts_of(own: list[tuple[int, ...]], starts: list[int], ends: list[int]) -> 
         ),
         left_out=0,
     )
+
+
+def test_ranks_that_are_late_at_different_times_count_together() -> None:
+    """Each of two meetings has a late rank of its own: without one of them, the other still costs 400 us."""
+    meetings = [Meeting(lambda rank, step, late=late: 1000 + 400 * (rank == late)) for late in (1, 6)]  # type: ignore[misc]
+    found = told(run(8, meetings))
+    assert (found.late_rank, found.late_ns_per_step) == (1, 400_000)
+    assert (found.late_ranks, found.late_ranks_ns_per_step) == ((1, 6), 800_000)
+
+
+def test_at_most_a_third_of_the_ranks_is_late() -> None:
+    """In each of four meetings another one of four ranks is late: they take turns."""
+    meetings = [Meeting(lambda rank, step, late=late: 1000 + 400 * (rank == late)) for late in range(4)]  # type: ignore[misc]
+    found = told(run(4, meetings))
+    assert len(found.late_ranks) == 1
+
+
+def test_one_late_rank_is_late_alone() -> None:
+    found = told(run(8, [Meeting(lambda rank, step: 1000 + 400 * (rank == 3) + rank)]))
+    assert found.late_ranks == (3,)
+    assert found.late_ranks_ns_per_step == found.late_ns_per_step

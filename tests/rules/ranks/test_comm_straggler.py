@@ -15,6 +15,7 @@ from tests.builders.ranks import Meeting, run
 from tests.rules.communication import test_comm_exposed as comm_exposed
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+from traceanalyzer.analyzers.ranks.model import Ranks
 
 Run = tuple[TraceBuilder, ...]
 
@@ -115,6 +116,33 @@ def trap_turns_over_gloo() -> Run:
     return over_gloo(lambda rank, step: (100, 3000, 200, 2500, 150, 2800)[step] * rank)
 
 
+def in_one_step(late: Callable[[int, int], int], **how: object) -> Run:
+    """Twelve meetings of one step; from a rank and a meeting to microseconds by which it comes later."""
+    meetings = [Meeting(lambda rank, step, part=part: 1000 + late(rank, part)) for part in range(12)]  # type: ignore[misc]
+    return run(4, meetings, steps=1, **how)  # type: ignore[arg-type]
+
+
+def fires_in_one_step() -> Run:
+    """Rank 2 comes last in all collectives of the only step."""
+    return in_one_step(lambda rank, part: 400 * (rank == 2))
+
+
+def fires_for_two() -> Run:
+    """Of eight ranks now rank 0 is late, now rank 6."""
+    meetings = [Meeting(lambda rank, step, late=late: 1000 + 400 * (rank == late)) for late in (0, 6)]  # type: ignore[misc]
+    return run(8, meetings)
+
+
+def trap_once_in_one_step() -> Run:
+    """Rank 2 is late in one of twelve collectives of the only step."""
+    return in_one_step(lambda rank, part: 5000 * (rank == 2 and part == 5))
+
+
+def trap_later_start_of_the_recording() -> Run:
+    """Rank 2 comes to the first collective of the recording 50 ms later, and is on time from then on."""
+    return in_one_step(lambda rank, part: 50_000 * (rank == 2 and part == 0))
+
+
 RULE = "comm-straggler"
 TWO = {"steps": 2}
 
@@ -160,12 +188,53 @@ def test_the_cause_is_named_and_not_who_was_delayed() -> None:
 
 
 def test_its_saving_is_not_claimed_again_for_exposed_communication() -> None:
-    found = report(late(400))
+    skipped = {rule.id: rule.reason.text for rule in report(late(400)).skipped}
+    assert "waiting for late ranks" in skipped["comm-exposed"], "300 of 500 us"
+    found = report(late(200))
     rules = {finding.rule: finding for finding in found.findings}
     exposed = rules["comm-exposed"]
     assert exposed.saving is not None
     assert exposed.saving.direct_ns_per_step[1] == pytest.approx(200_000), "transfer only"
     assert "without waiting for other ranks" in exposed.saving.basis.text
+
+
+def test_in_one_step_collectives_count() -> None:
+    (finding,) = findings(fires_in_one_step(), RULE)
+    assert "It came last in 12 of 12 collectives" in finding.summary.text
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((4_800_000, 4_800_000))
+
+
+def test_two_late_ranks_are_named_together() -> None:
+    (finding,) = findings(fires_for_two(), RULE)
+    assert "for ranks 0, 6: together they make a step 800.0 us" in finding.summary.text
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(800_000)
+
+
+def test_a_later_start_of_the_recording_is_told_and_kept_apart() -> None:
+    found = report(trap_later_start_of_the_recording())
+    (warning,) = (one for one in found.warnings if one.id == "q-ranks-start")
+    assert "rank 2 began later" in warning.message.text
+    assert "up to 50.00 ms" in warning.message.text
+    ranks = found.result("ranks", Ranks)
+    assert ranks is not None
+    assert ranks.wait_ns == 0
+
+
+def test_ranks_that_are_missing_leave_no_price() -> None:
+    """Four of eight ranks of the group: who is late among them is known, but not what that costs."""
+    (finding,) = findings(run(8, [meeting(always(2))])[:4], RULE)
+    assert finding.saving is None
+    assert "ranks 4-7 have no trace here" in finding.summary.text
+
+
+def test_what_keeps_the_late_rank_is_named() -> None:
+    """Rank 2 spends 5 ms per step in a function of its own, before it computes."""
+    found = report(run(4, [Meeting(lambda r, s: 1000, pause=lambda r, s: 100 + 5000 * (r == 2))]))
+    (headline,) = found.headlines
+    assert "which costs 5.000 ms of each step" in headline.message.text
+    assert "idle for 5.000 ms per step longer there" in headline.message.text
 
 
 def test_edge_wait_share() -> None:

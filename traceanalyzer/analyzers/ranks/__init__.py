@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,14 +25,19 @@ from traceanalyzer.analyzers.ranks.member import Member, of_typical_steps, with_
 from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
 from traceanalyzer.analyzers.ranks.rows import RankRun
 from traceanalyzer.report import units
+from traceanalyzer.structure.recording.left_out import ALLOCATION
 from traceanalyzer.trace.model import Loss
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
 _UNMATCHED = 0.2
 """Share of collectives from which on it is worth a warning (own choice: below, no ranking changes)."""
+_UNEVEN = 0.2
+"""Part of a typical step by which a step that is left out must be longer, or in which one rank must wait at once, to be
+told (own choice: as steps are left out)."""
+_NAMED_STEPS = 3
 _RANGES = 12
 """Named in a text; the result has all."""
-__all__ = ["Ranks", "damaged", "doubts", "join", "of_every_step", "of_typical_steps", "with_common_steps"]
+__all__ = ["Ranks", "damaged", "doubts", "join", "of_every_step", "of_typical_steps", "uneven", "with_common_steps"]
 
 
 def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
@@ -51,8 +57,9 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         matched, offsets = matching.check_clocks(table, candidates)
     start, _ = matching.aligned(table, matched, offsets)
     matched, measured = rows.measure_waits(table, matched, start)
-    _, end = matching.aligned(table, matched, offsets)
-    run = RankRun(numbers, ordered, table, matched, measured, rows.blame(table, matched, measured, end), offsets)
+    start, end = matching.aligned(table, matched, offsets)
+    blame = rows.blame(table, matched, measured, end)
+    run = RankRun(numbers, ordered, table, matched, measured, blame, offsets, start)
     ranks = rows.ranks(run)
     world = world_size or _world_of(members)
     total, exposed = int(measured.wait[measured.counts].sum()), int(measured.exposed[measured.counts].sum())
@@ -79,6 +86,7 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         left_out=sum(member.facts.left_out for member in ordered),
         groups=rows.groups(run),
         stragglers=rows.stragglers(run, ranks),
+        **rows.beginning(run),
     )
 
 
@@ -86,8 +94,11 @@ def of_every_step(typical: Ranks, every: Ranks) -> Ranks:
     """The figures per step of some steps, with the tables of steps and groups, and the counts of matching, of all."""
     rows = zip(typical.ranks, every.ranks, strict=True)
     ranks = tuple(replace(row, steps=whole.steps) for row, whole in rows)
-    tables = {name: getattr(every, name) for name in ("steps", "groups", "matching", "left_out")}
-    return replace(typical, ranks=ranks, **tables)
+    counted = {step.name for step in typical.steps}
+    steps = tuple(replace(step, counts=step.name in counted) for step in every.steps)
+    shown = ("groups", "matching", "left_out", "start_wait_ns", "start_rank")
+    tables = {name: getattr(every, name) for name in shown}
+    return replace(typical, ranks=ranks, steps=steps, **tables)
 
 
 def _unequal(table: RankTable, matched: Matched) -> int:
@@ -147,6 +158,22 @@ def doubts(ranks: Ranks) -> Iterator[Loss]:
         yield Loss("q-ranks-no-clock", 1)
     if ranks.left_out:
         yield Loss("q-ranks-left-out", ranks.left_out)
+
+
+def uneven(ranks: Ranks) -> Iterator[Loss]:
+    """What is said once of steps that are left out on all ranks: why, and a long waiting of one rank in them."""
+    if ranks.start_wait_ns:
+        yield Loss("q-ranks-start", 1, {"rank": ranks.start_rank, "wait": ranks.start_wait_ns})
+    others = [step for step in ranks.steps if not step.counts]
+    usual = [step.mean_ns for step in ranks.steps if step.counts]
+    for step in others[:_NAMED_STEPS] if usual else ():
+        typical = fsum(usual) / len(usual)
+        text = "q-ranks-step-allocation" if step.reason == ALLOCATION else "q-ranks-step-uneven"
+        if abs(step.mean_ns - typical) > _UNEVEN * typical:
+            yield Loss(text, 1, {"step": step.name, "time": step.mean_ns, "typical": typical})
+        if (step.longest_wait_ns or 0) > _UNEVEN * typical:
+            params = {"step": step.name, "rank": step.longest_wait_rank, "wait": step.longest_wait_ns}
+            yield Loss("q-ranks-wait-once", 1, {**params, "operation": step.longest_wait_in or ""})
 
 
 def damaged(members: Mapping[int, Member]) -> tuple[Loss, ...]:

@@ -2,7 +2,8 @@
 
 Collectives are matched by their number within the process group, where it is recorded. Else by order: the i-th of its
 kind (operation, group, size) within the step that called it, where all ranks have equally many of the kind. Sizes do
-not count where parts may be unequal: then each rank has its own.
+not count where parts may be unequal: then each rank has its own. Recordings do not begin at once on all ranks, so in
+the first step the i-th from its end are compared, and clocks show whether they are the same.
 
 A mutual collective in which all send as much ends on all ranks at nearly the same time. What clocks differ by is the
 median, over the collectives that two ranks have in common, of the difference of the ends. Ranks that have none in
@@ -31,6 +32,10 @@ from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 _SLACK_NS = 1_000_000
 """Own choice: ends of one collective differ by tens of microseconds, collectives that are mistaken for each other by
 milliseconds."""
+_SLACK_FROM_END_NS = 100_000
+"""Own choice: where nothing but clocks shows that two are the same, they must hardly be apart."""
+_BEGINS = 0.5
+"""A step begins with the recording if less than half of its duration was recorded before it (own choice)."""
 _NORMAL_95 = 1.96
 
 
@@ -53,6 +58,8 @@ class RankTable(msgspec.Struct, frozen=True):
     steps: tuple[str, ...]
     members: int
     has_clocks: bool
+    begins: bool = False
+    """Whether the first step of some rank begins with the recording."""
 
     def __len__(self) -> int:
         return len(self.member)
@@ -114,6 +121,9 @@ def table_of(members: Sequence[RankFacts]) -> RankTable:
         steps=tuple(steps.values()),
         members=len(members),
         has_clocks=has_clocks,
+        begins=any(
+            facts.steps.start_ns and facts.steps.start_ns[0] < _BEGINS * facts.steps.duration_ns[0] for facts in members
+        ),
     )
 
 
@@ -123,6 +133,10 @@ def _known(values: Sequence[int | None]) -> I64:
 
 def _coded(positions: Sequence[int | None], codes: list[int]) -> I64:
     return np.array([UNKNOWN if place is None else codes[place] for place in positions], np.int64)
+
+
+_BY_ROW = ("rows", "collective", "by_sequence", "from_end")
+"""Columns of what is matched."""
 
 
 class Matched(msgspec.Struct, frozen=True):
@@ -136,6 +150,8 @@ class Matched(msgspec.Struct, frozen=True):
     count: int
     by_sequence: Bool
     """Whether each row was matched by its recorded number."""
+    from_end: Bool
+    """Whether each row was matched by its place before the end of the first step."""
 
     @property
     def opens(self) -> I64:
@@ -152,13 +168,14 @@ class Matched(msgspec.Struct, frozen=True):
 
     def ordered(self, order: I64) -> Matched:
         """Put the rows into another order; each stays within its collective."""
-        return Matched(self.rows[order], self.collective[order], self.count, self.by_sequence[order])
+        return replace(self, **{name: getattr(self, name)[order] for name in _BY_ROW})
 
     def only(self, kept: Bool) -> Matched:
         """Keep some of the collectives."""
         chosen = kept[self.collective]
         number = np.cumsum(kept) - 1
-        return Matched(self.rows[chosen], number[self.collective[chosen]], int(kept.sum()), self.by_sequence[chosen])
+        columns = {name: getattr(self, name)[chosen] for name in _BY_ROW}
+        return Matched(**{**columns, "collective": number[columns["collective"]]}, count=int(kept.sum()))
 
 
 def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
@@ -172,19 +189,29 @@ def match(table: RankTable, *, same_shapes: bool = False) -> Matched:
     numbered = np.flatnonzero(mutual & (table.sequence != UNKNOWN))
     ordered = np.flatnonzero(mutual & (table.sequence == UNKNOWN) & (table.step != UNKNOWN))
     alike = table.kind if same_shapes else _alike(table)
-    ordered = _equally_many(table, alike, ordered)
+    equal = _equally_many(table, alike, ordered)
+    at_start = ordered[~equal & (table.step[ordered] == 0) & table.has_clocks]
+    ordered = ordered[equal]
     parts = [
         (numbered, _occurrence(table, numbered, table.group, _operation(table), table.sequence)),
         (ordered, _occurrence(table, ordered, alike, table.step)),
+        (at_start[::-1], _occurrence(table, at_start[::-1], alike)),
     ]
     rows = np.concatenate([rows for rows, _ in parts])
-    keys = np.concatenate([parts[0][1], parts[1][1] + (parts[0][1].max(initial=-1) + 1)])
+    before = np.cumsum([0, *(found.max(initial=-1) + 1 for _, found in parts)])
+    keys = np.concatenate([found + least for (_, found), least in zip(parts, before, strict=False)])
     ranks = count_by(keys, int(keys.max(initial=-1)) + 1)
     shared = ranks[keys] > 1
     rows, keys = rows[shared], ranked(keys[shared])[1]
     order = np.lexsort((table.member[rows], table.dur_ns[rows], keys))
     rows = rows[order]
-    return Matched(rows, keys[order], int(keys.max(initial=-1)) + 1, table.sequence[rows] != UNKNOWN)
+    return Matched(
+        rows=rows,
+        collective=keys[order],
+        count=int(keys.max(initial=-1)) + 1,
+        by_sequence=table.sequence[rows] != UNKNOWN,
+        from_end=np.isin(rows, at_start),
+    )
 
 
 def _operation(table: RankTable) -> I64:
@@ -200,14 +227,15 @@ def _alike(table: RankTable) -> I64:
     return np.array(codes or [0], np.int64)[table.kind]
 
 
-def _equally_many(table: RankTable, alike: I64, rows: I64) -> I64:
-    """Leave out those of which some rank has more than another within a step: it is unknown which is missing."""
+def _equally_many(table: RankTable, alike: I64, rows: I64) -> Bool:
+    """Of which all ranks have as many within a step; of the others it is unknown which is missing."""
     if not len(rows):
-        return rows
+        return np.zeros(0, np.bool_)
     first, cell = group(alike[rows], table.step[rows], table.member[rows])
     counts = count_by(cell, len(first))
     _, kind = group(alike[rows][first], table.step[rows][first])
-    return rows[all_equal(kind, counts)[cell]]
+    found: Bool = all_equal(kind, counts)[cell]
+    return found
 
 
 def _occurrence(table: RankTable, rows: I64, *keys: I64) -> I64:
@@ -254,7 +282,9 @@ def _overlap(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> Boo
     start, end = aligned(table, matched, clocks)
     last_start = np.maximum.reduceat(start, matched.opens)
     first_end = np.minimum.reduceat(end, matched.opens)
-    return last_start <= first_end + _SLACK_NS
+    slack = np.where(matched.from_end[matched.opens], _SLACK_FROM_END_NS, _SLACK_NS)
+    found: Bool = last_start <= first_end + slack
+    return found
 
 
 def aligned(table: RankTable, matched: Matched, clocks: dict[int, Skew]) -> tuple[I64, I64]:

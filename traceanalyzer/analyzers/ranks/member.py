@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, compress
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers import idle
+from traceanalyzer.analyzers import host, idle
+from traceanalyzer.analyzers.host import HostOwners, stalls
+from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.kernels import classes
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -21,6 +24,7 @@ from traceanalyzer.analyzers.ranks import rank_facts
 from traceanalyzer.analyzers.ranks.rank_facts import RankCollectives, RankFacts, RankSteps
 from traceanalyzer.report.model import Report, ReportSource, TraceSummary
 from traceanalyzer.structure import recording, step_breakdown
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.left_out import FEWEST, MARKED
@@ -28,7 +32,17 @@ from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
-NEEDED = ("rank_facts", "step_breakdown", "resources", "kernel_classes", "idle", "recording")
+T = TypeVar("T")
+NEEDED = (
+    "rank_facts",
+    "step_breakdown",
+    "resources",
+    "kernel_classes",
+    "idle",
+    "recording",
+    "host_owners",
+    "host_stalls",
+)
 """Results of a saved report that `of_report` uses."""
 DAMAGE = frozenset(["read-truncated", "read-lost-event", "read-gzip-truncated", "read-gzip-damaged"])
 """Losses by which events are missing that had been recorded."""
@@ -47,6 +61,8 @@ class Member(msgspec.Struct, frozen=True):
     kernel_classes: KernelClasses | None = None
     idle: Idle | None = None
     recording: Recording | None = None
+    host_owners: HostOwners | None = None
+    host_stalls: HostStalls | None = None
     is_damaged: bool = False
     """Whether events are missing because the file is damaged or cut off."""
 
@@ -62,11 +78,18 @@ def of_trace(context: Context, source: ReportSource, summary: TraceSummary) -> M
         facts,
         facts.resources,
         step_breakdown.analyze(context).average if len(context.steps) else None,
-        classes.analyze(context) if classes.ANALYSES[0].missing(context) is None else None,
-        idle.analyze(context) if idle.ANALYSES[0].missing(context) is None else None,
+        _result(context, classes.ANALYSES[0], KernelClasses),
+        _result(context, idle.ANALYSES[0], Idle),
         recording.analyze(context) if len(context.steps) else None,
+        _result(context, host.ANALYSES[0], HostOwners),
+        _result(context, stalls.ANALYSES[0], HostStalls),
         any(loss.id in DAMAGE for loss in context.trace.losses),
     )
+
+
+def _result(context: Context, analysis: Analysis, _: type[T]) -> T | None:
+    """The result of an analysis; None if the trace has not what it needs."""
+    return cast("T", analysis.run(context)) if analysis.missing(context) is None else None
 
 
 def of_report(report: Report) -> Member | None:
@@ -84,6 +107,8 @@ def of_report(report: Report) -> Member | None:
         report.result("kernel_classes", KernelClasses),
         report.result("idle", Idle),
         report.result("recording", Recording),
+        report.result("host_owners", HostOwners),
+        report.result("host_stalls", HostStalls),
         any(warning.id in DAMAGE for warning in report.warnings),
     )
 

@@ -74,6 +74,12 @@ class RankRow(msgspec.Struct, frozen=True):
     """Kind of program that the rank's trace shows, as in the analysis `recording`; null if it is not known."""
     typical_step_ns: float | None = None
     """Duration of the rank's typical step in ns, as in the analysis `recording`; null if it is not known."""
+    stalls: float | None = None
+    """Number of stalls of its threads per typical step, as in the analysis `host_stalls`; null if it is not known."""
+    stalled_ns: float | None = None
+    """Time of these stalls in ns per typical step; null if it is not known."""
+    longest_stall_ns: float | None = None
+    """Time of the longest of them in ns; null if it is not known."""
 
 
 class RunStep(msgspec.Struct, frozen=True):
@@ -97,6 +103,16 @@ class RunStep(msgspec.Struct, frozen=True):
     """The rank that caused most of the waiting; null if none did."""
     caused_ns: float | None
     """Waiting that this rank caused in ns, mean over all ranks; null if none did."""
+    counts: bool = True
+    """Whether it is one of the steps whose means are the times per step."""
+    reason: str | None = None
+    """Why it is left out on most ranks, one of `left_out.REASONS`; null where no reason is known."""
+    longest_wait_ns: int | None = None
+    """Longest exposed waiting of one rank in one collective, in ns; null if no collective was matched."""
+    longest_wait_rank: int | None = None
+    """The rank that waits so long; null if none does."""
+    longest_wait_in: str | None = None
+    """Operation of that collective; null where it is unknown."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -124,6 +140,14 @@ class GroupRow(msgspec.Struct, frozen=True):
     bus_gb_per_s: float | None
     """Algorithm bandwidth times the factor of the operation, in 10^9 bytes per second, as in the analysis
     `communication`; null if unknown."""
+    is_own: bool = False
+    """Whether these are a program's own kernels, of no library of collectives, such as DeepEP's."""
+    start_skew_ns: float | None = None
+    """Time in ns from the first to the last start on its ranks, mean over collectives; null without common clocks."""
+    last_rank: int | None = None
+    """The rank that came last most often; null if none did."""
+    last: int = 0
+    """Number of collectives in which that rank came last."""
 
 
 class Excess(msgspec.Struct, frozen=True):
@@ -133,6 +157,11 @@ class Excess(msgspec.Struct, frozen=True):
     """What the rank does: `computation`, `loader` or `idle`."""
     ns: float
     """How much longer than the median of the others, in ns per step."""
+    owner: str | None = None
+    """The mark, module, function or operator that keeps the host busy while the GPU idles, and by which the ranks
+    differ most; null where none explains half of the time."""
+    owner_ns: float | None = None
+    """How much longer than the median of the others that takes, in ns per step."""
 
 
 class Caused(msgspec.Struct, frozen=True):
@@ -169,6 +198,10 @@ class Straggler(msgspec.Struct, frozen=True):
     """Steps in which others wait for it longest."""
     worst_collectives: tuple[Caused, ...]
     """Collectives in which others wait for it longest."""
+    collectives: int = 0
+    """Number of collectives in which it caused more waiting than any other rank."""
+    largest_ns: float = 0.0
+    """Waiting for it in the one collective with most of it, in ns, mean over the ranks of the run."""
 
 
 class Matching(msgspec.Struct, frozen=True):
@@ -226,3 +259,8 @@ class Ranks(msgspec.Struct, frozen=True):
     """Matched collectives by kind and process group, the most waiting first."""
     stragglers: tuple[Straggler, ...]
     """Ranks that others wait for, the one with the most waiting first."""
+    start_wait_ns: int = 0
+    """Longest waiting of a rank in ns in the first collective of the recording, because another one began later; it is
+    in no other figure. 0 if they did not begin so far apart."""
+    start_rank: int | None = None
+    """The rank that began latest, then."""

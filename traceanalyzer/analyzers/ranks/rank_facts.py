@@ -1,8 +1,8 @@
 """Which facts about one rank are needed to compare it with the other ranks of its run?
 
 Steps and collectives as columns, small enough for every saved report, so that ranks can be joined (`ranks`) without
-their traces. Collectives are kernels, of libraries and of programs themselves, or, in a trace without any, host ranges of libraries that work on the CPU
-(`gloo:`).
+their traces. Collectives are kernels, of libraries and of programs themselves, or, in a trace without any, host ranges
+of libraries that work on the CPU (`gloo:`).
 
 Starts and ends of the collectives of a step are its events. The time before the start of a collective is the rank's
 own: kernels run, only copies run, it only waits for its loader, or none of these, so that the host is what takes time.
@@ -71,6 +71,8 @@ class CollectiveKind(msgspec.Struct, frozen=True):
     """Whether every rank sends as much as any other, so that durations differ by waiting alone; false where this is
     unknown: of an `all_to_all` that does not say that its parts are equal, and of a program's own kernels, which need
     not end everywhere at once."""
+    is_own: bool = False
+    """Whether these are a program's own kernels, of no library of collectives."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):
@@ -250,6 +252,7 @@ def _kind(
         shapes=shapes or None,
         is_mutual=named in _MUTUAL,
         is_even=is_even,
+        is_own=is_own,
     )
 
 

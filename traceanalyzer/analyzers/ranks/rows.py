@@ -12,19 +12,21 @@ much every other rank has delayed it, and waiting is charged to the ranks that d
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
+from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.structure.resources import StepResources
-from traceanalyzer.structure.sums import count_by, sum_by
+from traceanalyzer.structure.sums import count_by, members, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool
 
@@ -34,6 +36,12 @@ MOST_STRAGGLERS = 16
 MOST_STEPS = 1000
 MOST_GROUPS = 200
 _WORST = 5
+_OTHERS = 4
+"""Least number of other collectives that show how long ranks usually wait (own choice)."""
+_FAR_LONGER = 3
+"""Times by which ranks must wait longer in the first collective than in any other (own choice)."""
+_EXPLAINS = 0.5
+"""Least part of a rank's longer idle time for which one owner is named (own choice)."""
 
 
 class RankWaits(msgspec.Struct, frozen=True):
@@ -48,7 +56,9 @@ class RankWaits(msgspec.Struct, frozen=True):
     is_last: Bool
     """Whether it is the only rank that waits for no other; false for all ranks where two do not wait."""
     counts: Bool
-    """Whether it was called within a step; means per step are over these."""
+    """Whether it was called within a step, not at the start of the recording; means per step are over these."""
+    at_start: Bool
+    """Whether ranks wait in it because one of them began its recording later."""
 
 
 class Blame(msgspec.Struct, frozen=True):
@@ -60,6 +70,10 @@ class Blame(msgspec.Struct, frozen=True):
     """Matrix of kinds of the table by ranks."""
     gap: F64
     """For each rank, the waiting that is saved if it comes no later than the next one."""
+    led: I64
+    """For each rank, the number of collectives in which it causes more waiting than any other."""
+    largest: F64
+    """For each rank, the waiting that it causes in one collective, at most."""
 
 
 def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Matched, RankWaits]:
@@ -83,13 +97,35 @@ def measure_waits(table: RankTable, matched: Matched, start_ns: I64) -> tuple[Ma
     exposed = table.exposed_ns[ordered.rows]
     is_first = np.zeros(len(dur), np.bool_)
     is_first[ordered.opens] = True
+    # of unequal parts the one that starts last came last, even if another sent less and so did not wait either
+    later = np.where(is_even[order], wait, before_last[order])
+    at_start = _at_start(table, ordered, wait)
     return ordered, RankWaits(
         wait=wait,
         exposed=np.where(exposed == UNKNOWN, wait, np.minimum(wait, exposed)),
         transfer=dur - wait,
-        is_last=is_first & (np.append(wait[1:], 0) > 0),
-        counts=table.step[ordered.rows] != UNKNOWN,
+        at_start=at_start,
+        is_last=is_first & (np.append(later[1:], 0) > 0),
+        counts=(table.step[ordered.rows] != UNKNOWN) & ~at_start,
     )
+
+
+def _at_start(table: RankTable, matched: Matched, wait: I64) -> Bool:
+    """Rows of the first collective of each group, if ranks wait in it far longer than in all others.
+
+    Profilers do not begin at once on all ranks: who begins later comes later, once.
+    """
+    found = np.zeros(len(wait), np.bool_)
+    if not matched.count or not table.begins:
+        return found
+    longest, opens = np.maximum.reduceat(wait, matched.opens), matched.opens
+    first_start = np.minimum.reduceat(table.start_ns[matched.rows], opens)
+    for _, own in members(table.group[matched.rows[opens]]):
+        first = own[first_start[own].argmin()]
+        others = own[own != first]
+        if len(others) >= _OTHERS and longest[first] > _FAR_LONGER * longest[others].max():
+            found |= matched.collective == first
+    return found
 
 
 def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> Blame:
@@ -105,7 +141,8 @@ def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> 
     opens = np.append(matched.opens, len(members))
     by_step = np.zeros((len(table.steps), table.members))
     by_kind = np.zeros((len(table.kinds), table.members))
-    gap = np.zeros(table.members)
+    gap, largest = np.zeros(table.members), np.zeros(table.members)
+    led = np.zeros(table.members, np.int64)
     delays = _Delays(table.members)
     step, kind = table.step[matched.rows], table.kind[matched.rows]
     order = np.argsort(end_ns[opens[:-1]], kind="stable") if matched.count else np.zeros(0, np.int64)
@@ -122,7 +159,9 @@ def blame(table: RankTable, matched: Matched, waits: RankWaits, end_ns: I64) -> 
         by_step[step[first]] += total
         by_kind[kind[first]] += total
         gap += spared @ causes
-    return Blame(by_step, by_kind, gap)
+        led[int(total.argmax())] += bool(total.any())
+        largest = np.maximum(largest, total)
+    return Blame(by_step, by_kind, gap, led, largest)
 
 
 class _Delays:
@@ -168,6 +207,8 @@ class RankRun(msgspec.Struct, frozen=True):
     waits: RankWaits
     blame: Blame
     clocks: Mapping[int, Skew]
+    start_ns: I64
+    """When each matched row starts, by a common clock."""
 
     @property
     def steps(self) -> int:
@@ -221,7 +262,34 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
         skew=_skew(run, position),
         workload=member.recording.workload if member.recording else None,
         typical_step_ns=member.recording.typical_step_ns if member.recording else None,
+        **_stalls(member),
     )
+
+
+def _stalls(member: Member) -> dict[str, float]:
+    """Stalls of a rank's threads per typical step, by field of its row; nothing where they are not known."""
+    found, recording = member.host_stalls, member.recording
+    if recording is None or recording.typical is None:
+        return {}
+    steps = recording.typical.steps
+    if found is None:
+        return {"stalls": 0.0, "stalled_ns": 0.0, "longest_stall_ns": 0} if member.host_owners is not None else {}
+    return {
+        "stalls": found.stalls / steps,
+        "stalled_ns": found.time_ns / steps,
+        "longest_stall_ns": found.longest_ns,
+    }
+
+
+def beginning(run: RankRun) -> dict[str, int]:
+    """How long ranks wait at the start of the recording for one that began later, by field of the result."""
+    rows = np.flatnonzero(run.waits.at_start)
+    if not len(rows):
+        return {}
+    longest = rows[run.waits.wait[rows].argmax()]
+    first = run.matched.opens[run.matched.collective[longest]]
+    latest = run.numbers[run.table.member[run.matched.rows[first]]]
+    return {"start_wait_ns": int(run.waits.wait[longest]), "start_rank": latest}
 
 
 def tells_exposed(run: RankRun) -> bool:
@@ -241,7 +309,7 @@ def _skew(run: RankRun, position: int) -> Skew | None:
     offset = run.clocks.get(position)
     if offset is None or not run.table.has_clocks or offset.reference == position:
         return None
-    return msgspec.structs.replace(offset, reference=run.numbers[offset.reference])
+    return replace(offset, reference=run.numbers[offset.reference])
 
 
 def steps(run: RankRun) -> tuple[RunStep, ...]:
@@ -265,6 +333,7 @@ def counted_steps(run: RankRun) -> frozenset[int]:
 
 def _step(run: RankRun, number: int, name: str, durations: list[tuple[int, int]], *, is_counted: bool) -> RunStep:
     longest, rank = max(durations, key=lambda entry: (entry[0], -entry[1]))
+    waits = _longest_wait(run, number) if is_counted else {}
     caused = run.blame.by_step[number] / len(durations)
     worst = int(caused.argmax())
     return RunStep(
@@ -277,7 +346,28 @@ def _step(run: RankRun, number: int, name: str, durations: list[tuple[int, int]]
         wait_ns=float(caused.sum()) if is_counted else None,
         waited_for=run.numbers[worst] if is_counted and caused[worst] > 0 else None,
         caused_ns=float(caused[worst]) if is_counted and caused[worst] > 0 else None,
+        reason=_reason(run, name),
+        **waits,
     )
+
+
+def _reason(run: RankRun, name: str) -> str | None:
+    """Why most of the ranks that leave a step out do so."""
+    steps = [step for member in run.members if member.recording for step in member.recording.steps]
+    known = Counter(step.reason for step in steps if step.name == name and not step.is_typical and step.reason)
+    return known.most_common(1)[0][0] if known else None
+
+
+def _longest_wait(run: RankRun, number: int) -> dict[str, Any]:
+    """The longest exposed waiting in a step, by field of its row."""
+    rows = np.flatnonzero(run.table.step[run.matched.rows] == number)
+    longest = int(rows[run.waits.exposed[rows].argmax()])
+    row, wait = run.matched.rows[longest], int(run.waits.exposed[longest])
+    return {
+        "longest_wait_ns": wait,
+        "longest_wait_rank": run.numbers[run.table.member[row]] if wait else None,
+        "longest_wait_in": run.table.kinds[run.table.kind[row]].operation if wait else None,
+    }
 
 
 def groups(run: RankRun) -> tuple[GroupRow, ...]:
@@ -287,7 +377,7 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
     joined: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for number in distinct(kind).tolist():
         facts = table.kinds[number]
-        joined[facts.operation, facts.group, facts.message_bytes].append(number)
+        joined[facts.operation, facts.group, facts.message_bytes, facts.is_own].append(number)
     rows_by_wait: list[tuple[int, GroupRow]] = []
     for kinds in joined.values():
         rows = np.flatnonzero(np.isin(kind, kinds))
@@ -308,10 +398,24 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
             transfer_ns=transfer / len(first),
             algorithm_gb_per_s=rate,
             bus_gb_per_s=None if rate is None or factor is None else rate * factor,
+            is_own=facts.is_own,
+            **_starts(run, rows),
         )
         rows_by_wait.append((wait, row))
     rows_by_wait.sort(key=lambda entry: -entry[0])
     return tuple(row for _, row in rows_by_wait[:MOST_GROUPS])
+
+
+def _starts(run: RankRun, rows: I64) -> dict[str, Any]:
+    """How far apart ranks start some collectives, and which comes last most often, by field of their row."""
+    last = count_by(run.table.member[run.matched.rows[rows]][run.waits.is_last[rows]], len(run.members))
+    found: dict[str, Any] = {}
+    if last.any():
+        found |= {"last_rank": run.numbers[int(last.argmax())], "last": int(last.max())}
+    if run.table.has_clocks:
+        skew = (run.matched.most(run.start_ns) - run.matched.least(run.start_ns))[rows]
+        found["start_skew_ns"] = float(skew[np.append(True, np.diff(run.matched.collective[rows]) > 0)].mean())
+    return found
 
 
 def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
@@ -331,9 +435,11 @@ def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:
             caused_ns=float(caused[member]),
             gap_ns=float(run.blame.gap[member]) / run.steps,
             share=float(caused[member]) / total,
-            excess=_excess(rows, member),
+            excess=_excess(run, rows, member),
             worst_steps=_worst_steps(run, member),
             worst_collectives=_worst_collectives(run, member),
+            collectives=int(run.blame.led[member]),
+            largest_ns=float(run.blame.largest[member]) / len(run.members),
         )
         for member in order[:MOST_STRAGGLERS]
     )
@@ -345,14 +451,34 @@ def _main_causes(by_step: F64, members: int) -> list[int]:
     return count_by(waited.argmax(axis=1), members).tolist() if len(waited) else [0] * members
 
 
-def _excess(rows: Sequence[RankRow], member: int) -> tuple[Excess, ...]:
+def _excess(run: RankRun, rows: Sequence[RankRow], member: int) -> tuple[Excess, ...]:
     excesses = []
     for part in ("computation", "loader", "idle"):
         own = getattr(rows[member], f"{part}_ns")
         others = [v for i, row in enumerate(rows) if i != member and (v := getattr(row, f"{part}_ns")) is not None]
         if own is not None and others and own > median(others):
             excesses.append(Excess(part, own - median(others)))
-    return tuple(sorted(excesses, key=lambda excess: -excess.ns))
+    known = [replace(one, **_owner(run, member, one.ns)) if one.part == "idle" else one for one in excesses]
+    return tuple(sorted(known, key=lambda excess: -excess.ns))
+
+
+def _owner(run: RankRun, member: int, idle_ns: float) -> dict[str, Any]:
+    """The owner of host time by which a rank's idle time differs most from others', if it explains half of it."""
+    times = [_idle_of_owners(each) for each in run.members]
+    others = times[:member] + times[member + 1 :]
+    longer = {name: ns - median([each.get(name, 0.0) for each in others]) for name, ns in times[member].items()}
+    name = max(longer, key=lambda name: (longer[name], name), default=None)
+    if name is None or longer[name] < _EXPLAINS * idle_ns:
+        return {}
+    return {"owner": name, "owner_ns": longer[name]}
+
+
+def _idle_of_owners(member: Member) -> dict[str, float]:
+    """Time in ns per step in which the device idles while an owner takes the host, by its name."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for row in member.host_owners.rows if member.host_owners is not None else ():
+        found[row.name] += row.idle_self_ns_per_step or 0.0
+    return found
 
 
 def _worst_steps(run: RankRun, member: int) -> tuple[Caused, ...]:

@@ -30,6 +30,10 @@ _MOST_ERROR = 0.05
 """Above this error the replay is not the run, as of the model of one rank."""
 WORTH_NAMING = 0.01
 """Share of a step from which on a rank is named as late (own choice: a step varies by as much from run to run)."""
+_ADDS = 0.1
+"""Least part of the time lost by slow ranks that another late rank must add (own choice)."""
+_MOST_LATE = 1 / 3
+"""Largest part of the ranks that are called late (own choice): if more are, they take turns."""
 _ONE_RANK = Text("skip-stragglers-one-rank", "one rank has no peers")
 _ON_HOST = Text(
     "skip-stragglers-on-host", "the collectives run on the CPU, and the traces do not show what else ran meanwhile"
@@ -193,6 +197,12 @@ class Stragglers(msgspec.Struct, frozen=True):
     """Number of steps that were replayed."""
     error_share: float = 0.0
     """Difference of that duration and the recorded one, as a share of the recorded one."""
+    late_ranks: tuple[int, ...] = ()
+    """The late rank, with others of which each makes the step longer by another tenth of all that is lost; ascending,
+    at most a third of all ranks."""
+    late_ranks_ns_per_step: float | None = None
+    """Time in ns by which a step would be shorter if the operations of all of these took at most the median of their
+    peers; null without such ranks."""
 
 
 def analyze(facts: Mapping[int, RankFacts], world_size: int | None = None) -> Stragglers | Message:
@@ -217,6 +227,7 @@ def _result(run: JointRun) -> Stragglers:
     worst = max(range(len(ranks)), key=lambda place: (alone[place], -place))
     late = step - float(times[2 + worst])
     is_late = late >= WORTH_NAMING * step > 0
+    together, without = _together(run) if is_late else ((), step)
     return Stragglers(
         slowdown=slowdown[1],
         late_rank=ranks[worst] if is_late else None,
@@ -226,4 +237,25 @@ def _result(run: JointRun) -> Stragglers:
         step_ns=step / steps,
         steps=steps,
         error_share=run.error_share,
+        late_ranks=together,
+        late_ranks_ns_per_step=(step - without) / steps if is_late else None,
     )
+
+
+def _together(run: JointRun) -> tuple[tuple[int, ...], float]:
+    """The late ranks, and the time in ns in which the steps end without their delays.
+
+    Of two ranks that are late at different times each seems to cost little alone, because the step then waits for the
+    other one.
+    """
+    alone = run.of_rank(run.times)
+    order = sorted(range(len(run.ranks)), key=lambda place: (alone[place], place))
+    least = _ADDS * float(run.times[0] - run.times[1])
+    chosen, without = [run.ranks[order[0]]], float(alone[order[0]])
+    for place in order[1 : max(1, int(_MOST_LATE * len(run.ranks)))]:
+        shorter = float(run.at_median([*chosen, run.ranks[place]], exactly=False)[1])
+        if without - shorter < least:
+            break
+        chosen.append(run.ranks[place])
+        without = shorter
+    return tuple(sorted(chosen)), without

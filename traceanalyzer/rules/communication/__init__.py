@@ -16,6 +16,7 @@ from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.communication import parallel
+from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.facts import steady
 from traceanalyzer.rules.engine.program import may_train
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
@@ -183,21 +184,45 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
     share = exposed / resources.step_ns
     if share < limits["exposed_share"]:
         return
+    if (
+        ranks is not None
+        and exposed <= (ranks.exposed_wait_ns or 0.0)
+        and late_rank.named(facts, ranks, resources.exposed_communication_ns or 0.0)
+    ):
+        raise Missing(_EXPOSED.text("waiting")())
     where = tuple(
         CodePlace("kernel", row.operation or row.process_group or "unknown", value=row.total_ns, unit="ns")
         for row in steady(communication)[:5]
     )
     evidence = Evidence(_EXPOSED.text("subject")(), share, limits["exposed_share"], "share", where)
+    missing = "" if ranks is None else late_rank.missing(ranks)
     hideable = min(exposed, max(0.0, resources.gpu_ns - total))
     basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
     change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
     params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}
     kinds = _kinds(communication)
     summary = None
+    if missing:
+        params["missing"] = missing
+        yield Draft(
+            (evidence,),
+            None,
+            params,
+            severity="low",
+            summary=_EXPOSED.text("summary-missing"),
+            advice=_EXPOSED.text("advice-missing"),
+            code="",
+        )
+        return
     if len(kinds) > 1:
         shown = list(kinds.items())[:_SHOWN]
         params["kinds"] = tuple(_EXPOSED.text("kind")(kind=kind, time=facts.per_step(ns)) for kind, ns in shown)
         summary = _EXPOSED.text("summary-kinds")
+    if not may_train(facts) and kinds.get("all_to_all", 0) >= _MOSTLY * fsum(kinds.values()) > 0:
+        params["advice"] = _EXPOSED.text("advice-experts")()
+        advice = _EXPOSED.text("advice") if ranks is not None else _EXPOSED.text("advice-late")
+        yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")
+        return
     if not may_train(facts):
         advice = _EXPOSED.text("advice-inference") if ranks is None else _EXPOSED.text("advice-inference-ranks")
         yield Draft((evidence,), change, params, summary=summary, advice=advice, code="")  # no gradients to exchange

@@ -123,6 +123,8 @@ class Budget(msgspec.Struct, frozen=True):
         A table does not show overlap, so time of a resource that is not critical saves nothing there.
         """
         low, high = direct or change.direct
+        if change.is_of_joint_replay:
+            return low, high
         if self.is_estimate:
             if not self._is_critical(change.resource):
                 return 0.0, 0.0
@@ -159,6 +161,8 @@ class Budget(msgspec.Struct, frozen=True):
 
     def _is_beyond_host(self, change: TimeSaved, most: float) -> bool:
         """Whether the upper end exceeds the limit by the recorded host time by more than rounding (1 ns)."""
+        if change.is_of_joint_replay:
+            return False
         limit = self.cap(change.resource, change.direct[1])
         return (self.is_host_doubtful or self.unseen_waits > 0) and most > limit + 1
 

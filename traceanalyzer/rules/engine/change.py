@@ -70,6 +70,8 @@ class TimeSaved:
 
     is_spread: bool = False
     """Whether it is the mean over all recorded steps of what comes now and then, such as a new epoch."""
+    is_of_joint_replay: bool = False
+    """Whether it already is the time by which a step gets shorter, from a replay of all ranks, which nothing limits."""
     at: Callable[[Context], Iterable[Occurrences]] | None = None
     """Where it is in the trace, if that is not the events of its claims."""
 

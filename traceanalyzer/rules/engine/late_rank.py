@@ -1,24 +1,41 @@
-"""The rank that others wait for, and its cost, for a finding and for the headline of a run of several ranks.
+"""The ranks that others wait for, and their cost, for a finding and for the headline of a run of several ranks.
 
 The trace of one rank cannot show how long it waits for others.
 """
 
 from __future__ import annotations
 
+from math import fsum
+
 import msgspec
 
-from traceanalyzer.analyzers.ranks.model import Ranks, Straggler
+from traceanalyzer.analyzers.ranks.model import Excess, RankRow, Ranks, Straggler
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.typical import StepBound
 
 _MOST_STEPS = 0.75
 _MOST_WAITING = 0.5
-"""Shares from which a rank is named as late, as in the rule `comm-straggler`."""
+"""Shares from which ranks are named as late, as in the rule `comm-straggler`."""
+_FEW_STEPS = 3
+"""In fewer steps, one rank is the later one in all of them by chance: then collectives are counted."""
+COLLECTIVES = 5
+"""Least number of collectives, then, in which they cause most of the waiting (own choice)."""
+_ONE = 0.5
+"""Largest part of the waiting that one collective may have, then: who was late once, such as at the start of the
+recording, is not late again and again (own choice)."""
 _WORTH_SAYING = 0.1
 """Share of a step that others must wait for a rank before it is mentioned beside another bound (own choice: half of
 what bounds)."""
+EXPLAINS = 0.1
+"""Least part of the waiting for which it is said what takes longer on late ranks (own choice: less is chance)."""
+_STALLS = 0.5
+"""Least part of the longer idle time of late ranks that the stalls of their threads must have to be its cause."""
+
+_MOST_RANGES = 6
+"""Ranges of missing ranks that are named."""
 
 _LEADS = 0.2
 """Least share of a step that a late rank must cost to bound a run whose ranks each seem bound by something else."""
@@ -35,6 +52,21 @@ _LATE_RANK_COSTS = Text(
     "Bound by one late rank: the others wait for rank {rank}, which costs {wait:ns} of each step of {step:ns} "
     "({share:share}).",
 )
+_LATE_RANKS_COST = Text(
+    "headline-late-ranks-cost",
+    "Bound by late ranks: the others wait for ranks {ranks}, which cost {part:part} of each step.",
+    note="part reads: 31 of 149 ms (21 %); ranks is a list of numbers",
+)
+_STALLED_RANKS = Text(
+    "headline-stalled-ranks",
+    "Bound by stalled hosts: the others wait for ranks {ranks}, which cost {part:part} of each step.",
+    note="part reads: 31 of 149 ms (21 %); ranks is a list of numbers; the threads of the hosts stand still at times",
+)
+_STALLED_RANK = Text(
+    "headline-stalled-rank",
+    "Bound by a stalled host: the others wait for rank {ranks}, which costs {part:part} of each step.",
+    note="part reads: 31 of 149 ms (21 %); ranks is one number; the threads of the host stand still at times",
+)
 _ALSO_LATE = Text(
     "headline-also-late-rank",
     "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
@@ -45,10 +77,39 @@ _ALSO_COSTS = Text(
     "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
 )
+_ALSO_COST = Text(
+    "headline-also-late-ranks-cost",
+    "{headline} The other ranks wait for ranks {ranks}, which cost {part:part} of a step.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %); ranks is a list of numbers",
+)
+_WITH_CAUSE = Text("headline-late-cause", "{headline} {cause}", note="two sentences")
 _WAITS = Text(
     "headline-of-ranks-waits",
     "{headline} Of its communication, {part:part} is waiting for other ranks.",
     note="headline is a sentence; part reads: 31 of 149 ms (21 %); its is that of the GPU",
+)
+_WAITS_AT_LEAST = Text(
+    "headline-of-ranks-waits-at-least",
+    "{headline} Of its communication, at least {part:part} is waiting for other ranks; ranks {ranks} are missing here.",
+    note="headline is a sentence; part reads: 31 of 149 ms (21 %); its is that of the GPU; ranks is a list of numbers",
+)
+_CAUSES = {
+    "computation": Text("late-computes", "Computation takes {longer:ns} per step longer there than on other ranks."),
+    "loader": Text("late-loads", "Waiting for input takes {longer:ns} per step longer there than on other ranks."),
+    "idle": Text("late-idles", "The GPU is idle for {longer:ns} per step longer there than on other ranks."),
+}
+_OWNER = Text(
+    "late-owner",
+    "There the GPU waits for `{owner}`, {longer:ns} per step longer than on other ranks.",
+    note="there: on the late ranks; owner is a name in the program",
+)
+_STALLED = Text(
+    "late-stalls",
+    "Their threads stand still {stalls:count} times per step, for up to {longest:ns}, in operators that take "
+    "microseconds.",
+    one="Their threads stand still {stalls:count} time per step, for {longest:ns}, in an operator that takes "
+    "microseconds.",
+    note="their: of the late ranks",
 )
 
 
@@ -61,51 +122,147 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
         communication_ns: Time per step in which devices only communicate, mean over the ranks.
     """
     ranks = facts.find("ranks", Ranks)
-    late = named_rank(facts, ranks, communication_ns) if ranks is not None else None
+    late = named(facts, ranks, communication_ns) if ranks is not None and not missing(ranks) else None
     step = ranks.mean_step_ns if ranks is not None else None
     if ranks is None or not step:
         return found
     wait = 0.0 if late is None else late.wait_ns
     leads = found.bound == "communication" or wait / step >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
     if late is not None and leads:
-        text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
-        message: Message = text(rank=late.row.rank, wait=wait, step=step, share=wait / step)
-        return StepBound("communication", message, wait / step)
+        return _bound_by(late, ranks, step)
     message = found.message
     if late is not None and wait >= _WORTH_SAYING * step:
-        text = _ALSO_COSTS if late.is_replayed else _ALSO_LATE
-        message = text(headline=message, rank=late.row.rank, part=(wait, step))
+        message = _also(late, message, (wait, step))
     elif found.bound == "communication" and ranks.exposed_wait_ns is not None and communication_ns:
         part = (min(ranks.exposed_wait_ns, communication_ns), communication_ns)
-        message = _WAITS(headline=message, part=part)
+        others = missing(ranks)
+        message = (
+            _WAITS_AT_LEAST(headline=message, part=part, ranks=others)
+            if others
+            else _WAITS(headline=message, part=part)
+        )
     return StepBound(found.bound, message, found.share)
 
 
-def named_rank(facts: Facts, found: Ranks, communication_ns: float) -> LateRank | None:
-    """The rank that causes most of the waiting in most of the steps, if that is most of the communication."""
-    late = find(facts, found) if found.counted_steps and found.exposed_wait_ns is not None else None
-    if late is None:
+def _bound_by(late: LateRanks, ranks: Ranks, step: float) -> StepBound:
+    """The headline about late ranks, with what takes them longer."""
+    part, share = (late.wait_ns, step), late.wait_ns / step
+    if late.is_stalled(ranks):
+        text = _STALLED_RANK if len(late.rows) == 1 else _STALLED_RANKS
+        return StepBound(
+            "host", _WITH_CAUSE(headline=text(ranks=late.names, part=part), cause=cause(late, ranks)), share
+        )
+    if len(late.rows) > 1:
+        message: Message = _LATE_RANKS_COST(ranks=late.names, part=part)
+    else:
+        text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
+        message = text(rank=late.rows[0].rank, wait=late.wait_ns, step=step, share=share)
+    why = cause(late, ranks)
+    return StepBound("communication", message if why is None else _WITH_CAUSE(headline=message, cause=why), share)
+
+
+def _also(late: LateRanks, headline: Message, part: tuple[float, float]) -> Message:
+    """Add late ranks to the headline about something else."""
+    if len(late.rows) > 1:
+        return _ALSO_COST(headline=headline, ranks=late.names, part=part)
+    text = _ALSO_COSTS if late.is_replayed else _ALSO_LATE
+    return text(headline=headline, rank=late.rows[0].rank, part=part)
+
+
+def cause(late: LateRanks, ranks: Ranks) -> Message | None:
+    """What takes late ranks longer, as a sentence; None if nothing explains a tenth of the waiting."""
+    rows = late.ranks_in(ranks)
+    if late.is_stalled(ranks):
+        stalls = round(fsum(row.stalls or 0.0 for row in rows) / len(rows))
+        return _STALLED(stalls=stalls, longest=max(row.longest_stall_ns or 0.0 for row in rows))
+    longest = late.excess
+    if longest is None or longest.ns < EXPLAINS * late.wait_ns:
         return None
-    row = late.row
-    is_late = row.share >= _MOST_WAITING and row.steps >= _MOST_STEPS * found.counted_steps
-    return late if is_late and row.caused_ns >= _MOST_WAITING * communication_ns else None
+    if longest.owner is not None and longest.owner_ns is not None:
+        return _OWNER(owner=longest.owner, longer=longest.owner_ns)
+    return _CAUSES[longest.part](longer=longest.ns)
 
 
-class LateRank(msgspec.Struct, frozen=True):
-    """A rank that others wait for."""
+def named(facts: Facts, found: Ranks, communication_ns: float) -> LateRanks | None:
+    """The ranks that cause most of the waiting again and again, if that is most of the communication."""
+    late = again(facts, found)
+    return late if late is not None and late.caused_ns >= _MOST_WAITING * communication_ns else None
 
-    row: Straggler
+
+def again(facts: Facts, found: Ranks) -> LateRanks | None:
+    """The ranks that cause most of the waiting again and again."""
+    late = find(facts, found) if found.counted_steps and found.exposed_wait_ns is not None else None
+    return late if late is not None and late.share >= _MOST_WAITING and is_recurrent(late, found) else None
+
+
+def is_recurrent(late: LateRanks, found: Ranks, most_steps: float = _MOST_STEPS, few: float = _FEW_STEPS) -> bool:
+    """Whether ranks are late in most of the steps, or in few steps in several collectives."""
+    if found.counted_steps >= few:
+        return sum(row.steps for row in late.rows) >= most_steps * found.counted_steps
+    caused = late.caused_ns * found.counted_steps
+    return (
+        sum(row.collectives for row in late.rows) >= COLLECTIVES
+        and max(row.largest_ns for row in late.rows) <= _ONE * caused
+    )
+
+
+def missing(found: Ranks) -> str:
+    """The ranks without a trace whose lateness looks like sending, as a list; empty if every group is complete."""
+    sizes = [(row.group_size or found.world_size or row.ranks, row.ranks) for row in found.groups]
+    if not found.missing or all(here >= size for size, here in sizes):
+        return ""
+    return units.ranges(((part.first, part.last) for part in found.missing), _MOST_RANGES)
+
+
+class LateRanks(msgspec.Struct, frozen=True):
+    """Ranks that others wait for."""
+
+    rows: tuple[Straggler, ...]
+    """The one that causes most waiting first."""
     wait_ns: float
-    """Time in ns by which it makes a step longer: from the replay of all ranks, else how long each other rank waits for
-    it."""
+    """Time in ns by which they make a step longer: from the replay of all ranks, else how long each other rank waits
+    for them."""
     gap_ns: float
-    """Part of the waiting in ns that is certainly saved with this rank: the time by which it is later than the next
-    one."""
+    """Part of the waiting in ns that is certainly saved with these ranks: the time by which they are later than the
+    next one."""
     is_replayed: bool
 
+    @property
+    def names(self) -> str:
+        """Their numbers, such as `0, 6`."""
+        return units.ranges((rank, rank) for rank in sorted(row.rank for row in self.rows))
 
-def find(facts: Facts, found: Ranks) -> LateRank | None:
-    """The late rank of a run; None if there is none, or the replay names one that causes no exposed waiting.
+    @property
+    def share(self) -> float:
+        """Share of all waiting (0 to 1) that they cause."""
+        return fsum(row.share for row in self.rows)
+
+    @property
+    def caused_ns(self) -> float:
+        """Waiting per step in ns that they cause, mean over all ranks."""
+        return fsum(row.caused_ns for row in self.rows)
+
+    @property
+    def excess(self) -> Excess | None:
+        """What takes one of them longest beyond the others."""
+        return max((row.excess[0] for row in self.rows if row.excess), key=lambda one: one.ns, default=None)
+
+    def ranks_in(self, found: Ranks) -> list[RankRow]:
+        """Their rows among all ranks."""
+        numbers = {row.rank for row in self.rows}
+        return [row for row in found.ranks if row.rank in numbers]
+
+    def is_stalled(self, found: Ranks) -> bool:
+        """Whether stalls of their threads explain most of the longer idle time of each, which is the largest excess."""
+        stalled = {row.rank: row.stalled_ns or 0.0 for row in self.ranks_in(found)}
+        return all(
+            bool(row.excess) and row.excess[0].part == "idle" and stalled[row.rank] >= _STALLS * row.excess[0].ns
+            for row in self.rows
+        )
+
+
+def find(facts: Facts, found: Ranks) -> LateRanks | None:
+    """The late ranks of a run; None if there is none, or the replay names one that causes no exposed waiting.
 
     Of two equally late ranks neither alone makes a step longer: then it is the one for which others wait longest.
     """
@@ -115,19 +272,20 @@ def find(facts: Facts, found: Ranks) -> LateRank | None:
     replayed = facts.find("stragglers", Stragglers)
     if replayed is None or replayed.late_rank is None:
         row = found.stragglers[0]
-        return LateRank(row, row.caused_ns * others, min(row.gap_ns, row.caused_ns) * others, is_replayed=False)
-    late = next((row for row in found.stragglers if row.rank == replayed.late_rank), None)
-    wait = replayed.late_ns_per_step
-    if late is None or wait is None:
+        return LateRanks((row,), row.caused_ns * others, min(row.gap_ns, row.caused_ns) * others, is_replayed=False)
+    numbers = replayed.late_ranks or (replayed.late_rank,)
+    rows = tuple(row for row in found.stragglers if row.rank in numbers)
+    wait = replayed.late_ranks_ns_per_step if replayed.late_ranks else replayed.late_ns_per_step
+    if wait is None or replayed.late_rank not in {row.rank for row in rows}:
         return None
-    return LateRank(late, wait, min(late.gap_ns * others, wait), is_replayed=True)
+    return LateRanks(rows, wait, min(fsum(row.gap_ns for row in rows) * others, wait), is_replayed=True)
 
 
-def wait_by_step(late: LateRank, found: Ranks) -> list[float]:
-    """How long each other rank waits for the late rank in each step, mean over the others in ns."""
-    others = _over_others(found)
+def wait_by_step(late: LateRanks, found: Ranks) -> list[float]:
+    """How long each other rank waits for the late ranks in each step, mean over the others in ns."""
+    others, numbers = _over_others(found), {row.rank for row in late.rows}
     return [
-        (step.caused_ns or 0.0) * others if step.waited_for == late.row.rank else 0.0
+        (step.caused_ns or 0.0) * others if step.waited_for in numbers else 0.0
         for step in found.steps
         if step.wait_ns is not None
     ]
@@ -138,7 +296,7 @@ def _over_others(found: Ranks) -> float:
     return len(found.ranks) / (len(found.ranks) - 1)
 
 
-def usual_waits(late: LateRank, found: Ranks) -> list[float]:
+def usual_waits(late: LateRanks, found: Ranks) -> list[float]:
     """How long each other rank waits for the late rank, by step, ascending, without a tenth of the steps at either end.
 
     The more steps are recorded, the more likely one of them is disturbed.

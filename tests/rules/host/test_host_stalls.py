@@ -1,0 +1,138 @@
+"""Tests of the rule `host-stalls`: numbers worked out by hand, and edges of thresholds.
+
+The programs: operators that take microseconds, and now and then milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.builders.ranks import Meeting, run
+from tests.builders.timeline import Host, Stream
+from tests.rules.host_work import compute, looping
+from tests.rules.judging import findings, report, skipped
+from tests.rules.loader.test_dataloader_bound import fires_in_a_table
+
+RULE = "host-stalls"
+VIEW, EMPTY = "aten::view", "aten::empty"
+
+
+def arranging(extra: Callable[[str, int, int], int]) -> TraceBuilder:
+    """Six steps of ten turns: a view, an allocation and a product of 100 us; each takes the host about 10 us.
+
+    Args:
+        extra: From the operator, the step and the turn to microseconds for which it stands still.
+    """
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for turn in range(10):
+            for name in (VIEW, EMPTY):
+                with host.op(name, 5, 5):
+                    host.work(extra(name, number, turn))
+            compute(host, stream, 100)
+
+    return looping(step)
+
+
+def stalling(name: str, step: int, turn: int) -> int:
+    """Once in each step, now in one operator, now in the other, for 10 ms."""
+    return 10_000 if turn == 3 and name == (VIEW, EMPTY)[step % 2] else 0
+
+
+def fires() -> TraceBuilder:
+    return arranging(stalling)
+
+
+def fires_on_ranks() -> tuple[TraceBuilder, ...]:
+    """Ranks stall in turn for 20 ms, so that all wait for one of them in every step."""
+    return run(4, [stalled(lambda rank, step, part: 20_000 * (rank == (step + part) % 4), part) for part in range(3)])
+
+
+def stalled(late: Callable[[int, int, int], int], part: int) -> Meeting:
+    return Meeting(lambda rank, step: 1000, stall=lambda rank, step: late(rank, step, part))
+
+
+def quiet() -> TraceBuilder:
+    """Nothing stands still."""
+    return arranging(lambda name, step, turn: 0)
+
+
+def trap_one_operator() -> TraceBuilder:
+    """Only allocations are slow at times: the program's allocator may have a reason."""
+    return arranging(lambda name, step, turn: 10_000 if name == EMPTY and turn == 3 else 0)
+
+
+def trap_first_use() -> TraceBuilder:
+    """The first call of each operator loads something."""
+    return arranging(lambda name, step, turn: 50_000 if step == turn == 0 else 0)
+
+
+def trap_something_inside() -> TraceBuilder:
+    """Both operators allocate at times, which takes 10 ms and is recorded."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for turn in range(10):
+            for name in (VIEW, EMPTY):
+                with host.op(name, 5, 5):
+                    if turn == 3:
+                        host.call("cudaMalloc", 10_000)
+            compute(host, stream, 100)
+
+    return looping(step)
+
+
+def trap_always_as_long() -> TraceBuilder:
+    """Every call takes milliseconds: that is what they cost."""
+    return arranging(lambda name, step, turn: 4_000)
+
+
+def trap_even_network() -> tuple[TraceBuilder, ...]:
+    """All ranks communicate for long, and none stands still."""
+    return run(4, [Meeting(lambda rank, step: 1000, transfer=20_000, stall=lambda rank, step: 0)])
+
+
+def test_it_is_worth_the_time_of_the_stalls() -> None:
+    (finding,) = findings(fires(), RULE)
+    # four stalls of 10 ms in four steps, less the queue of the device when one begins
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert 7_500_000 < low < high <= 10_000_000
+    assert "(stalls per step: 1)" in finding.summary.text
+    (place,) = {entry.kind for entry in finding.where}
+    assert place == "host"
+    assert sum(entry.ns_per_step or 0 for entry in finding.where) == pytest.approx(10_010_000, rel=0.001)
+
+
+def test_ranks_that_stall_in_turn_cost_what_the_replay_of_all_says() -> None:
+    """In each of three meetings a step one rank stalls for 20 ms, and the others wait for it."""
+    (finding,) = findings(fires_on_ranks(), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert high == pytest.approx(60_000_000, rel=0.05), "three meetings, each with one late rank"
+    # each rank stalls in three of four steps; one of the twelve is the first call of its operator
+    assert low == pytest.approx(20_010_000 * 11 / 16, rel=0.001)
+    assert "On 3 of 4 ranks" in finding.summary.text, "of the fourth only two stalls are known"
+
+
+def test_without_it_communication_is_not_blamed() -> None:
+    rules = {finding.rule for finding in report(fires_on_ranks()).findings}
+    assert "comm-straggler" not in rules, "they take turns"
+
+
+def test_edge_stalls() -> None:
+    assert findings(fires(), RULE, {"stalls": 4})
+    assert findings(fires(), RULE, {"stalls": 5}) == []
+
+
+def test_edge_share() -> None:
+    share = findings(fires(), RULE)[0].evidence[0].observed
+    assert findings(fires(), RULE, {"share": share})
+    assert findings(fires(), RULE, {"share": share + 1e-6}) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    assert "single calls" in (skipped(fires_in_a_table(), RULE) or "")
+    assert "no operator that is quick" in (skipped(quiet(), RULE) or "")

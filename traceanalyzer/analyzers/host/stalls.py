@@ -1,0 +1,184 @@
+"""When do operators and calls, quick as a rule, take milliseconds, although nothing happens inside?
+
+A thread that loses its core stands still wherever it is: in an operator that only changes the view of a tensor, in a
+launch call, in any other. A limit of the container, pinning to too few cores, or other programs take cores away. One
+such operator may be slow for reasons of its own, several different ones hardly. Calls that wait, allocate or load code
+are slow by themselves and do not count, nor does the first use of an operator or of a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from traceanalyzer.report.message import Text
+from traceanalyzer.structure import host_activity
+from traceanalyzer.structure.analysis import OPERATORS, Analysis, Need
+from traceanalyzer.structure.context import Context, cached
+from traceanalyzer.structure.launch_calls import blocked_calls
+from traceanalyzer.structure.operator_times import node_times
+from traceanalyzer.structure.portions import Occurrences
+from traceanalyzer.structure.sums import first_rows, members, rows_by
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I32, I64, Bool
+from traceanalyzer.trace.tree import NO_PARENT
+
+_LEAST_NS = 3_000_000
+"""Least duration of a stall (own choice: the scheduler gives another thread some milliseconds)."""
+_TIMES = 50
+"""A stall is this many times as long as the median (own choice: inputs of other sizes differ less)."""
+_USUAL = 8
+"""Least number of calls of a name that show how long it takes as a rule (own choice)."""
+_NAMES = 2
+"""Least number of different operators and calls that only arrange or launch (own choice: one may have a reason)."""
+_SHOWN = 10
+_ARRANGES = re.compile(
+    r"aten::(_?(unsafe_)?(reshape_alias|view|view_as|reshape|slice|select|t|transpose|as_strided|expand|expand_as"
+    r"|permute|detach|alias|unsqueeze|squeeze|narrow|empty|empty_strided|empty_like|resolve_conj|resolve_neg"
+    r"|result_type|lift_fresh|split|chunk|unbind|flatten))_?$"
+)
+"""Operators that neither compute nor copy."""
+_LAUNCHES = re.compile(r"^(cuda|cu|hip|musa)(Ext|Module)?Launch(Cooperative)?Kernel(ExC?)?$")
+
+
+class StallRow(msgspec.Struct, frozen=True):
+    """Stalls in operators or calls of one name; times without operators and calls inside."""
+
+    kind: str
+    """`operator` or `call`."""
+    name: str
+    """Name of the operator or call."""
+    stalls: int
+    """Number of stalls."""
+    time_ns: int
+    """Their time in ns."""
+    longest_ns: int
+    """Time of the longest in ns."""
+    longest_start_ns: int
+    """Its start in ns since the first event."""
+    usual_ns: int
+    """Median time of the operator or call in the recording, in ns."""
+
+
+class HostStalls(msgspec.Struct, frozen=True):
+    """Stalls of threads in the typical steps; sums over them."""
+
+    stalls: int
+    """Number of stalls."""
+    time_ns: int
+    """Their time in ns, over all threads."""
+    longest_ns: int
+    """Time of the longest in ns."""
+    rows: tuple[StallRow, ...]
+    """Operators and calls with the longest stalls, at most ten, those with the most time first."""
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """Stalls of the whole recording, as nodes of the host tree and as rows of the launch table."""
+
+    nodes: I64
+    calls: I64
+
+
+def analyze(context: Context) -> HostStalls:
+    """Add up the stalls of the chosen steps."""
+    rows = sorted(_rows(context), key=lambda row: (-row.time_ns, row.name))
+    return HostStalls(
+        stalls=sum(row.stalls for row in rows),
+        time_ns=sum(row.time_ns for row in rows),
+        longest_ns=max((row.longest_ns for row in rows), default=0),
+        rows=tuple(rows[:_SHOWN]),
+    )
+
+
+def stalls_at(context: Context) -> Iterator[Occurrences]:
+    """When threads stall."""
+    found, tree, launches = context.cached(_find), context.host.tree, context.trace.launches
+    inner = np.flatnonzero(np.isin(tree.parent, found.nodes))
+    apart = rows_by(np.concatenate((tree.thread[inner], launches.thread)))
+    start = np.concatenate((tree.start_ns[inner], launches.start_ns))
+    end = np.concatenate((tree.end_ns[inner], launches.end_ns))
+    for thread, own in members(tree.thread[found.nodes]):
+        nodes = found.nodes[own]
+        times = Intervals.union(tree.start_ns[nodes], tree.end_ns[nodes])
+        times -= Intervals.union(start[apart(thread)], end[apart(thread)])
+        yield Occurrences("host", "stalls", np.full(len(times), thread, np.int64), times.start, times.end)
+    if len(found.calls):
+        columns = (launches.thread, launches.start_ns, launches.end_ns)
+        yield Occurrences("host", "stalls", *(column[found.calls].astype(np.int64) for column in columns))
+
+
+@cached
+def _find(context: Context) -> _Found:
+    """Stalls, if several different operators and calls that only arrange or launch have some; else none."""
+    host, launches, names = context.host, context.trace.launches, context.trace.names
+    operators = np.flatnonzero(host.is_row & ~names.where(host_activity.is_communicating)[host.name])
+    nodes = operators[_stalled(host.name[operators], context.cached(node_times).host_self_ns[operators])]
+    calls = np.flatnonzero(_launching(context))
+    calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
+    arranges = names.where(lambda name: _ARRANGES.match(name) is not None)[host.name[nodes]]
+    different = len(np.unique(host.name[nodes][arranges])) + len(np.unique(launches.name[calls]))
+    if different < _NAMES or not arranges.any():
+        return _Found(nodes[:0], calls[:0])
+    return _Found(nodes, calls)
+
+
+def _stalled(name: I32, time_ns: I64) -> Bool:
+    """Which of some operators or calls take far longer than others of their name; never the first one."""
+    stalled = np.zeros(len(name), np.bool_)
+    slow = np.flatnonzero(np.isin(name, name[time_ns >= _LEAST_NS]))
+    for _, rows in members(name[slow]):
+        own = slow[rows]
+        if len(own) >= _USUAL:
+            stalled[own[1:]] = time_ns[own[1:]] >= max(_LEAST_NS, _TIMES * float(np.median(time_ns[own])))
+    return stalled
+
+
+def _launching(context: Context) -> Bool:
+    """Which calls launch a kernel that was launched before, without waiting for the device."""
+    trace, launches = context.trace, context.trace.launches
+    plain = trace.names.where(lambda name: _LAUNCHES.match(name) is not None)[launches.name]
+    plain[context.cached(host_activity.waits).row] = False
+    plain[blocked_calls(context)] = False
+    launch = context.links.launch
+    linked = np.flatnonzero(launch != NO_PARENT)
+    linked = linked[np.argsort(launches.start_ns[launch[linked]], kind="stable")]
+    codes, own = ranked(trace.device.name[linked])
+    plain[launch[linked[first_rows(own, len(codes))]]] = False
+    return plain
+
+
+def _rows(context: Context) -> Iterator[StallRow]:
+    """One row for each name, of what starts in the chosen steps."""
+    found, host, launches = context.cached(_find), context.host, context.trace.launches
+    own_ns = context.cached(node_times).host_self_ns
+    nodes = found.nodes[context.in_scope(host.tree.start_ns[found.nodes])]
+    calls = found.calls[context.in_scope(launches.start_ns[found.calls])]
+    for kind, rows, columns in (
+        ("operator", nodes, (host.name, host.tree.start_ns, own_ns)),
+        ("call", calls, (launches.name, launches.start_ns, launches.dur_ns)),
+    ):
+        name, start, time = columns
+        for code, own in members(name[rows]):
+            mine = rows[own]
+            longest = mine[int(time[mine].argmax())]
+            yield StallRow(
+                kind=kind,
+                name=context.trace.names[code],
+                stalls=len(mine),
+                time_ns=int(time[mine].sum()),
+                longest_ns=int(time[longest]),
+                longest_start_ns=int(start[longest]),
+                usual_ns=int(np.median(time[name == code])),
+            )
+
+
+_STALLED = Need(
+    Text("skip-no-stalls", "no operator that is quick as a rule took milliseconds"),
+    lambda context: len(context.cached(_find).nodes) > 0,
+)
+ANALYSES = (Analysis(485, "host_stalls", HostStalls, analyze, needs=(OPERATORS, _STALLED), is_of_steps=True),)
