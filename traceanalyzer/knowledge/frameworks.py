@@ -119,11 +119,11 @@ FRAMEWORKS: tuple[Framework, ...] = (
         ),
         step_mark=vllm_mark,
     ),
-    # xDiT: serves diffusion transformers on several devices.
+    # xDiT: runs diffusion transformers on several devices, one generation at a time.
     Framework(
         "xdit",
         "xDiT",
-        "serving",
+        "inference",
         names=matching(*XDIT_MARKS),
         frames=matching(package("xfuser"), path("xfuser", r"(?:core|model_executor)[/\\]")),
         step_mark=xdit_mark,

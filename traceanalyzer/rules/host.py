@@ -57,7 +57,7 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     is_whole = idle.steps_from == "whole-trace" and sum(row.gaps for row in device.host_gaps) >= _RECURRING
     if idle.steps_from in ("whole-trace", "device-events", "host-annotations") and not is_whole:
         raise Missing(_PYTHON_GAP.text("no-steps")())
-    step, time = mean(device.time_ns, idle.steps), device.typical_other_gap_ns
+    step, time = facts.step_ns, device.typical_other_gap_ns
     measured = program.gaps_without_profiler(facts, device)
     least, most = measured or ((1 / idle_time.STACKS, 0.5) if facts.is_host_inflated else (0.5, 1.0))
     share = most * time / step

@@ -31,7 +31,7 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     waits = idle_time.waits_again_and_again(idle, device)
     gaps = {row.cause: mean(_launching_ns(row, waits), steps) for row in device.causes if row.cause in _BY_HOST}
     total = fsum(gaps.values())
-    step = mean(device.time_ns, steps)
+    step = facts.step_ns
     share = most * total / step
     if share <= limits["gap_share"]:
         return
