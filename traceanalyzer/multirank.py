@@ -13,6 +13,7 @@ from traceanalyzer import pipeline
 from traceanalyzer.analyzers import ranks as joining
 from traceanalyzer.analyzers.ranks import stragglers, totals
 from traceanalyzer.analyzers.ranks.member import Member, of_report, of_trace
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -161,6 +162,33 @@ def measure_rank(trace: Trace, steps: StepChoice | None = None) -> Member | None
     return of_trace(context, pipeline.source_of(trace), pipeline.summary_of(trace, context))
 
 
+@dataclass(frozen=True)
+class ComparedRanks:
+    """How the ranks of a run work together."""
+
+    every: Ranks
+    """In all steps."""
+    judged: Ranks
+    """In the typical steps that all ranks have, or else in all."""
+    stragglers: Stragglers | None
+    """The slowdown by slow ranks in the steps that are judged."""
+    reason: Message | None
+    """Why the slowdown is not known."""
+
+
+def compare(members: Mapping[int, Member]) -> ComparedRanks:
+    """Compare the ranks of one run, by their numbers."""
+    members = joining.with_common_steps(members)
+    world = _world_size(members.values())
+    ranks = joining.join(members, world)
+    typical = joining.of_typical_steps(members)
+    judged = ranks if typical is None else joining.join(typical, world)
+    replayed = stragglers.analyze({rank: member.facts for rank, member in (typical or members).items()}, world)
+    if isinstance(replayed, Stragglers):
+        return ComparedRanks(ranks, judged, replayed, None)
+    return ComparedRanks(ranks, judged, None, replayed)
+
+
 def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> Report:
     """Compare the ranks of one run in a joint report.
 
@@ -170,16 +198,11 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
         config: Settings of a project.
     """
     rules = sources.applicable(selection.choose(config or Config()))
-    members = joining.with_common_steps(members)
+    found = compare(members)
+    ranks, judged, late_ranks = found.every, found.judged, found.stragglers
     ordered = [members[rank] for rank in sorted(members)]
-    world = _world_size(ordered)
-    ranks = joining.join(members, world)
-    typical = joining.of_typical_steps(members)
-    judged = ranks if typical is None else joining.join(typical, world)
     summary = totals.summary(ordered, ranks.world_size)
     results = totals.results(ordered, judged, ranks.groups)
-    replayed = stragglers.analyze({rank: member.facts for rank, member in (typical or members).items()}, world)
-    late_ranks = replayed if isinstance(replayed, Stragglers) else None
     if late_ranks is not None:
         results["stragglers"] = late_ranks
     advice = judge(sources.of_ranks(summary, results), rules)
@@ -188,7 +211,7 @@ def join(members: Mapping[int, Member], name: str, config: Config | None = None)
         "ranks": of_all,
         "stragglers": late_ranks,
     }
-    skipped = {"stragglers": replayed} if isinstance(replayed, Message) else {}
+    skipped = {} if found.reason is None else {"stragglers": found.reason}
     doubts = (*joining.damaged(members), *joining.doubts(ranks), *joining.uneven(of_all))
     return pipeline.report_of(totals.source(name, ordered), summary, shown, skipped, doubts, advice)
 

@@ -10,9 +10,12 @@ import pytest
 from sides import QUIET, report, training, written
 
 from tests.builders.malformed import MALFORMED, Malformed
+from tests.builders.ranks import Meeting, run
 from traceanalyzer.comparison import diff
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError, UsageError
 from traceanalyzer.formats import render
+from traceanalyzer.formats.difference import answer
+from traceanalyzer.multirank import ranks
 from traceanalyzer.pipeline import StepChoice
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -76,6 +79,38 @@ def test_ranks_are_matched_and_one_step_of_all_ranks_is_one_step(tmp_path: Path)
     assert {check.id: check.similarity for check in found.comparability.checks}["ranks"] == 0.5
     kernels = next(ranking for ranking in found.rankings if ranking.key == "kernels")
     assert not kernels.rows, "per step of one rank, nothing changed"
+
+
+def of_ranks(folder: Path, late: int) -> Path:
+    """Four ranks in a folder; rank 2 is late by so many microseconds in each step."""
+    for rank, trace in enumerate(run(4, [Meeting(lambda r, s: 1000 + late * (r == 2))], steps=6)):
+        written(trace, folder / f"rank{rank}.json")
+    return folder
+
+
+def test_runs_of_ranks_are_compared_by_who_is_late_and_what_collectives_take(tmp_path: Path) -> None:
+    found = diff(of_ranks(tmp_path / "base", 400), of_ranks(tmp_path / "head", 0))
+    assert found.run is not None
+    assert (found.run.base.late_ranks, found.run.base.late_ns) == ((2,), 400_000)
+    assert (found.run.head.late_ranks, found.run.head.late_ns) == ((), None)
+    assert (found.run.base.wait_ns, found.run.head.wait_ns) == (300_000, 0)
+    (row,) = found.run.collectives
+    assert (row.operation, row.group_size, row.base_count, row.head_count) == ("all_reduce", 4, 1, 1)
+    assert (row.base_wait_ns, row.head_wait_ns) == (300_000, 0)
+    assert (row.base_transfer_ns, row.head_transfer_ns) == (200_000, 200_000)
+    text = " ".join(answer(found).render("terminal").split())
+    assert "Before, the others waited for these ranks: 2; that made a step 400.0 us longer." in text
+
+
+def test_one_trace_a_side_has_no_ranks_to_compare(tmp_path: Path) -> None:
+    one = written(training(rank=0), tmp_path / "a.json")
+    assert diff(one, one).run is None
+
+
+def test_a_report_on_several_ranks_is_no_side(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(render(ranks(of_ranks(tmp_path / "base", 400)), "json"))
+    with pytest.raises(UnusableInputError, match="several ranks together"):
+        diff(tmp_path / "run.json", tmp_path / "base")
 
 
 def test_a_folder_with_a_trace_and_its_report_counts_it_once(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from traceanalyzer._version import __version__
-from traceanalyzer.comparison import comparability, explanation, findings, measurement, traces, verdict
+from traceanalyzer.comparison import comparability, explanation, findings, measurement, runs, traces, verdict
 from traceanalyzer.comparison import sides as side_inputs
 from traceanalyzer.comparison.measurement import MeasuredGpu, Measurement
 from traceanalyzer.comparison.sides import Given, Reading
@@ -109,6 +109,7 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
         gpus=() if is_unrelated else _gpus(base, head),
         memory=() if is_unrelated else _memory(base, head),
         rankings=ranked,
+        run=None if is_unrelated else runs.compare(base.run, head.run),
     )
 
 

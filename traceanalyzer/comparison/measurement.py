@@ -10,6 +10,7 @@ from math import fsum
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.compiled_code import is_compiled
+from traceanalyzer.multirank import ComparedRanks
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
@@ -111,6 +112,8 @@ class Measurement:
     """What most of the kernels of an operator, or one kernel, do: products, attention, or one of all others."""
     once: tuple[Message, ...] = ()
     """What a side has once, in or before its steps."""
+    run: ComparedRanks | None = None
+    """How its ranks work together; None unless it has several."""
 
     @property
     def compiled_calls(self) -> float:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 
+from traceanalyzer.analyzers.ranks import totals
 from traceanalyzer.comparison import measurement
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -60,7 +61,13 @@ def open_side(given: str, reading: Reading) -> Given:
     """
     where, run = _split(given)
     if opening.is_one_file(where):
-        side = _of_reports(where, {"": _read(where, reading)}, run)
+        read = _read(where, reading)
+        if read.source.format == totals.FORMAT:
+            raise UnusableInputError(
+                f"{given}: is a report on several ranks together, which holds no single steps; "
+                "name the folder with the traces of these ranks"
+            )
+        side = _of_reports(where, {"": read}, run)
     else:
         side = _several(where, run, reading)
     if run is not None and not side.is_printed:

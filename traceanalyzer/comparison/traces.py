@@ -15,6 +15,7 @@ from traceanalyzer.analyzers.kernels import Kernel, Kernels, KernelsByOperator
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
+from traceanalyzer.comparison import runs
 from traceanalyzer.comparison.measurement import (
     EARLIER,
     Key,
@@ -97,6 +98,7 @@ def measure(
         subjects=_subjects(chosen) if is_typical else {},
         classes=_classes(chosen) if is_typical else {},
         once=tuple(_once(name, chosen)),
+        run=runs.of_reports(chosen),
     )
 
 

@@ -261,6 +261,55 @@ class GpuUse(msgspec.Struct, frozen=True):
     """Share of kernel time (0 to 1) on matrix units by kernel names, on the side of the head."""
 
 
+class RunSide(msgspec.Struct, frozen=True):
+    """How the ranks of one side work together, in its typical steps; null is unknown."""
+
+    late_ranks: tuple[int, ...]
+    """The ranks that make a step longer, ascending."""
+    late_ns: float | None
+    """Time in ns by which a step would be shorter without their delays."""
+    wait_ns: float | None
+    """Waiting per step in collectives in ns, mean over the ranks."""
+    exposed_wait_ns: float | None
+    """Part of it in ns in which no other kernel runs."""
+    transfer_ns: float | None
+    """Transfer per step in collectives in ns, mean over the ranks."""
+
+
+class CollectiveChange(msgspec.Struct, frozen=True):
+    """Collectives of one kind on both sides, per step of a rank; null on a side that has none."""
+
+    operation: str
+    """Operation such as `all_reduce`; empty if unknown."""
+    group_size: int | None
+    """Number of ranks of their group; null where it is not recorded."""
+    message_bytes: int | None
+    """Size of one message in bytes; null if unknown."""
+    base_count: float | None
+    """Number of collectives, on the side of the base."""
+    head_count: float | None
+    """Number of collectives, on the side of the head."""
+    base_wait_ns: float | None
+    """Waiting in ns, on the side of the base."""
+    head_wait_ns: float | None
+    """Waiting in ns, on the side of the head."""
+    base_transfer_ns: float | None
+    """Transfer in ns, on the side of the base."""
+    head_transfer_ns: float | None
+    """Transfer in ns, on the side of the head."""
+
+
+class RunChange(msgspec.Struct, frozen=True):
+    """What changed between the ranks of two runs."""
+
+    base: RunSide
+    """The ranks of the base."""
+    head: RunSide
+    """The ranks of the head."""
+    collectives: tuple[CollectiveChange, ...]
+    """Matched collectives by kind, the largest change of waiting and transfer together first."""
+
+
 class FindingChange(msgspec.Struct, frozen=True):
     """A finding that is gone, new, or still there."""
 
@@ -359,3 +408,5 @@ class Difference(msgspec.Struct, frozen=True):
     """Peak memory of each device on both sides."""
     rankings: tuple[Ranking, ...]
     """Operators, kernels and modules that changed."""
+    run: RunChange | None = None
+    """Late ranks, waiting and collectives; null unless both sides have several ranks."""

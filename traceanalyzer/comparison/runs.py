@@ -1,0 +1,85 @@
+"""What changed between the ranks of two runs: who is late, how long ranks wait, and which collectives take how long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
+
+from traceanalyzer import multirank
+from traceanalyzer.analyzers.ranks.member import of_report
+from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
+from traceanalyzer.multirank import ComparedRanks
+from traceanalyzer.report.difference import CollectiveChange, RunChange, RunSide
+from traceanalyzer.report.model import Report
+
+_Kind = tuple[str, int, int]
+"""Operation, number of ranks of the group, and size of a message in bytes; 0 where it is unknown."""
+
+
+def of_reports(reports: Sequence[Report]) -> ComparedRanks | None:
+    """Compare the ranks of one side; None unless it has several."""
+    ranks = {report.trace.rank: report for report in reports if report.trace is not None}
+    found = {rank: of_report(report) for rank, report in ranks.items() if rank is not None}
+    members = {rank: member for rank, member in found.items() if member is not None}
+    return multirank.compare(members) if len(members) > 1 else None
+
+
+def compare(base: ComparedRanks | None, head: ComparedRanks | None) -> RunChange | None:
+    """Compare two runs; None unless both sides have several ranks."""
+    if base is None or head is None:
+        return None
+    rows = sorted(_collectives(base.judged, head.judged), key=lambda row: (-abs(_change(row)), row.operation))
+    return RunChange(_side(base), _side(head), tuple(rows))
+
+
+def _side(run: ComparedRanks) -> RunSide:
+    late = run.stragglers
+    return RunSide(
+        late_ranks=late.late_ranks if late is not None else (),
+        late_ns=late.late_ranks_ns_per_step if late is not None else None,
+        wait_ns=run.judged.wait_ns,
+        exposed_wait_ns=run.judged.exposed_wait_ns,
+        transfer_ns=run.judged.transfer_ns,
+    )
+
+
+def _change(row: CollectiveChange) -> float:
+    """How much longer a rank spends in some collectives per step, in ns."""
+    before, after = (
+        (wait or 0.0) + (transfer or 0.0)
+        for wait, transfer in ((row.base_wait_ns, row.base_transfer_ns), (row.head_wait_ns, row.head_transfer_ns))
+    )
+    return after - before
+
+
+def _collectives(base: Ranks, head: Ranks) -> Iterator[CollectiveChange]:
+    before, after = _by_kind(base), _by_kind(head)
+    for kind in before.keys() | after.keys():
+        operation, size, message = kind
+        one, two = (_per_step(side.get(kind, ()), run) for side, run in ((before, base), (after, head)))
+        yield CollectiveChange(
+            operation, size or None, message or None, *(value for pair in zip(one, two, strict=True) for value in pair)
+        )
+
+
+def _by_kind(run: Ranks) -> Mapping[_Kind, Sequence[GroupRow]]:
+    """Rows of collectives, whatever the names of their groups, which differ from run to run."""
+    found: defaultdict[_Kind, list[GroupRow]] = defaultdict(list)
+    for row in run.groups:
+        found[row.operation or "", row.group_size or 0, row.message_bytes or 0].append(row)
+    return found
+
+
+def _per_step(rows: Sequence[GroupRow], run: Ranks) -> tuple[float | None, float | None, float | None]:
+    """Number of collectives per step, and waiting and transfer of a rank in them per step in ns."""
+    steps, ranks = max(1, run.counted_steps), len(run.ranks)
+    if not rows:
+        return None, None, None
+    # groups side by side, such as those of tensor parallelism, are one collective of each rank
+    times = [(row.collectives * row.ranks / ranks, row) for row in rows]
+    return (
+        fsum(count for count, _ in times) / steps,
+        fsum(count * row.wait_ns for count, row in times) / steps,
+        fsum(count * row.transfer_ns for count, row in times) / steps,
+    )
