@@ -19,7 +19,7 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
-from traceanalyzer.sections.columns import Column, detail, facts, table
+from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
 from traceanalyzer.sections.kernels import roofline_section
 from traceanalyzer.sections.modules import TREE, outermost
 
@@ -66,6 +66,19 @@ _BY_STREAM = (
     Column(Text("launches-queue-launches", "Launches"), "count", "launches"),
     Column(Text("launches-queue-mean", "Mean length"), "number", "mean_length"),
     Column(Text("launches-queue-max", "Longest"), "count", "max_length"),
+)
+_REPEATED = Text("launches-graphs-title", "Repetitions of graphs")
+_BY_GRAPH = optional(
+    known,
+    columns.KERNEL.of("first_kernel"),
+    Column(Text("launches-graph-kernels", "Kernels", "of one repetition of a graph"), "count", "kernels"),
+    Column(Text("launches-graph-repetitions", "Repetitions"), "count", "repetitions"),
+    columns.MEDIAN,
+    Column(Text("launches-graph-shortest", "Shortest"), "ns", "shortest_ns"),
+    Column(Text("launches-graph-longest", "Longest"), "ns", "longest_ns"),
+    Column(Text("launches-graph-gap", "Gap", "between two repetitions of a graph, median"), "ns", "gap_ns"),
+    Column(Text("launches-graph-first", "First call", "duration of the first launch call"), "ns", "first_call_ns"),
+    Column(Text("launches-graph-later", "Later calls", "median duration of the launch calls"), "ns", "call_ns"),
 )
 _TERMS = (
     Term(
@@ -124,6 +137,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
         facts=facts((_COUNT, *(_FIGURES if launches.delay is not None else ())), launches),
         terms=_TERMS,
     )
+    if launches.graphs.repeated:
+        graphs = table("graph_repetitions", _BY_GRAPH, launches.graphs.repeated, top)
+        yield detail("graph-repetitions", _REPEATED, Topic.HOST, (graphs,))
     if launches.queues:
         queues = table("launch_queues", _BY_STREAM, launches.queues, top)
         yield detail("launch-queues", _QUEUES, Topic.HOST, (queues,))

@@ -9,7 +9,15 @@ from tests.builders import ROCM, TraceBuilder
 from tests.random_traces import Plan, plans
 from tests.reading import read_built
 from traceanalyzer.analyzers import launches
-from traceanalyzer.analyzers.launches import Blocked, Delay, GraphCall, Graphs, KernelDelay, LaunchFigures, ShortKernels
+from traceanalyzer.analyzers.launches import (
+    Blocked,
+    Delay,
+    GraphCall,
+    GraphRepetitions,
+    KernelDelay,
+    LaunchFigures,
+    ShortKernels,
+)
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import StreamQueue
 
@@ -140,10 +148,25 @@ def test_graphs_are_counted_apart() -> None:
     trace.graph_launch(30, 20, [("a", 60, 10, {}), ("b", 75, 20, {})])
     trace.graph_launch(100, 20, [("a", 130, 10, {})])
     found = analyzed(trace)
-    assert found.graphs == Graphs(2, 3, 40 * US, 40 / 50, (GraphCall("cudaGraphLaunch", 2, 3, 40 * US),))
+    assert found.graphs.calls == (GraphCall("cudaGraphLaunch", 2, 3, 40 * US),)
+    assert (found.graphs.launches, found.graphs.kernels, found.graphs.kernel_ns) == (2, 3, 40 * US)
+    assert found.graphs.kernel_share == 40 / 50
     assert (found.kernels, found.launched_kernels) == (4, 1)
     assert [row.name for row in found.by_kernel] == ["single"]
     assert found.queues[0].launches == 3  # a graph waits once
+
+
+def test_repetitions_of_a_graph() -> None:
+    """Three repetitions of 40, 30 and 35 us with 5 us between them, and another graph once."""
+    trace = TraceBuilder()
+    trace.graph_launch(0, 90, [("a", 100, 10, {}), ("b", 115, 25, {})])
+    trace.graph_launch(130, 20, [("a", 145, 10, {}), ("b", 165, 10, {})])
+    trace.graph_launch(170, 20, [("a", 180, 10, {}), ("b", 190, 25, {})])
+    trace.graph_launch(300, 20, [("c", 330, 5, {})])
+    assert analyzed(trace).graphs.repeated == (
+        GraphRepetitions("a", 2, 3, 35 * US, 30 * US, 40 * US, 5 * US, 90 * US, 20 * US),
+        GraphRepetitions("c", 1, 1, 5 * US, 5 * US, 5 * US, None, 20 * US, None),
+    )
 
 
 def test_hip_graphs_are_graphs() -> None:

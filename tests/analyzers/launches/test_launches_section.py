@@ -21,7 +21,7 @@ def test_delays_and_queues_are_shown() -> None:
     trace = TraceBuilder()
     trace.launch_kernel("a", 15, 10, at=0, call_dur=5)
     trace.launch_kernel("b", 30, 4, at=20, call_dur=8)
-    delays, queues = sections(trace)
+    delays, *_, queues = sections(trace)
     assert delays.is_detail
     assert queues.is_detail
     assert delays.messages == ()
@@ -62,7 +62,7 @@ def test_what_is_left_out_and_what_was_blocked_is_said() -> None:
 def test_a_trace_of_graphs_alone_has_queues_but_no_delays() -> None:
     trace = TraceBuilder()
     trace.graph_launch(0, 20, [("a", 60, 10, {})])
-    delays, queues = sections(trace)
+    delays, *_, queues = sections(trace)
     assert delays.tables == ()
     assert [fact.value for fact in delays.facts] == [0]
     assert len(queues.tables[0].rows) == 1

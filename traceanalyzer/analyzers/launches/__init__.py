@@ -14,11 +14,14 @@ from traceanalyzer.structure import launch_calls, unrecorded_work
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import GraphCapture, StreamQueue, graph_calls, graph_capture, held_up
-from traceanalyzer.structure.sums import count_by, rows_by, sum_by
+from traceanalyzer.structure.sums import count_by, group, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import F64, I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
+
+_GRAPHS = 10
+"""Graphs in the result (own choice: servers have dozens, for each size of a batch)."""
 
 
 class ShortKernels(msgspec.Struct, frozen=True):
@@ -58,6 +61,30 @@ class GraphCall(msgspec.Struct, frozen=True):
     """Time of these kernels in ns."""
 
 
+class GraphRepetitions(msgspec.Struct, frozen=True):
+    """All launches of one graph: those with as many kernels that begin with the same one. Times are on the device."""
+
+    first_kernel: str
+    """Name of the first kernel that starts."""
+    kernels: int
+    """Number of kernels, copies and fills of one repetition."""
+    repetitions: int
+    """Number of launches that started something."""
+    median_ns: float
+    """Median time in ns from the first start to the last end of a repetition."""
+    shortest_ns: int
+    """Shortest such time in ns."""
+    longest_ns: int
+    """Longest such time in ns."""
+    gap_ns: float | None
+    """Median time in ns from the end of a repetition to the start of the next one; null for a single one, and where
+    repetitions overlap."""
+    first_call_ns: int
+    """Duration of the first call in ns, which may upload the graph to the device."""
+    call_ns: float | None
+    """Median duration of the later calls in ns; null for a single one."""
+
+
 class Graphs(msgspec.Struct, frozen=True):
     """Captured graphs (CUDA graphs, HIP graphs), launched by one call each."""
 
@@ -71,6 +98,8 @@ class Graphs(msgspec.Struct, frozen=True):
     """Share of the time of all kernels that graphs started (0 to 1); null if there is none."""
     calls: tuple[GraphCall, ...]
     """Launches of graphs by function of the runtime, in the order of the names."""
+    repeated: tuple[GraphRepetitions, ...] = ()
+    """Repetitions by graph, at most ten, the one with the most time first."""
 
 
 class LaunchFigures(msgspec.Struct, frozen=True):
@@ -154,7 +183,41 @@ def _graphs(context: Context, kernels: I64, in_graph: I64) -> Graphs:
         rows.append(GraphCall(trace.names[code], len(calls_of(code)), len(own), int(device.dur_ns[own].sum())))
     total, time = int(device.dur_ns[kernels].sum()), int(device.dur_ns[in_graph].sum())
     share = time / total if total else None
-    return Graphs(len(launches), len(in_graph), time, share, tuple(sorted(rows, key=lambda row: row.name)))
+    calls = tuple(sorted(rows, key=lambda row: row.name))
+    return Graphs(len(launches), len(in_graph), time, share, calls, _repetitions(context))
+
+
+def _repetitions(context: Context) -> tuple[GraphRepetitions, ...]:
+    """Repetitions of each graph whose calls are in scope."""
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    chosen = graph_calls(context) & context.in_scope(launches.start_ns)
+    rows = np.flatnonzero((launch != NO_PARENT) & np.append(chosen, False)[launch])
+    if not len(rows):
+        return ()
+    rows = rows[np.lexsort((device.start_ns[rows], launch[rows]))]
+    opens = np.flatnonzero(np.append(True, np.diff(launch[rows]) != 0))
+    call, first, counts = launch[rows[opens]], device.start_ns[rows[opens]], np.diff(np.append(opens, len(rows)))
+    last = np.maximum.reduceat(device.end_ns[rows], opens)
+    called = launches.dur_ns[call]
+    found = []
+    for _, same in members(group(device.name[rows[opens]], counts)[1]):
+        own = same[np.argsort(first[same], kind="stable")]
+        took, gaps = (last - first)[own], first[own][1:] - last[own][:-1]
+        found.append(
+            GraphRepetitions(
+                first_kernel=context.trace.names[int(device.name[rows[opens[own[0]]]])],
+                kernels=int(counts[own[0]]),
+                repetitions=len(own),
+                median_ns=float(np.median(took)),
+                shortest_ns=int(took.min()),
+                longest_ns=int(took.max()),
+                gap_ns=float(np.median(gaps)) if len(gaps) and gaps.min() >= 0 else None,
+                first_call_ns=int(called[own[0]]),
+                call_ns=float(np.median(called[own][1:])) if len(own) > 1 else None,
+            )
+        )
+    found.sort(key=lambda row: (-row.median_ns * row.repetitions, row.first_kernel))
+    return tuple(found[:_GRAPHS])
 
 
 class Delay(msgspec.Struct, frozen=True):
