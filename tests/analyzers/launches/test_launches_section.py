@@ -48,7 +48,7 @@ def test_what_is_left_out_and_what_was_blocked_is_said() -> None:
     for number in range(300):
         call = 1 if number < 299 else 50
         trace.launch_kernel("k", 10_000 + 10 * number, 0, at=300 + 2 * number, call_dur=call)
-    delays, _ = sections(trace)
+    delays, *_ = sections(trace)
     assert [message.text for message in delays.messages] == [
         (
             "1 graph launch started 2 kernels, 40 % of kernel time; the figures about single launches do not "
