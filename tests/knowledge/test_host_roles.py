@@ -8,8 +8,12 @@ from traceanalyzer.knowledge import host_roles
 
 FRAMES = (
     ("transformers/models/videomae/image_processing_videomae.py(235): preprocess", "preprocessing"),
-    ("transformers/models/owlv2/image_processing_owlv2.py(503): post_process_object_detection", None),
+    ("transformers/models/owlv2/image_processing_owlv2.py(503): post_process_object_detection", "postprocessing"),
     ("data.py(3): preprocess_images", "preprocessing"),
+    ("diffusers/image_processor.py(220): numpy_to_pil", "postprocessing"),
+    ("diffusers/image_processor.py(173): pt_to_numpy", "postprocessing"),
+    ("transformers/models/sam/image_processing_sam.py(9): post_process_masks", "postprocessing"),
+    ("app.py(3): from_pt_to_numpy_and_back", None),
     ("transformers/masking_utils.py(3): _preprocess_mask_arguments", None),
     ("train.py(3): my_collate_fn", "preprocessing"),
     ("torchvision/transforms/functional.py(30): resize", "preprocessing"),

@@ -58,6 +58,12 @@ ROLES: tuple[HostRole, ...] = (
         marks=re.compile(_WORD + r"(?:de)?tokeniz\w*", re.ASCII | re.IGNORECASE),
     ),
     HostRole(
+        "postprocessing",
+        functions=matching(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
+        files=matching(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
+        marks=re.compile(_WORD + r"post-?process(?:ing)?(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
+    ),
+    HostRole(
         "preprocessing",
         functions=matching(
             rf"_?pre_?process(?:ing)?(?:_{_DATA})?",

@@ -26,6 +26,7 @@ _LEAST = 0.01
 
 _ROLES = {
     "preprocessing": Text("owners-preprocessing", "input preprocessing", "making a model's inputs out of raw data"),
+    "postprocessing": Text("owners-postprocessing", "output postprocessing", "making results out of a model's outputs"),
     "tokenization": Text("owners-tokenization", "tokenization"),
     "sampling": Text("owners-sampling", "sampling", "choosing the next token"),
     "buffer-broadcast": Text(
