@@ -133,7 +133,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
     Framework(
         "megatron",
         "Megatron",
-        "training",
+        "parallel",
         names=matching(r"^_?LinearWithGradAccumulationAndAsync(?:Communication|Allreduce)(?:Backward)?$"),
         frames=matching(path("megatron", r"(?:core|training|legacy|model|optimizer|schedules|mpu)(?:[/\\]|\.py\()")),
     ),

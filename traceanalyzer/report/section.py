@@ -59,6 +59,8 @@ class SectionTable:
     """Number of all rows, including those that are only in the JSON report."""
     row_units: tuple[str, ...] = ()
     """In a table whose rows are quantities of different units: the unit of each row, from its second cell on."""
+    is_whole: bool = False
+    """Whether it is no ranking, so that it means something only with all its rows."""
 
     def unit(self, row: int, column: int) -> str:
         """The unit of a cell."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import fsum
 
 from traceanalyzer.analyzers.ranks import ranges
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
@@ -60,14 +62,25 @@ _WAIT = Column(
 _STEP_TIME = Column(
     columns.STEP.title, "ns", lambda row: row.mean_step_ns if row.typical_step_ns is None else row.typical_step_ns
 )
+_OWN = Column(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns", "own_ns")
 _RANK_COLUMNS = optional(
     known,
     columns.RANK,
     _STEP_TIME,
-    Column(Text("ranks-own", "Without waiting", "step without exposed waiting for other ranks"), "ns", "own_ns"),
+    replace(_OWN, is_extra=True),
     _WAIT,
     Column(Text("ranks-last", "Came last", "number of collectives"), "count", "last"),
 )
+_STRIP = Text("ranks-strip", "Parts of its step", "head of a column of bars")
+_LEGEND = Text(
+    "ranks-strip-legend",
+    "Bars: █ computes, ▓ communicates, ░ waits for others, · is idle.",
+    "what a rank does in its step",
+)
+_WORST = 3
+"""Kinds of collectives with most waiting that stand beside the ranks."""
+_CELLS = 30
+"""Length of the longest bar in characters."""
 _EVERY_RANK = 16
 """As many ranks are all shown, however few rows other tables have (own choice: two machines)."""
 _ALL = Text("ranks-all-title", "Every rank")
@@ -120,9 +133,7 @@ _SLOWDOWN = Text(
     "Slowdown {slowdown:number}: a step takes {step:ns}; it would take {ideal:ns} if all work and transfers took no "
     "longer than the median of their peers on other ranks.",
 )
-_SLOWDOWN_LATE = Text(
-    "ranks-slowdown-late", "If only the work of rank {rank} took no longer, a step would be {late:ns} shorter."
-)
+_SLOWDOWN_LATE = Text("ranks-slowdown-late", "Without the delays of rank {rank} a step would be {late:ns} shorter.")
 _SLOWDOWN_TOGETHER = Text(
     "ranks-slowdown-together",
     "Without the delays of ranks {ranks} a step would be {late:ns} shorter; without those of one of them by at most "
@@ -205,19 +216,24 @@ def build(report: Report, top: int) -> Iterator[Section]:
     ranks = report.result("ranks", Ranks)
     if ranks is None:
         return
-    recording = report.result("recording", Recording)
+    recording, slowdown = report.result("recording", Recording), report.result("stragglers", Stragglers)
+    tables = [_ranks(ranks, top)]
+    bars = tables[0].columns
+    if ranks.groups:
+        tables.append(table("ranks_groups", _GROUP_COLUMNS, ranks.groups, min(top, _WORST)))
+    first, *others = _messages(ranks, recording.typical_step_ns if recording else None)
+    delays = () if slowdown is None else _delays(slowdown)
     yield Section(
         "ranks",
         TITLE,
-        messages=tuple(_messages(ranks, recording.typical_step_ns if recording else None)),
+        messages=(first, *delays, *others, *([_LEGEND()] if any(column.title == _STRIP for column in bars) else [])),
         facts=tuple(_facts(ranks)),
-        tables=(_ranks(ranks, top),),
+        tables=tuple(tables),
         topic=Topic.RANKS,
         terms=_TERMS,
     )
     if ranks.stragglers:
-        yield Section("ranks-late", _LATE, tables=(_late(ranks, top),), topic=Topic.RANKS)
-    slowdown = report.result("stragglers", Stragglers)
+        yield detail("ranks-late", _LATE, Topic.RANKS, (_late(ranks, top),))
     if slowdown is not None:
         yield _slowdown(slowdown, top)
     clocks = [(abs(row.skew.ns), row.rank, row) for row in ranks.ranks if row.skew is not None]
@@ -229,8 +245,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
         ("clocks", _CLOCKS, (_CLOCKS_MEAN(),), _CLOCK_COLUMNS, [row for *_, row in clocks]),
     ):
         if rows or id_ == "all":
-            tables = (table(f"ranks_{id_}", shown, rows, top),)
-            yield detail(f"ranks-{id_}", title, Topic.RANKS, tables, messages=messages)
+            found = (table(f"ranks_{id_}", shown, rows, top),)
+            yield detail(f"ranks-{id_}", title, Topic.RANKS, found, messages=messages)
 
 
 def _messages(ranks: Ranks, typical_ns: float | None) -> Iterator[Message]:
@@ -278,7 +294,19 @@ def _ranks(ranks: Ranks, top: int) -> SectionTable:
     """The ranks; all waiting is shown if its exposed part is unknown."""
     waits = _WAIT.of("wait_ns") if ranks.exposed_wait_ns is None else _WAIT
     shown = [waits if column == _WAIT else column for column in _RANK_COLUMNS]
-    return table("ranks", shown, _by_own(ranks), max(top, _EVERY_RANK))
+    longest = max((row.mean_step_ns or 0.0 for row in ranks.ranks), default=0.0)
+    shown.append(Column(_STRIP, "", lambda row: _strip(row, longest), if_any=bool))
+    return replace(table("ranks", shown, _by_own(ranks), max(top, _EVERY_RANK)), is_whole=True)
+
+
+def _strip(row: RankRow, longest_ns: float) -> str:
+    """The step of a rank as a bar, on the scale of the longest one; empty where its parts are not known."""
+    if row.computation_ns is None or row.exposed_ns is None or not longest_ns:
+        return ""
+    waits = row.exposed_wait_ns or 0.0
+    parts = (row.computation_ns, max(0.0, row.exposed_ns - waits), waits, (row.idle_ns or 0.0) + (row.loader_ns or 0.0))
+    ends = [round(min(1.0, fsum(parts[: number + 1]) / longest_ns) * _CELLS) for number in range(len(parts))]
+    return "".join(sign * (end - start) for sign, start, end in zip("█▓░·", [0, *ends], ends, strict=False))
 
 
 def _late(ranks: Ranks, top: int) -> SectionTable:
@@ -288,24 +316,23 @@ def _late(ranks: Ranks, top: int) -> SectionTable:
 
 def _slowdown(stragglers: Stragglers, top: int) -> Section:
     """What slow ranks cost, by rank and by kind of work, the largest first."""
-    messages = [
-        _SLOWDOWN(slowdown=stragglers.slowdown, step=stragglers.step_ns, ideal=stragglers.step_ns / stragglers.slowdown)
-    ]
+    ideal = stragglers.step_ns / stragglers.slowdown
+    message = _SLOWDOWN(slowdown=stragglers.slowdown, step=stragglers.step_ns, ideal=ideal)
+    ranks = sorted(stragglers.by_rank, key=lambda row: (-row.slowdown, row.rank))
+    kinds = sorted(stragglers.by_kind, key=lambda row: -row.slowdown)
+    kind = columns.KIND_OF_WORK.of(lambda row: word(_KINDS, row.kind))
+    tables = (
+        table("ranks_slowdown", (columns.RANK, _RATIO), ranks, top),
+        table("ranks_slowdown_kinds", (kind, _RATIO), kinds),
+    )
+    return detail("ranks-slowdown", _SLOWDOWN_TITLE, Topic.RANKS, tables, messages=(message,))
+
+
+def _delays(stragglers: Stragglers) -> Iterator[Message]:
+    """What a step would be shorter by without the delays of late ranks."""
     if len(stragglers.late_ranks) > 1:
         late, alone = stragglers.late_ranks_ns_per_step, stragglers.late_ns_per_step
         together = units.ranges((rank, rank) for rank in stragglers.late_ranks)
-        messages.append(_SLOWDOWN_TOGETHER(ranks=together, late=late, alone=alone))
+        yield _SLOWDOWN_TOGETHER(ranks=together, late=late, alone=alone)
     elif stragglers.late_rank is not None:
-        messages.append(_SLOWDOWN_LATE(rank=stragglers.late_rank, late=stragglers.late_ns_per_step))
-    ranks = sorted(stragglers.by_rank, key=lambda row: (-row.slowdown, row.rank))
-    kinds = sorted(stragglers.by_kind, key=lambda row: -row.slowdown)
-    return Section(
-        "ranks-slowdown",
-        _SLOWDOWN_TITLE,
-        messages=tuple(messages),
-        tables=(
-            table("ranks_slowdown", (columns.RANK, _RATIO), ranks, top),
-            table("ranks_slowdown_kinds", (columns.KIND_OF_WORK.of(lambda row: word(_KINDS, row.kind)), _RATIO), kinds),
-        ),
-        topic=Topic.RANKS,
-    )
+        yield _SLOWDOWN_LATE(rank=stragglers.late_rank, late=stragglers.late_ns_per_step)

@@ -296,8 +296,8 @@ def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section,
 
 
 def cut(section: Section, level: Level) -> Section:
-    """Reduce a section to a level; tables with one row per figure are not rankings and are not shortened."""
-    tables = tuple(t if t.row_units else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
+    """Reduce a section to a level; tables that are no rankings are not shortened."""
+    tables = tuple(t if t.row_units or t.is_whole else replace(t, rows=t.rows[: level.rows]) for t in section.tables)
     facts = tuple(fact for fact in section.facts if level.has_facts or (fact.is_essential and level.has_essential))
     return replace(section, tables=tables, messages=section.messages[: level.messages], facts=facts)
 
