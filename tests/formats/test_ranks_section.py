@@ -30,9 +30,12 @@ def late(**how: object) -> tuple[TraceBuilder, ...]:
 
 def test_the_rank_that_would_take_longest_comes_first() -> None:
     section = shown(*late())["ranks"]
-    assert titles(section) == ["Rank", "Step", "Without waiting", "Waiting", "Came last"]
+    assert titles(section) == ["Rank", "Step", "Without waiting", "Waiting", "Came last", "Parts of its step"]
     assert [row[0] for row in section.tables[0].rows] == [1, 0, 2]
-    assert [row[3:] for row in section.tables[0].rows] == [(0, 4), (300_000, 0), (300_000, 0)]
+    assert [row[3:5] for row in section.tables[0].rows] == [(0, 4), (300_000, 0), (300_000, 0)]
+    # of 1525 us rank 1 computes 1300 and sends 200; the others compute 1000 and wait 300
+    bars = "██████████████████████████▓▓▓▓", "████████████████████▓▓▓▓░░░░░░"
+    assert [row[5] for row in section.tables[0].rows] == [bars[0], bars[1], bars[1]]
     said = " ".join(message.text for message in section.messages)
     assert "a rank waits 200.0 us per step" in said
     assert "rank 1 would take longest" in said
@@ -43,7 +46,7 @@ def test_all_waiting_is_shown_where_its_exposed_part_is_unknown() -> None:
     assert found is not None
     rows = tuple(replace(row, exposed_wait_ns=None) for row in found.ranks)
     section, *_ = ranks.build(report_with("ranks", replace(found, exposed_wait_ns=None, ranks=rows)), 5)
-    assert titles(section) == ["Rank", "Step", "Without waiting", "Waiting", "Came last"]
+    assert titles(section)[:5] == ["Rank", "Step", "Without waiting", "Waiting", "Came last"]
     assert {row[0]: row[3] for row in section.tables[0].rows} == {row.rank: row.wait_ns for row in rows}
     assert any(row.wait_ns for row in rows)
 
@@ -62,9 +65,24 @@ def test_what_slow_ranks_cost() -> None:
     ranks_table, kinds = section.tables
     assert ranks_table.rows == ((1, 1525 / 1225), (0, 1.0), (2, 1.0))
     assert kinds.rows[0][1] == 1525 / 1225
-    said = " ".join(message.text for message in section.messages)
-    assert "Slowdown 1.245: a step takes 1.525 ms; it would take 1.225 ms" in said
-    assert "only the work of rank 1 took no longer, a step would be 300.0 us shorter" in said
+    (message,) = section.messages
+    assert "Slowdown 1.245: a step takes 1.525 ms; it would take 1.225 ms" in message.text
+    said = " ".join(message.text for message in shown(*late())["ranks"].messages)
+    assert "Without the delays of rank 1 a step would be 300.0 us shorter." in said
+
+
+def test_all_ranks_are_shown_however_few_rows_other_tables_have() -> None:
+    found = join(members(run(8, [Meeting(lambda rank, step: 1000 + rank)])), "run")
+    section = next(iter(ranks.build(found, 2)))
+    assert len(section.tables[0].rows) == 8
+    assert section.tables[0].is_whole
+
+
+def test_ranks_that_are_late_at_different_times_are_told_together() -> None:
+    meetings = [Meeting(lambda rank, step, late=late: 1000 + 400 * (rank == late)) for late in (1, 6)]  # type: ignore[misc]
+    said = " ".join(message.text for message in shown(*run(8, meetings))["ranks"].messages)
+    assert "Without the delays of ranks 1, 6 a step would be 800.0 us shorter" in said
+    assert "without those of one of them by at most 400.0 us" in said
 
 
 def test_clocks() -> None:

@@ -67,6 +67,8 @@ NAMES: list[tuple[str, str]] = [
     ("torchrec", "## wait_sparse_data_dist ##"),
     ("torchrec", "## all2all_data:kjt splits ##"),
     ("torchrec", "## KJTAllToAllTensorsAwaitable wait() ##"),
+    ("megatron", "LinearWithGradAccumulationAndAsyncCommunication"),
+    ("megatron", "LinearWithGradAccumulationAndAsyncCommunicationBackward"),
     ("deepspeed", "LinearFunctionForZeroStage3"),
     ("deepspeed", "PreBackwardFunctionForModuleBackward"),
     ("fsdp", "FullyShardedDataParallel.forward"),
