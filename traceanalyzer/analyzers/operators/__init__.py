@@ -10,7 +10,7 @@ operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import NodeTimes, Peer, Priced, node_times, peers
+from traceanalyzer.structure.portions import Occurrences, Portion
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array, Bool
@@ -100,6 +101,17 @@ def _rows_by_name(context: Context) -> tuple[Operator, ...]:
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
     return OperatorsByShape(*typical.beside(context, _rows_by_shape))
+
+
+def operators_at(context: Context, parts: Sequence[Portion]) -> Iterator[Occurrences]:
+    """When operators run on inputs of some shapes, without the operators that they call."""
+    host, trace = context.host, context.trace
+    nodes = [np.empty(0, np.int64)]
+    for part in parts:
+        named = np.flatnonzero((host.name == trace.names.code(part.name)) & (host.kind == NodeKind.OPERATOR))
+        nodes.append(named[trace.host.shapes[host.row[named]] == trace.shapes.code(part.shapes or "")])
+    found = distinct(np.concatenate(nodes))
+    yield Occurrences.of_nodes(context, parts[0].name, found).without_inner(context, found)
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:

@@ -80,7 +80,7 @@ class Draft:
     """Code of this finding, if it differs from the rule's; empty: none."""
     figure: str | None = None
     """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs. None:
-    `time`, if these are events or idle time of a device."""
+    `time`, if the change says itself where they are, or they are events or idle time of a device; empty: none."""
 
 
 Limits = Mapping[str, float]

@@ -304,6 +304,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
         TimeSaved("host", (least * total, most * total), basis, claims=claims),
         {"time": processor.per_step(time), "share": share},
         summary=_FP64.text("summary-cpu"),
+        figure="time",
     )
 
 
