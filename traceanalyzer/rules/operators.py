@@ -186,7 +186,7 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
         # not only operators: time outside of them is saved as well
         claims = {Portion.other(f"tensor of {elements} elements"): direct[1]}
-        at = partial(operators_at, parts=[row.part for row in members])
+        at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in members])
         return TimeSaved("host", direct, basis, claims=claims, at=at)
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns

@@ -23,7 +23,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import NodeTimes, Peer, Priced, node_times, peers
-from traceanalyzer.structure.portions import Occurrences, Portion
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array, Bool
@@ -103,15 +103,20 @@ def by_shape(context: Context) -> OperatorsByShape:
     return OperatorsByShape(*typical.beside(context, _rows_by_shape))
 
 
-def operators_at(context: Context, parts: Sequence[Portion]) -> Iterator[Occurrences]:
-    """When operators run on inputs of some shapes, without the operators that they call."""
+def operators_at(context: Context, rows: Sequence[tuple[str, str | None, str | None]]) -> Iterator[Occurrences]:
+    """When operators of some names, shapes and types run, without those that they call.
+
+    As in the tables, only on threads that make the steps.
+    """
     host, trace = context.host, context.trace
     nodes = [np.empty(0, np.int64)]
-    for part in parts:
-        named = np.flatnonzero((host.name == trace.names.code(part.name)) & (host.kind == NodeKind.OPERATOR))
-        nodes.append(named[trace.host.shapes[host.row[named]] == trace.shapes.code(part.shapes or "")])
+    for name, shapes, types in rows:
+        named = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
+        row, inputs = host.row[named], (trace.shapes.code(shapes or ""), trace.types.code(types or ""))
+        nodes.append(named[(trace.host.shapes[row] == inputs[0]) & (trace.host.types[row] == inputs[1])])
     found = distinct(np.concatenate(nodes))
-    yield Occurrences.of_nodes(context, parts[0].name, found).without_inner(context, found)
+    found = found[~context.cached(_beside)[found]]
+    yield Occurrences.of_nodes(context, rows[0][0], found).without_inner(context, found)
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
