@@ -26,29 +26,27 @@ _LEADS_BESIDE = 0.5
 """Least part of what seems to bound them, then (own choice: the late rank's own work is in that as well)."""
 
 _LATE_RANK = Text(
-    "headline-late-rank",
-    "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
-    "({share:share}).",
+    "headline-late-rank-2",
+    "Bound by one late rank: the others wait for rank {rank}, each for {part:part} of each step.",
 )
 _LATE_RANK_COSTS = Text(
-    "headline-late-rank-costs",
-    "Bound by one late rank: the others wait for rank {rank}, which costs {wait:ns} of each step of {step:ns} "
-    "({share:share}).",
+    "headline-late-rank-costs-2",
+    "Bound by one late rank: the others wait for rank {rank}, which costs {part:part} of each step.",
 )
 _ALSO_LATE = Text(
     "headline-also-late-rank",
     "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+    note="headline is a sentence; part reads: 21 % of the 150 ms",
 )
 _ALSO_COSTS = Text(
     "headline-also-late-rank-costs",
     "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+    note="headline is a sentence; part reads: 21 % of the 150 ms",
 )
 _WAITS = Text(
     "headline-of-ranks-waits",
     "{headline} Of its communication, {part:part} is waiting for other ranks.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %); its is that of the GPU",
+    note="headline is a sentence; part reads: 21 % of the 150 ms; its is that of the GPU",
 )
 
 
@@ -69,7 +67,7 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
     leads = found.bound == "communication" or wait / step >= max(_LEADS, _LEADS_BESIDE * (found.share or 0.0))
     if late is not None and leads:
         text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
-        message: Message = text(rank=late.row.rank, wait=wait, step=step, share=wait / step)
+        message: Message = text(rank=late.row.rank, part=(wait, step))
         return StepBound("communication", message, wait / step)
     message = found.message
     if late is not None and wait >= _WORTH_SAYING * step:
