@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum
 from statistics import median
+from typing import Any
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -176,12 +177,15 @@ def _of_parts(facts: Facts) -> StepBound:
         share = largest / facts.step_ns if facts.step_ns else None
         return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = times[bound] / facts.step_ns
-    message: Message = texts[bound](part=(times[bound], facts.step_ns))
+    said: dict[str, Any] = {"part": (times[bound], facts.step_ns)}
+    if texts is not _WITH_GPU and texts is not _WITHOUT_GPU:
+        said = {"time": times[bound], "step": facts.step_ns, "share": share}
+    message: Message = texts[bound](**said)
     if bound == "host" and texts is _WITHOUT_GPU:
         message = causes.with_operators(facts, message)
-    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
-    said = _with_waiting(facts, said)
-    return StepBound(said.bound, _qualified(facts, said.message), said.share)
+    found = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    found = _with_waiting(facts, found)
+    return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:

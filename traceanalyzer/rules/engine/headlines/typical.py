@@ -119,8 +119,7 @@ _LOADING = Text(
 )
 _EARLIER = Text(
     "headline-typical-earlier-work",
-    "The recording began in the middle of the GPU's work: for {part:part} of {unit} the GPU most likely finished what "
-    "was launched before. {device}.",
+    "For {part:part} of {unit} the GPU most likely finished work from before the recording. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _PAUSES = Text(
