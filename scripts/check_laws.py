@@ -35,8 +35,11 @@ PART = (
     "corpus/resnet50_v100_workers4_golden.json.gz",
     "field/ranks/llama_tp2_4090_rank0.json.gz",
     "fixtures/synthetic/gpu_training.json.gz",
+    "fixtures/lab/clones.small.before.json.gz",
+    "fixtures/lab/ddp-small-buckets.small.before.json.gz",
+    "fixtures/lab/item-logging.small.before.json.gz",
 )
-"""Files of the corpus and of this checkout that together test each law: inference, training, start-up, a CPU, ranks."""
+"""Files of the corpus and of this checkout that together test each law: inference, training, start-up, CPUs, ranks."""
 
 
 def main() -> int:

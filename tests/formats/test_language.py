@@ -101,8 +101,8 @@ def test_english_is_what_messages_say(value: float | None, unit: str) -> None:
         (5_000_000_000_000, "ns", "5\u00a0000\u00a0с", "5,000 s"),
         (85_029_158_912, "bytes", "79,19\u00a0ГиБ", "79.19 GiB"),
         (100, "bytes", "100\u00a0Б", "100 B"),
-        ((31_000_000, 149_000_000), "part", "31 из 149\u00a0мс (21\u00a0%)", "31/149 ms（21%）"),
-        ((4e6, 1e9), "part", "4 из 1\u00a0000\u00a0мс (0,4\u00a0%)", "4/1,000 ms（0.4%）"),
+        ((31_000_000, 149_000_000), "part", "21\u00a0% от 150\u00a0мс", "21%（共 150 ms）"),
+        ((4e6, 1e9), "part", "0,4\u00a0% от 1,0\u00a0с", "0.4%（共 1.0 s）"),
         ((1.2e6, 1.7e6, 2.6e6), "estimate", "1,7\u00a0мс (1,2–2,6)", "1.7 ms（1.2–2.6）"),
         ((0, None, 2.6e6), "estimate", "до 2,6\u00a0мс", "最多 2.6 ms"),
         ((0.17, None, 0.21), "estimated_share", "17–21\u00a0%", "17–21%"),
@@ -217,6 +217,7 @@ def test_every_translation_can_be_filled(code: str) -> None:
     spoken = language.of(code)
     samples = {
         "ns": 1_234_567,
+        "rounded_ns": 1_234_567,
         "part": (31_000_000, 149_000_000),
         "estimate": (25_000_000, 28_000_000, 31_000_000),
         "estimated_share": (0.17, None, 0.21),

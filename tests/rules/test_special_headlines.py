@@ -122,14 +122,14 @@ def working(kernels: int, dur: int) -> TraceBuilder:
 @pytest.mark.parametrize(
     ("trace", "says"),
     [
-        (working(1, 3000), "one kernel in 3.000 ms"),
-        (working(2, 499), "2 kernels in 998.0 us"),
+        (working(1, 3000), "one kernel in 3.0 ms"),
+        (working(2, 499), "2 kernels in 1.0 ms"),
         (working(2, 500), ""),
     ],
 )
 def test_hardly_any_work_is_bound_by_nothing(trace: TraceBuilder, says: str) -> None:
     (headline,) = report(trace).headlines
-    assert (headline.message.id == "headline-hardly-any-work") is bool(says)
+    assert (headline.message.id == "headline-hardly-any-work-2") is bool(says)
     assert says in headline.message.text
     assert (headline.bound == "none") is bool(says)
 
@@ -170,7 +170,8 @@ def test_a_recording_without_half_of_its_events(hole: int, told: bool) -> None:
     assert path is not None
     unknown = next(part.ns_per_step for part in path.parts if part.resource == "unrecorded")
     assert unknown == pytest.approx(hole * 1000, rel=0.02)
-    assert (f"for {hole:,} of {2000 + hole:,} us" in headline.message.text) is told
+    share = round(100 * hole / (2000 + hole))
+    assert (f"for {share} % of the" in headline.message.text) is told
 
 
 def late(extra: int, *, transfer: int = 200) -> tuple[TraceBuilder, ...]:
@@ -180,14 +181,16 @@ def late(extra: int, *, transfer: int = 200) -> tuple[TraceBuilder, ...]:
 def test_the_headline_names_the_late_rank() -> None:
     (headline,) = report(late(5000)).headlines
     assert headline.bound == "communication"
-    assert "wait for rank 2, which costs 5.000 ms of each step" in headline.message.text
+    assert "wait for rank 2, which costs 80 % of the 6.2 ms of each step" in headline.message.text
 
 
 def test_a_late_rank_bounds_programs_that_each_seem_bound_by_their_cpu() -> None:
     (headline,) = report(over_gloo(always(1, 4000))).headlines
     assert headline.bound == "communication"
     # rank 0 waits for 4 ms of a step of 4 + 3 + 0.5 ms, and little more
-    assert "Bound by one late rank: the others wait for rank 1, each for 4.000 ms of each step" in str(headline.message)
+    assert "Bound by one late rank: the others wait for rank 1, each for 53 % of the 7.5 ms of each step" in str(
+        headline.message
+    )
     assert headline.share == pytest.approx(0.52, abs=0.02)
     for less in (0, 400):
         assert report(over_gloo(always(1, less))).headlines[0].bound == "host"
@@ -197,4 +200,4 @@ def test_slow_links_are_not_a_late_rank() -> None:
     (headline,) = report(late(300, transfer=3000)).headlines
     assert headline.bound == "communication"
     # 3 of 4 ranks wait for 300 us; all of them send for 3000 us.
-    assert "Of its communication, 225 of 3,225 us (7 %) is waiting for other ranks." in headline.message.text
+    assert "Of its communication, 7 % of the 3.2 ms is waiting for other ranks." in headline.message.text

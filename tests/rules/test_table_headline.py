@@ -15,7 +15,7 @@ def test_a_table_without_device_times_may_be_of_a_gpu(row: str) -> None:
     ]
     (found,) = report(table(rows, cpu="100.000ms")).headlines
     assert found.bound == "none"
-    assert f"{row} shows that there is an accelerator" in found.message.text
+    assert f"{row} shows an accelerator" in found.message.text
 
 
 def printed(*rows: tuple[str, str, str], cpu: str = "40.000ms", device: str = "100.000ms") -> Headline:
@@ -48,8 +48,8 @@ def test_a_few_printed_kernels_do_not_tell_what_most_of_the_time_is_spent_on() -
 
 def test_a_table_of_one_small_kernel_is_too_little_to_say() -> None:
     found = printed(("aten::mm", "5.000ms", "0.900ms"), ("gemm_kernel", "0.000us", "0.900ms"), device="0.900ms")
-    assert (found.bound, found.message.id) == ("none", "headline-hardly-any-work")
-    assert "one kernel in 900.0 us" in found.message.text
+    assert (found.bound, found.message.id) == ("none", "headline-hardly-any-work-2")
+    assert "one kernel in 900 us" in found.message.text
     many = printed(("aten::mm", "38.000ms", "9.000ms"), ("gemm_kernel", "0.000us", "8.000ms"), device="9.000ms")
     assert many.message.id == "headline-table-host"
 
@@ -82,7 +82,7 @@ def test_a_loader_that_certainly_takes_longest_bounds_a_table_with_hidden_rows()
 def test_a_table_that_is_mostly_loading_is_start_up() -> None:
     found = printed(("cudaFree", "30.000ms", "0.000us"), ("aten::mm", "5.000ms", "9.000ms"), device="9.000ms")
     assert found.bound == "start-up"
-    assert "mostly start-up: for 30.00 ms of 40.00 ms" in found.message.text
+    assert "mostly start-up: for 75 % of the 40 ms" in found.message.text
 
 
 def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
@@ -111,8 +111,8 @@ def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
         }
     ]
     (found,) = report(table(cells, cpu="10.000ms")).headlines
-    assert (found.bound, found.message.id) == ("none", "headline-unread-device")
-    assert "CUDA shows that there is an accelerator" in found.message.text
+    assert (found.bound, found.message.id) == ("none", "headline-unread-device-2")
+    assert "CUDA shows an accelerator" in found.message.text
 
 
 def test_without_a_gpu_a_range_is_named_if_what_it_does_outside_of_operators_takes_most() -> None:

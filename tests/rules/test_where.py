@@ -29,14 +29,11 @@ from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.intervals import Intervals
 
-OF_A_PART = {
-    "ddp-sync-in-accumulation": "the sentence counts exchanges that are too early, the place has all collectives",
-    "fp64-on-gpu": "on a CPU the sentence has the time of autograd's thread as well",
-    "loop-vectorizable": "the sentence has the time of the loops, the place is that of their first operator",
-    "pipeline-bubble": "the sentence has the waiting for other stages, the place is that of all collectives",
-    "preprocessing-in-step": "the sentence has an owner's time, the place is the idle time that it causes",
+OF_EVERYTHING = {
+    "autograd-in-inference": "a part of what the host does for each operator",
+    "graph-batch-padded": "a part of all work of decode steps",
 }
-"""Rules whose sentence has the time of a part of the place, or of more, and why."""
+"""Rules whose place is all that a processor does, and why."""
 
 
 def programs() -> list[object]:
@@ -62,9 +59,10 @@ def broken(built: object, found: Report) -> Iterator[str]:
             yield f"{finding.rule}: a saving in a trace is somewhere, nothing else is"
         for entry in finding.where if context is not None else ():
             yield from wrong(entry, context)
-        # of host work that no table counts in a row, the place is all that the threads do
-        is_named = any((entry.kind, entry.name) != ("host", "host") for entry in finding.where)
-        if saves and is_named and finding.rule not in OF_A_PART and not says(finding):
+        everything = any((entry.kind, entry.name) in (("host", "host"), ("device", "gpu")) for entry in finding.where)
+        if everything and finding.rule not in OF_EVERYTHING:
+            yield f"{finding.rule}: the place is all that a processor does"
+        if saves and finding.where and not says(finding):
             yield f"{finding.rule}: the sentence has another figure than the place: {finding.summary.params}"
 
 
@@ -72,7 +70,8 @@ def says(finding: Finding) -> bool:
     """Whether a quantity of the sentence is the time of its events."""
     times = [entry.ns if entry.ns_per_step is None else entry.ns_per_step for entry in finding.where]
     held = [float(time) for time in times if time is not None]
-    said = [value for value in finding.summary.params.values() if isinstance(value, int | float)]
+    figures = {key: value for key, value in finding.summary.params.items() if key != "step"}
+    said = [value for value in figures.values() if isinstance(value, int | float)]
     return any(value == pytest.approx(time) for value in said for time in (*held, sum(held)))
 
 

@@ -58,6 +58,20 @@ def test_savings_are_those_of_the_critical_path(change: ChangeAsked, saved: int)
     assert found.helps == ()
 
 
+def test_what_passes_between_two_steps_is_no_part_of_a_saving() -> None:
+    """On a CPU, steps of 200 begin every 206: a free host saves no more than the step."""
+    trace = TraceBuilder()
+    for number in range(5):
+        trace.step(number, 206 * number, 200)
+        trace.op("aten::add", 206 * number + 5, 190)
+    context = Context(read_built(trace))
+    for found in (ask(context, [ChangeAsked("free", "host", 0)]), ask(context)):
+        best = found.saving_ns if found.edits else found.helps[0].free_ns
+        assert best[1] == found.step_ns == 200_000
+        assert best[0] <= best[1] <= best[2]
+    assert ask(context, [ChangeAsked("free", "host", 0)]).predicted_ns[1] == 0
+
+
 def test_an_answer_says_what_each_change_is_about() -> None:
     found = ask(waiting(), [ChangeAsked("no-sync", "*"), ChangeAsked("speedup", "gpu", 2)])
     told = [(change.kind, change.selector, change.factor, change.found) for change in found.edits]

@@ -49,9 +49,9 @@ _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the bl
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
 _PART = Text(
-    "amount-part",
-    "{part} of {whole} ({share})",
-    "a time, the time of which it is a part, with its unit, and the share: 31 of 149 ms (21 %)",
+    "amount-share-of",
+    "{share} of the {whole}",
+    "which share a time has of another one: 21 % of the 150 ms",
 )
 _BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose unit stands once beside them")
 _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
@@ -171,11 +171,11 @@ class Translated(Language):
         return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
 
     def _part(self, value: Any) -> str:
-        """Format a time as a part of another time; only the whole has a unit."""
-        part, whole, symbol, share = units.part_amounts(value)
+        """Format a time as a share of another time."""
+        share, whole, symbol = units.part_amounts(value)
         amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
         percent = share.removesuffix(f" {units.PERCENT}").translate(self._digits) + self._symbols.percent
-        return self.text(_PART, part=part.translate(self._digits), whole=amount, share=percent)
+        return self.text(_PART, whole=amount, share=percent)
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""

@@ -8,8 +8,6 @@ from typing import Any
 
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 _SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
-_FEW = 20
-"""A whole of fewer than so many units is written in the next smaller unit, so that rounding does not hide its parts."""
 UNKNOWN = "unknown"
 PERCENT = "%"
 _ALL = 99.99
@@ -53,16 +51,24 @@ def percent(value: float) -> str:
 
 
 def part(value: Sequence[float]) -> str:
-    """A time and the whole of which it is a part, both in ns, such as `31 of 149 ms (21 %)`: whole numbers."""
-    number, whole, symbol, of_it = part_amounts(value)
-    return f"{number} of {whole} {symbol} ({of_it})"
+    """The share that a time has of another one, both in ns, such as `21 % of the 150 ms`: two significant digits."""
+    share, number, symbol = part_amounts(value)
+    return f"{share} of the {number} {symbol}"
 
 
-def part_amounts(value: Sequence[float]) -> tuple[str, str, str, str]:
-    """The numbers of a part and its whole in one unit, which is one of `SYMBOLS`, and the share in percent."""
-    share, whole = value
-    factor, symbol = next((unit for unit in _TIME if abs(whole) >= _FEW * unit[0]), _TIME[-1])
-    return f"{round(share / factor):,}", f"{round(whole / factor):,}", symbol, percent(share / whole if whole else 0.0)
+def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
+    """The share of a part in percent, and the whole as its number and one of `SYMBOLS`."""
+    time, whole = value
+    number, _, symbol = rounded_time(whole).partition(" ")
+    return percent(time / whole if whole else 0.0), number, symbol
+
+
+def rounded_time(value: float) -> str:
+    """A time for sentences, such as `150 ms` or `1.2 s`: two significant digits."""
+    two = _two_digits(value)
+    factor, symbol = next((unit for unit in _TIME if abs(two) >= unit[0]), _TIME[-1])
+    digits = 0 if factor == 1 or abs(two) >= 10 * factor else 1
+    return f"{two / factor:,.{digits}f} {symbol}"
 
 
 def estimate(value: Sequence[float | None]) -> str:
@@ -160,6 +166,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "rounded_share": rounded_share,
     "percent": percent,
     "part": part,
+    "rounded_ns": rounded_time,
     "estimate": estimate,
     "estimated_share": estimated_share,
     "count": count,

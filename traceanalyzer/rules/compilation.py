@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
-from traceanalyzer.analyzers.compilation.regions import GraphBreak
+from traceanalyzer.analyzers.compilation.regions import GraphBreak, breaks_at
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, code_at
 from traceanalyzer.rules.engine.places import of_set_up
@@ -145,7 +145,9 @@ def _breaks(facts: Facts, limits: Limits) -> Drafts:
     interval = _saved_by_joining(facts, code, between)
     on_device = facts.resources.gpu_ns is not None
     basis = _BREAKS.text("basis-regions")() if on_device else _BREAKS.text("basis-cpu")(most=_JOINED)
-    change = TimeSaved("host", interval, basis, interval, {Portion.other("breaks of graphs"): interval[1]})
+    change = TimeSaved(
+        "host", interval, basis, interval, {Portion.other("breaks of graphs"): interval[1]}, at=breaks_at
+    )
     params: dict[str, object] = {"breaks": breaks, "time": between}
     longest, summary = code.breaks[0], None
     place = _line(longest)

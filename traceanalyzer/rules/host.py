@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.communication import Communication
-from traceanalyzer.analyzers.host.pauses import HostPauses
+from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
-from traceanalyzer.analyzers.host.thread_contention import ThreadContention
+from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
 from traceanalyzer.analyzers.idle.gap_details import OF_OTHER_RULES
 from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, GapOwner, HostGap, long_gaps_at
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
-from traceanalyzer.analyzers.waits.value_reads import ValueReads
+from traceanalyzer.analyzers.waits.value_reads import ValueReads, value_runs_at
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.portions import Occurrences, Portion
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.typical import mean
 
@@ -152,8 +153,9 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     asleep = host_work.asleep_ns(facts)
     kept = _least(printing, waiting, pauses, asleep or 0.0)
+    at = partial(_waits_and_prints, prints=bool(printing), waits=bool(waiting))
     interval = (kept * host_work.without_recording(facts, time, recorded), host_work.most(facts, time))
-    change = TimeSaved("host", interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval)
+    change = TimeSaved("host", interval, _WAITS_OR_LOGS.text("basis-share")(least=kept), interval, at=at)
     where = _places(reads, pauses)
     evidence = Evidence(_WAITS_OR_LOGS.text("subject")(), share, limits["share"], "share", where)
     params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": waiting}
@@ -169,7 +171,16 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     told = ("function", "library", "module")  # owners that show what a pause is for
     is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
-    yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, summary=summary, advice=advice)
+    texts = confidence, summary, advice
+    yield Draft((evidence,), change, params, None, "high", *texts, figure="")  # a part may be waiting for a core
+
+
+def _waits_and_prints(context: Context, *, prints: bool, waits: bool) -> Iterator[Occurrences]:
+    """When the program prints, and when it pauses."""
+    if prints:
+        yield from value_runs_at(context, prints=True)
+    if waits:
+        yield from pauses_at(context)
 
 
 def _least(printing: float, waiting: float, pauses: HostPauses | None, asleep: float) -> float:
@@ -221,7 +232,7 @@ def _oversubscribed_in_trace(facts: Facts, limits: Limits) -> Drafts:
         Evidence(_OVERSUBSCRIBED.text("subject")(), share, limits["share"], "share", where),
         Evidence(_OVERSUBSCRIBED.text("threads")(), ratio, limits["threads_per_core"], "number", ()),
     )
-    change = TimeSaved("host", interval, _OVERSUBSCRIBED.text("basis")(most=most))
+    change = TimeSaved("host", interval, _OVERSUBSCRIBED.text("basis")(most=most), at=slow_at)
     params = {"threads": threads, "cpus": cpus, "beyond": beyond, "step": facts.step_ns}
     code = f"torch.set_num_threads({cpus})  # or OMP_NUM_THREADS={cpus} in the environment"
     yield Draft(evidence, change, params, code=code)

@@ -9,10 +9,11 @@ prepares are preprocessing-in-step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import hypot, sqrt
 from typing import Any
 
-from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes
+from traceanalyzer.analyzers.host import HostOwner, HostOwners, RoleTimes, roles_at
 from traceanalyzer.analyzers.loader import DataLoader, Loader, LoaderEpochs, in_workers, turns_at
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
 from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
@@ -379,7 +380,8 @@ def _preprocessing_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if in_pipeline or by_processor:
         advice = _PREPROCESSING.text("advice-pipeline") if in_pipeline else _PREPROCESSING.text("advice-processor")
     change = _preprocessing_hidden(facts, time, is_loader=in_pipeline)
-    yield Draft((evidence,), change, params, advice=advice, code=_CODE_PROCESSOR if by_processor else "")
+    code = _CODE_PROCESSOR if by_processor else ""
+    yield Draft((evidence,), change, params, advice=advice, code=code)
 
 
 def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
@@ -398,7 +400,8 @@ def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_owners.place(row, row.host_self_ns_per_step) for row in rows)
     evidence = Evidence(_PREPROCESSING.text("subject-cpu")(), share, limits["idle_share"], "share", where)
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
-    change = TimeSaved("host", (0.0, time), _PREPROCESSING.text("basis-cpu")())
+    at = partial(roles_at, roles=host_owners.INPUT_ROLES, in_loader=False)
+    change = TimeSaved("host", (0.0, time), _PREPROCESSING.text("basis-cpu")(), at=at)
     summary, advice = _PREPROCESSING.text("summary-cpu"), _PREPROCESSING.text("advice-cpu")
     yield Draft((evidence,), change, params, summary=summary, advice=advice, ceiling="high")
 
@@ -419,7 +422,8 @@ def _preprocessing_hidden(facts: Facts, time: float, *, is_loader: bool) -> Time
     if facts.is_host_inflated:
         hidden, basis = _STACKS * hidden, _PREPROCESSING.text("basis-stacks")()
     claims = {LOADER: time} if is_loader else host_owners.claims(facts, time)
-    return TimeSaved("loader" if is_loader else "host", (hidden, time), basis, (hidden, time), claims)
+    at = partial(roles_at, roles=host_owners.INPUT_ROLES, in_loader=True) if is_loader else None
+    return TimeSaved("loader" if is_loader else "host", (hidden, time), basis, (hidden, time), claims, at=at)
 
 
 RULES = (

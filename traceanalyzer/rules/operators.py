@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels.roofline import Roofline
-from traceanalyzer.analyzers.operators import ShapeCosts
-from traceanalyzer.analyzers.operators.loops import Repeat, Repeats
+from traceanalyzer.analyzers.operators import ShapeCosts, operators_at
+from traceanalyzer.analyzers.operators.loops import Repeat, Repeats, loop_at
 from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse, sides_of
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.change import Interval
@@ -93,7 +94,8 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         basis = _LOOP.text("basis-calls")(least=least, most=most)
-    change = TimeSaved("host", (least * removed, min(most * removed, facts.step_ns)), basis, exposed, claims)
+    direct = least * removed, min(most * removed, facts.step_ns)
+    change = TimeSaved("host", direct, basis, exposed, claims, at=partial(loop_at, row=row))
     params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": per_step(taken)}
     yield Draft((evidence,), change, params, ceiling="high")
 
@@ -183,7 +185,9 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
         direct = least * saved, min(most * saved, processor.facts.step_ns)
         basis = _BLOWUP.text("basis-cpu")(elements=elements, least=least, most=most)
         # not only operators: time outside of them is saved as well
-        return TimeSaved("host", direct, basis, claims={Portion.other(f"tensor of {elements} elements"): direct[1]})
+        claims = {Portion.other(f"tensor of {elements} elements"): direct[1]}
+        at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in members])
+        return TimeSaved("host", direct, basis, claims=claims, at=at)
     device = processor.facts.gpu
     rate = (device.fp32 if device and device.fp32 else _TFLOPS) * 1000  # operations per ns
     high = max(0.0, time - calls * _OPERATIONS * elements / rate)

@@ -8,6 +8,7 @@ are reads that check the parameters of probability distributions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import AFTER_WAITS, waits_at
@@ -16,7 +17,7 @@ from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.waits import Synchronization, Synchronizations
 from traceanalyzer.analyzers.waits.device_wide import DeviceSync, DeviceSyncs, is_device_wide
 from traceanalyzer.analyzers.waits.distribution_checks import DistributionChecks, checks_at
-from traceanalyzer.analyzers.waits.value_reads import ValueReads
+from traceanalyzer.analyzers.waits.value_reads import ValueReads, value_runs_at
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import avoidable_waits, host_work, idle_time, program
 from traceanalyzer.rules.engine.places import at_line
@@ -130,7 +131,7 @@ def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
     yield Draft(
         (Evidence(_ITEM.text("runs")(), share, limits["host_share"], "share", where),),
-        TimeSaved("host", (least, most), basis, (least, most)),
+        TimeSaved("host", (least, most), basis, (least, most), at=partial(value_runs_at, prints=False)),
         {"calls": mean(reads.readings, reads.steps), "time": time, "step": facts.step_ns},
         ceiling="high",
         confidence="B",

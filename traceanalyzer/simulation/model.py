@@ -186,7 +186,8 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         scale = step / self.recorded_ns
         point = self._savings(edits)
         savings = [*point, *(saving for other in others for saving in self._savings(other))]
-        low, middle, high = (scale * ns for ns in (min(savings), fsum(point) / 2, max(savings)))
+        # a period has the time between two steps as well, which no step can save
+        low, middle, high = (min(step, scale * ns) for ns in (min(savings), fsum(point) / 2, max(savings)))
         return Outcome(step, (step - high, step - middle, step - low), (low, middle, high))
 
     def _savings(self, edits: Edits) -> tuple[float, float]:

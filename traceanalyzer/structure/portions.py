@@ -12,6 +12,8 @@ from enum import StrEnum
 import numpy as np
 
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.sums import members, rows_by
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -132,3 +134,23 @@ class Occurrences:
     def idle(cls, name: str, device: int, start_ns: I64, end_ns: I64) -> Occurrences:
         """Idle time of a device."""
         return cls("idle", name, np.full(len(start_ns), device, np.int64), start_ns, end_ns)
+
+    def without_inner(self, context: Context, nodes: I64) -> Occurrences:
+        """The same times without the nodes of the host tree directly inside of some, except where these are among them.
+
+        Args:
+            context: The trace.
+            nodes: The nodes whose times these are.
+        """
+        tree = context.host.tree
+        own = np.zeros(len(tree), np.bool_)
+        own[nodes] = True
+        inner = np.flatnonzero(take_or(own, tree.parent, missing=False) & ~own)
+        columns = [np.empty((3, 0), np.int64)]
+        of_thread = rows_by(tree.thread[inner])
+        for thread, mine in members(self.place):
+            theirs = inner[of_thread(thread)]
+            left = Intervals.union(self.start_ns[mine], self.end_ns[mine])
+            left -= Intervals.union(tree.start_ns[theirs], tree.end_ns[theirs])
+            columns.append(np.stack((np.full(len(left), thread), left.start, left.end)))
+        return Occurrences(self.kind, self.name, *np.concatenate(columns, axis=1))

@@ -10,6 +10,8 @@ their duration.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 import numpy as np
 
@@ -19,6 +21,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure import recorded_collectives, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recorded_collectives import described_by, kernels_of_collectives, times_of
 from traceanalyzer.structure.recording.frameworks import flat_bytes
 from traceanalyzer.structure.sums import count_by, group, least_by, most_by, sum_by
@@ -158,23 +161,40 @@ def _link(context: Context) -> GpuLink | None:
     return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
-def _rows(context: Context) -> tuple[CollectiveRow, ...]:
-    trace, device = context.trace, context.trace.device
+def collectives_at(context: Context, rows: Sequence[CollectiveRow]) -> Iterator[Occurrences]:
+    """When the kernels of some rows run."""
     kernels = np.flatnonzero(context.cached(kernels_of_collectives))
-    described, host_name = described_by(context, kernels)
-    duration = device.dur_ns[kernels]
-    first, groups = group(described, host_name, device.name[kernels])
-    sums = [of(groups, duration, len(first)) for of in (sum_by, least_by, most_by)]
+    wanted = {(row.operation, row.process_group, row.group_size, row.dtype, row.message_bytes) for row in rows}
+    kinds, groups = _kinds(context, kernels)
+    own = np.array([msgspec.structs.astuple(kind) in wanted for kind in kinds], np.bool_)
+    yield Occurrences.on_device(context, "communication", kernels[own[groups]])
+
+
+def _rows(context: Context) -> tuple[CollectiveRow, ...]:
+    kernels = np.flatnonzero(context.cached(kernels_of_collectives))
+    kinds, groups = _kinds(context, kernels)
+    duration, count = context.trace.device.dur_ns[kernels], len(kinds)
+    sums = [of(groups, duration, count) for of in (sum_by, least_by, most_by)]
     joined: dict[DescribedCollective, list[list[int]]] = {}
-    for row, *figures in np.column_stack((first, count_by(groups, len(first)), *sums)).tolist():
+    for kind, figures in zip(kinds, np.column_stack((count_by(groups, count), *sums)).tolist(), strict=True):
+        joined.setdefault(kind, []).append(figures)
+    return tuple(sorted((_row(kind, figures) for kind, figures in joined.items()), key=_order))
+
+
+def _kinds(context: Context, kernels: I64) -> tuple[list[DescribedCollective], I64]:
+    """What some kernels have in common, and for each kernel the position there; what is alike may be there twice."""
+    trace, device = context.trace, context.trace.device
+    described, host_name = described_by(context, kernels)
+    first, groups = group(described, host_name, device.name[kernels])
+    kinds = []
+    for row in first.tolist():
         facts = trace.collectives[described[row]]
         host = trace.names[host_name[row]] if host_name[row] >= 0 else ""
         names = (facts.name, host, trace.names[device.name[kernels[row]]])
         what = next((known for name in names if (known := operation(name)) is not None), None)
         size = message_bytes(what, facts)
-        kind = DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size)
-        joined.setdefault(kind, []).append(figures)
-    return tuple(sorted((_row(kind, figures) for kind, figures in joined.items()), key=_order))
+        kinds.append(DescribedCollective(what, facts.group or None, facts.group_size, facts.dtype or None, size))
+    return kinds, groups
 
 
 def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
@@ -248,6 +268,13 @@ class HostCollectives(msgspec.Struct, frozen=True):
 
     rows: tuple[HostCollectiveRow, ...]
     """Collectives by operation, the most exposed first."""
+
+
+def host_collectives_at(context: Context, kind: str) -> Iterator[Occurrences]:
+    """When collectives of one operation run on the CPU."""
+    trace, rows = context.trace, np.flatnonzero(context.cached(recorded_collectives.host_ranges))
+    own = trace.names.where(lambda name: operation(name) == kind)[trace.host.name[rows]]
+    yield Occurrences.of_host(context, "communication", rows[own])
 
 
 def on_host(context: Context) -> HostCollectives:

@@ -7,6 +7,7 @@ wrapper. `DistributedDataParallel.forward` is another wrapper.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -18,8 +19,10 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, summed
 from traceanalyzer.structure.operator_times import node_times
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import least_by, members, most_by
 from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents
 from traceanalyzer.trace.tree import NO_PARENT
@@ -62,6 +65,9 @@ class DataParallel(msgspec.Struct, frozen=True):
     """Scattering, replicating and gathering in the forward and backward pass, the most host time first."""
     start_ns: int | None
     """Start of the longest call in ns since the first event; null without calls."""
+    spread_ns: int = 0
+    """Time in ns of the calls without that of the wrapped module, and of all distribution, each moment of a thread
+    once."""
 
 
 def analyze(context: Context) -> DataParallel:
@@ -81,7 +87,26 @@ def analyze(context: Context) -> DataParallel:
         is_marked=table is context.trace.host,
         distribution=_distribution(context),
         start_ns=int(start[dur.argmax()]),
+        spread_ns=sum(each.length for each in _spreading(context, all_distribution=True).values()),
     )
+
+
+def wrapper_at(context: Context, *, all_distribution: bool) -> Iterator[Occurrences]:
+    """When the wrapper itself works, and where it has several devices, when anything is distributed or collected."""
+    for thread, times in _spreading(context, all_distribution=all_distribution).items():
+        yield Occurrences("host", _RANGE, np.full(len(times), thread), times.start, times.end)
+
+
+def _spreading(context: Context, *, all_distribution: bool) -> dict[int, Intervals]:
+    """Times of the calls without that of the wrapped module, by thread."""
+    table, rows = _calls(context)
+    first, last = _module(context, table, rows)
+    start, end, tree = table.start_ns[rows], table.end_ns[rows], context.host.tree
+    nodes = _distributing(context) if all_distribution else np.empty(0, np.int64)
+    thread = np.concatenate((table.thread[rows], table.thread[rows], tree.thread[nodes]))
+    starts = np.concatenate((start, last, tree.start_ns[nodes]))
+    ends = np.concatenate((first, end, tree.end_ns[nodes]))
+    return {each: Intervals.union(starts[own], ends[own]) for each, own in members(thread)}
 
 
 def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
@@ -102,6 +127,12 @@ def _calls(context: Context) -> tuple[HostEvents | Frames, I64]:
 
 def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
     """Duration of each call without the span of the wrapped module's operators."""
+    first, last = _module(context, table, rows)
+    return table.dur_ns[rows] - (last - first)
+
+
+def _module(context: Context, table: HostEvents | Frames, rows: I64) -> tuple[I64, I64]:
+    """For each call, the start of the first and the end of the last operator of the wrapped module; its end if none."""
     host, names = context.host, context.trace.names
     distributes = names.where(_is_distribution)[host.name]
     plain = (host.kind == NodeKind.OPERATOR) & (host.tree.nearest(distributes) == NO_PARENT)
@@ -115,9 +146,10 @@ def _own_time(context: Context, table: HostEvents | Frames, rows: I64) -> I64:
         least_by(call, host.tree.start_ns[nodes], len(rows)),
         most_by(call, host.tree.end_ns[nodes], len(rows)),
     )
-    own = table.dur_ns[ascending] - np.maximum(last - first, 0)
-    own_time: I64 = own[np.searchsorted(ascending, rows)]
-    return own_time
+    none = last < first
+    first, last = (np.where(none, table.end_ns[ascending], times) for times in (first, last))
+    place = np.searchsorted(ascending, rows)
+    return first[place], last[place]
 
 
 def _is_distribution(name: str) -> bool:
@@ -138,15 +170,21 @@ def _devices(context: Context, start: I64, end: I64) -> tuple[int, ...]:
 
 def _distribution(context: Context) -> tuple[Distribution, ...]:
     host, names, times = context.host, context.trace.names, context.cached(node_times)
-    matches = names.where(_is_distribution)[host.name]
-    outer = take_or(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
-    nodes = np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
+    nodes = _distributing(context)
     found = []
     for code, rows in members(host.name[nodes]):
         own = nodes[rows]
         sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
         found.append(Distribution(names[code], len(own), *sums))
     return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))
+
+
+def _distributing(context: Context) -> I64:
+    """Outermost nodes that scatter, replicate or gather."""
+    host = context.host
+    matches = context.trace.names.where(_is_distribution)[host.name]
+    outer = take_or(host.tree.nearest(matches), host.tree.parent, NO_PARENT) == NO_PARENT
+    return np.flatnonzero(matches & outer & context.in_scope(host.tree.start_ns))
 
 
 _HOST = Need(

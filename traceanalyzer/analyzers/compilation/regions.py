@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -10,10 +10,12 @@ import numpy as np
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.portions import Occurrences
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, SourceLine
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _RESUME = "torch_dynamo_resume_in_"
@@ -156,6 +158,8 @@ class _Regions(msgspec.Struct, frozen=True):
     own_ns: I64
     outer: I64
     """For each region, the position of the region after whose graph break it continues, or -1."""
+    thread: I32
+    start_ns: I64
     gap_ns: I64
     """Time between the last event before each region and its start; only meaningful within another region."""
     resumed: I64
@@ -197,7 +201,17 @@ def _find(context: Context, steps: Steps) -> _Regions:
     outer = np.where(_is_behind_break(context, node), tree.parent.astype(np.int64), NO_PARENT)
     gap = host.start_ns[rows] - _last_end(context, node, tree)
     entered = _entering(context, node, duration)
-    return _Regions(host.name[rows].astype(np.int64), own, outer, gap, _resumed(context, tree), entered)
+    code, thread, start = host.name[rows].astype(np.int64), host.thread[rows], host.start_ns[rows]
+    return _Regions(code, own, outer, thread, start, gap, _resumed(context, tree), entered)
+
+
+def breaks_at(context: Context) -> Iterator[Occurrences]:
+    """The time between the regions before and after graph breaks, in typical steps."""
+    found = _find(context, program_steps(context).typical)
+    behind = np.flatnonzero((found.outer != NO_PARENT) & (found.gap_ns > 0))
+    start = found.start_ns[behind]
+    thread = found.thread[behind].astype(np.int64)
+    yield Occurrences("host", "graph breaks", thread, start - found.gap_ns[behind], start)
 
 
 def _entering(context: Context, node: I64, duration: I64) -> I64:

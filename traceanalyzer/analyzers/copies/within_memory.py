@@ -23,6 +23,7 @@ from traceanalyzer.structure.module_calls import class_codes, class_name, owners
 from traceanalyzer.structure.operator_times import launched_by, node_times
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, most_by, sum_by
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -130,13 +131,20 @@ def analyze(context: Context) -> Conversions:
 
 
 def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurrences]:
-    """When some copies run on the device, those that are launched before the step in which they run, too."""
+    """When some copies run on the device, those that are launched before the step in which they run, too.
+
+    Copies in the memory of the host are the calls that made them.
+    """
     nodes = _copies(context)
     asking = _asking(context, nodes)
     groups = group(*_keys(context, nodes, asking))[1]
     starts = context.host.tree.start_ns[asking]
     wanted = groups[np.isin(starts, [row.start_ns for row in rows])]
-    yield Occurrences.launched_in(context, rows[0].operator, nodes[np.isin(groups, wanted)])
+    own = np.isin(groups, wanted)
+    if rows[0].on_device:
+        yield Occurrences.launched_in(context, rows[0].operator, nodes[own])
+    else:
+        yield Occurrences.of_nodes(context, rows[0].operator, distinct(asking[own]))
 
 
 def _within_device(context: Context, nodes: I64) -> tuple[int, int]:

@@ -9,7 +9,7 @@ Other analyses ask `owner_index` which owner a moment, a call or a launch has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 import msgspec
@@ -17,17 +17,18 @@ import numpy as np
 
 from traceanalyzer.analyzers.host.costs import idle_in_loader, measured_parts, owner_costs, role_costs, thread_costs
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity, typical
+from traceanalyzer.structure import gaps, host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.host_waits import outermost_loads
 from traceanalyzer.structure.mark_forest import mark_rows
 from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import broadcasts
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.resources import busiest
-from traceanalyzer.structure.sums import Columns, count_by, group, sum_by
+from traceanalyzer.structure.sums import Columns, count_by, group, members, sum_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
@@ -170,12 +171,36 @@ class HostOwners(msgspec.Struct, frozen=True):
 
 
 def broadcasts_at(context: Context) -> Iterator[Occurrences]:
-    """When the busiest device is idle because buffers are broadcast."""
+    """When the busiest device is idle because buffers are broadcast; without a device, when they are."""
     device, _ = busiest(context, typical.times(context))
     found, idle = context.cached(broadcasts), context.cached(device_idle)
-    if device is not None and idle is not None:
+    if device is None:
+        thread = context.trace.host.thread[found.mark].astype(np.int64)
+        yield Occurrences("host", "broadcast", thread, found.start_ns, found.end_ns)
+    elif idle is not None:
         times = Intervals.union(found.start_ns, found.end_ns) & idle
         yield Occurrences.idle("broadcast", device, times.start, times.end)
+
+
+def roles_at(context: Context, roles: Collection[str], *, in_loader: bool) -> Iterator[Occurrences]:
+    """When owners with some roles work and no device does, on critical threads.
+
+    Args:
+        context: The trace.
+        roles: The roles.
+        in_loader: Whether work within waits for a loader counts.
+    """
+    index, tree = context.cached(owner_index), context.host.tree
+    slices = index.nested.tree
+    wanted = np.array([own.role in roles for own in index.owners], np.bool_)
+    rows = np.flatnonzero(take_or(wanted, index.owner, missing=False))
+    loads = outermost_loads(context)[: 0 if in_loader else None]
+    others = gaps.any_busy(context) | Intervals.union(tree.start_ns[loads], tree.end_ns[loads])
+    critical = [each for each in (index.critical.main, index.critical.engine) if each is not None]
+    for thread, own in members(slices.thread[rows]):
+        if thread in critical:
+            times = Intervals.union(slices.start_ns[rows[own]], slices.end_ns[rows[own]]) - others
+            yield Occurrences("host", "inputs", np.full(len(times), thread), times.start, times.end)
 
 
 def analyze(context: Context) -> HostOwners:

@@ -8,6 +8,8 @@ time costs nothing there while the device works (see `step_idle`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -19,6 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
@@ -86,6 +89,12 @@ def analyze(context: Context) -> HostPauses:
         after=_before(context, int(found.start[longest])),
         owners=_owners(context, found),
     )
+
+
+def pauses_at(context: Context) -> Iterator[Occurrences]:
+    """When the program's thread pauses."""
+    found, main = context.cached(_pauses), context.cached(owner_index).critical.main
+    yield Occurrences("host", "pauses", np.full(len(found), main), found.start, found.end)
 
 
 def _pauses(context: Context) -> Intervals:

@@ -7,6 +7,8 @@ that their inputs imply. Time beyond that is waiting: for threads without a core
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -15,6 +17,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.operator_times import works_of
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64
@@ -50,11 +53,42 @@ class ThreadContention(msgspec.Struct, frozen=True):
     """Start of the call with most of that part in ns since the first event; -1 without any."""
 
 
+class _Slow(msgspec.Struct, frozen=True):
+    """Operators of typical steps whose work is known."""
+
+    node: I64
+    beyond_ns: I64
+    """How much longer than needed each takes."""
+
+
 def analyze(context: Context) -> ThreadContention:
     """Compare operators with the work that their inputs imply."""
     capture, tree, host = context.trace.info.capture, context.host.tree, context.host
     assert capture is not None, "the needs were asked first"  # noqa: S101
-    steps = program_steps(context).typical
+    nodes, beyond = (slow := context.cached(_slow)).node, slow.beyond_ns
+    by_name = sum_by(host.name[nodes], beyond, len(context.trace.names))
+    found = bool(beyond.sum())
+    return ThreadContention(
+        steps=len(program_steps(context).typical),
+        cpus=capture.host.cpus or 0,
+        threads=capture.host.threads or 0,
+        operators=len(nodes),
+        host_ns=int((tree.end_ns[nodes] - tree.start_ns[nodes]).sum()),
+        beyond_ns=int(beyond.sum()),
+        slowest=context.trace.names[int(by_name.argmax())] if found else None,
+        start_ns=int(tree.start_ns[nodes[beyond.argmax()]]) if found else -1,
+    )
+
+
+def slow_at(context: Context) -> Iterator[Occurrences]:
+    """When operators run longer than their work explains."""
+    slow, tree = context.cached(_slow), context.host.tree
+    end = tree.end_ns[slow.node]
+    yield Occurrences("host", "operators", tree.thread[slow.node].astype(np.int64), end - slow.beyond_ns, end)
+
+
+def _slow(context: Context) -> _Slow:
+    tree, steps = context.host.tree, program_steps(context).typical
     nodes = _outermost(context)
     nodes = nodes[steps.at(tree.start_ns[nodes]) >= 0] if len(steps) else nodes[:0]
     works, _, groups = works_of(context, nodes)
@@ -63,19 +97,7 @@ def analyze(context: Context) -> ThreadContention:
     known = needed >= 0
     nodes, needed = nodes[known], needed[known]
     time = tree.end_ns[nodes] - tree.start_ns[nodes]
-    beyond = np.maximum(0, time - needed).astype(np.int64)
-    by_name = sum_by(host.name[nodes], beyond, len(context.trace.names))
-    found = bool(beyond.sum())
-    return ThreadContention(
-        steps=len(steps),
-        cpus=capture.host.cpus or 0,
-        threads=capture.host.threads or 0,
-        operators=len(nodes),
-        host_ns=int(time.sum()),
-        beyond_ns=int(beyond.sum()),
-        slowest=context.trace.names[int(by_name.argmax())] if found else None,
-        start_ns=int(tree.start_ns[nodes[beyond.argmax()]]) if found else -1,
-    )
+    return _Slow(nodes, np.maximum(0, time - needed).astype(np.int64))
 
 
 def _outermost(context: Context) -> I64:

@@ -10,7 +10,7 @@ operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import NodeTimes, Peer, Priced, node_times, peers
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, Array, Bool
@@ -100,6 +101,22 @@ def _rows_by_name(context: Context) -> tuple[Operator, ...]:
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
     return OperatorsByShape(*typical.beside(context, _rows_by_shape))
+
+
+def operators_at(context: Context, rows: Sequence[tuple[str, str | None, str | None]]) -> Iterator[Occurrences]:
+    """When operators of some names, shapes and types run, without those that they call.
+
+    As in the tables, only on threads that make the steps.
+    """
+    host, trace = context.host, context.trace
+    nodes = [np.empty(0, np.int64)]
+    for name, shapes, types in rows:
+        named = np.flatnonzero((host.name == trace.names.code(name)) & (host.kind == NodeKind.OPERATOR))
+        row, inputs = host.row[named], (trace.shapes.code(shapes or ""), trace.types.code(types or ""))
+        nodes.append(named[(trace.host.shapes[row] == inputs[0]) & (trace.host.types[row] == inputs[1])])
+    found = distinct(np.concatenate(nodes))
+    found = found[~context.cached(_beside)[found]]
+    yield Occurrences.of_nodes(context, rows[0][0], found).without_inner(context, found)
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:

@@ -8,6 +8,7 @@ range of the program's own. What operators of PyTorch, its wrappers and autograd
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -19,10 +20,12 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import forward_nodes
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, take_or
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 LEAST = 10
 """A sequence counts if it comes this often in a row; PyTorch's own pattern matcher takes the same number."""
@@ -83,23 +86,48 @@ class _Run(msgspec.Struct, frozen=True):
     turns: int
 
 
+_Place = tuple[tuple[str, ...], str | None, str | None]
+"""The operators of a turn, the module or range, and the line in which a sequence runs."""
+
+
 def analyze(context: Context) -> Repeats:
     """Runs that start in the chosen steps, or all."""
+    busy = gaps.any_busy(context)
+    backward = _Backward(context)
+    rows = [_row(context, key, own, busy, backward) for key, own in _loops(context).items()]
+    return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
+
+
+def loop_at(context: Context, row: Repeat) -> Iterator[Occurrences]:
+    """When a sequence runs, and the evaluations of autograd for it."""
+    tree, backward = context.host.tree, _Backward(context)
+    for own in _loops(context).values():
+        thread, start, end = (np.array(column) for column in zip(*(_span(tree, run) for run in own), strict=True))
+        if row.longest_start_ns not in start:
+            continue
+        yield Occurrences("host", "loop", thread, start, end)
+        later = [backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)]
+        yield Occurrences.of_nodes(context, "loop", distinct(np.concatenate(later)))
+
+
+def _span(tree: Tree, run: _Run) -> tuple[int, int, int]:
+    """Thread, start and end of a run."""
+    first = run.turn[0]
+    return int(tree.thread[first]), int(tree.start_ns[first]), int(tree.end_ns[run.last])
+
+
+def _loops(context: Context) -> dict[_Place, list[_Run]]:
+    """All runs, by their place in the program."""
     siblings = _siblings(context)
     covered = np.zeros(len(siblings.node), np.bool_)
     runs = [run for period in range(1, LONGEST + 1) for run in _runs(siblings, period, covered)]
-    if not runs:
-        return Repeats(())
-    first = np.array([run.turn[0] for run in runs])
-    loops: dict[tuple[tuple[str, ...], str | None, str | None], list[_Run]] = {}
+    first = np.array([run.turn[0] for run in runs], np.int64)
+    loops: dict[_Place, list[_Run]] = {}
     for run, line in zip(runs, host_activity.lines_of_nodes(context, first), strict=True):
         operators = tuple(context.trace.names[context.host.name[node]] for node in run.turn)
         parent = _parent_name(context, int(context.host.tree.parent[run.turn[0]]))
         loops.setdefault((operators, parent, line), []).append(run)
-    busy = gaps.any_busy(context)
-    backward = _Backward(context)
-    rows = [_row(context, key, own, busy, backward) for key, own in loops.items()]
-    return Repeats(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.longest_start_ns))[:_SHOWN]))
+    return loops
 
 
 class _Siblings(msgspec.Struct, frozen=True):
@@ -166,21 +194,21 @@ class _Backward:
         evaluations, source = forward_nodes(context)
         known = source != NO_PARENT
         order = np.argsort(tree.start_ns[source[known]], kind="stable")
-        self._source, evaluations = source[known][order], evaluations[known][order]
+        self._source, self._evaluation = source[known][order], evaluations[known][order]
         self._thread = tree.thread
         self._called = tree.start_ns[self._source]
-        self._start, self._end = tree.start_ns[evaluations], tree.end_ns[evaluations]
 
-    def of(self, run: _Run, start: int, end: int) -> tuple[I64, I64]:
-        """Starts and ends of the evaluations that go back to a run."""
+    def of(self, run: _Run, start: int, end: int) -> I64:
+        """The evaluations that go back to a run, as nodes."""
         low, high = np.searchsorted(self._called, (start, end))
         own = self._thread[self._source[low:high]] == self._thread[run.turn[0]]
-        return self._start[low:high][own], self._end[low:high][own]
+        found: I64 = self._evaluation[low:high][own]
+        return found
 
 
 def _row(
     context: Context,
-    key: tuple[tuple[str, ...], str | None, str | None],
+    key: _Place,
     own: list[_Run],
     busy: Intervals,
     backward: _Backward,
@@ -188,8 +216,8 @@ def _row(
     tree, (operators, parent, line) = context.host.tree, key
     start = tree.start_ns[[run.turn[0] for run in own]]
     end = tree.end_ns[[run.last for run in own]]
-    later = [backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)]
-    later_start, later_end = (np.concatenate(side) for side in zip(*later, strict=True))
+    later = np.concatenate([backward.of(run, int(a), int(b)) for run, a, b in zip(own, start, end, strict=True)])
+    later_start, later_end = tree.start_ns[later], tree.end_ns[later]
     both_start, both_end = np.concatenate((start, later_start)), np.concatenate((end, later_end))
     idle = int((both_end - both_start - busy.within(both_start, both_end)).sum())
     return Repeat(

@@ -9,6 +9,7 @@ this is left out. Everything counts that starts in the chosen steps.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 import msgspec
@@ -25,8 +26,11 @@ from traceanalyzer.structure.autograd import Backward, backward, graph, optimize
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
+from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -141,26 +145,54 @@ class Discarded(msgspec.Struct, frozen=True):
     """The passes with the most device time, at most five."""
 
 
+def passes_at(
+    context: Context, row: Discarded | UnusedForward | RepeatedForward, *, on_device: bool
+) -> Iterator[Occurrences]:
+    """When passes whose results are not used run on the host, or what they launched on devices."""
+    found = _discarded_at(context) if isinstance(row, Discarded) else repeated_passes.repeated_at(context)
+    for part in _unused_at(context, row) if isinstance(row, UnusedForward) else found:
+        if on_device:
+            during = Intervals.union(part.start_ns, part.end_ns)
+            called = context.trace.launches.start_ns
+            inside = take_or(during.within(called, called + 1) > 0, context.links.launch, missing=False)
+            yield Occurrences.on_device(context, part.name, np.flatnonzero(inside))
+        else:
+            yield part
+
+
+def _discarded_at(context: Context) -> Iterator[Occurrences]:
+    found, _ = _discarded(context)
+    start = np.array([waste.start_ns for waste in found], np.int64)
+    thread = np.full(len(found), context.cached(owner_index).critical.main, np.int64)
+    yield Occurrences("host", "backward", thread, start, start + np.array([waste.host_ns for waste in found], np.int64))
+
+
 def find_discarded(context: Context) -> Discarded | None:
     """Find passes that end in `zero_grad` instead of an update; None if there are none or it is unknown."""
-    passes, (steps, zeroed) = context.cached(backward), context.cached(optimizer_starts)
-    if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
+    found, updates = _discarded(context)
+    if not found:
         return None
-    end = np.iinfo(np.int64).max
-    step, zero = (take_or(times, np.searchsorted(times, passes.end_ns), end) for times in (steps, zeroed))
-    lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns)
-    lost &= ~np.isin(zero, _used(context, passes, lost, zero))
-    if not lost.any():
-        return None
-    found = [_waste(context, passes, number) for number in np.flatnonzero(lost).tolist()]
     ranked = sorted(found, key=lambda waste: (-waste.device_ns, -waste.host_ns, waste.start_ns))
     return Discarded(
         len(found),
-        len(distinct(step[lost])),
+        updates,
         sum(waste.device_ns for waste in found),
         sum(waste.host_ns for waste in found),
         tuple(ranked[:_DISCARDED_SHOWN]),
     )
+
+
+def _discarded(context: Context) -> tuple[list[Waste], int]:
+    """Passes that end in `zero_grad`, and before how many updates; none if it is unknown."""
+    passes, (steps, zeroed) = context.cached(backward), context.cached(optimizer_starts)
+    if not len(passes) or not len(steps) or not len(zeroed) or _take_turns(context):
+        return [], 0
+    end = np.iinfo(np.int64).max
+    step, zero = (take_or(times, np.searchsorted(times, passes.end_ns), end) for times in (steps, zeroed))
+    lost = (zero < step) & (step < end) & context.in_scope(passes.start_ns)
+    lost &= ~np.isin(zero, _used(context, passes, lost, zero))
+    found = [_waste(context, passes, number) for number in np.flatnonzero(lost).tolist()]
+    return found, len(distinct(step[lost]))
 
 
 def _take_turns(context: Context) -> bool:
@@ -258,11 +290,37 @@ def _wrappers(context: Context) -> Roots:
 
 def find_unused(context: Context) -> tuple[UnusedForward, ...]:
     """Modules with unused calls, those with most device time first."""
+    calls = context.cached(roots)
+    rows = [_unused(context, calls, kind) for kind in _unused_calls(context)]
+    return tuple(sorted(rows, key=lambda row: (-row.device_ns, -row.host_ns, row.name, row.start_ns))[:_UNUSED_SHOWN])
+
+
+def _unused_at(context: Context, row: UnusedForward) -> Iterator[Occurrences]:
+    calls = context.cached(roots)
+    for kind in _unused_calls(context):
+        if row.start_ns in calls.start_ns[kind.unused]:
+            thread = calls.thread[kind.unused].astype(np.int64)
+            yield Occurrences("host", row.name, thread, calls.start_ns[kind.unused], calls.end_ns[kind.unused])
+
+
+class _UnusedCalls(msgspec.Struct, frozen=True):
+    """Calls of one module on inputs of one shape that no function evaluated by autograd belongs to."""
+
+    unused: I64
+    """Positions among the outermost calls."""
+    calls: int
+    """Number of all its calls."""
+    updates: int
+    shapes: str
+
+
+def _unused_calls(context: Context) -> list[_UnusedCalls]:
+    """Such calls beside others of the same module that reach a backward pass before the same update."""
     calls, created, passes = context.cached(roots), context.cached(graph), context.cached(backward)
     steps = context.cached(optimizer_starts)[0]
     known = calls.of_graph >= 0
     if not known.any() or not len(passes) or not len(steps):
-        return ()
+        return []
     extends, first = np.unique(calls.of_graph[known], return_index=True)
     call = np.searchsorted(extends, calls.of_graph[known])
     low, high = (bound(call, created.sequence[known], len(extends)) for bound in (least_by, most_by))
@@ -281,8 +339,8 @@ def find_unused(context: Context) -> tuple[UnusedForward, ...]:
         lost = own[~evaluated[own] & np.isin(update[own], useful)]
         if len(lost):
             shape = context.trace.shapes[shapes[example[number]]]
-            rows.append(_unused(context, calls, extends, own, lost, len(distinct(update[lost])), shape))
-    return tuple(sorted(rows, key=lambda row: (-row.device_ns, -row.host_ns, row.name, row.start_ns))[:_UNUSED_SHOWN])
+            rows.append(_UnusedCalls(extends[lost], len(own), len(distinct(update[lost])), shape))
+    return rows
 
 
 def _evaluated(context: Context, low: I64, high: I64) -> Bool:
@@ -293,21 +351,18 @@ def _evaluated(context: Context, low: I64, high: I64) -> Bool:
     return np.searchsorted(numbers, high, side="right") > np.searchsorted(numbers, low, side="left")
 
 
-def _unused(
-    context: Context, calls: Roots, extends: I64, own: I64, lost: I64, updates: int, shapes: str
-) -> UnusedForward:
-    launches = context.trace.launches
-    unused = extends[lost]
+def _unused(context: Context, calls: Roots, kind: _UnusedCalls) -> UnusedForward:
+    launches, unused = context.trace.launches, kind.unused
     device = 0
     for call in unused.tolist():
         inside = slice(*np.searchsorted(launches.start_ns, (calls.start_ns[call], calls.end_ns[call])).tolist())
         device += int(context.cached(device_time)[inside][launches.thread[inside] == calls.thread[call]].sum())
     return UnusedForward(
         name=context.trace.names[calls.name[unused[0]]],
-        input_shapes=shapes,
-        calls=len(own),
+        input_shapes=kind.shapes,
+        calls=kind.calls,
         unused_calls=len(unused),
-        updates=updates,
+        updates=kind.updates,
         device_ns=device,
         host_ns=int((calls.end_ns[unused] - calls.start_ns[unused]).sum()),
         start_ns=int(calls.start_ns[unused].min()),

@@ -18,6 +18,8 @@ duration.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
@@ -28,6 +30,7 @@ from traceanalyzer.structure.autograd import graph
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, is_accumulation, owners
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group, most_by
 from traceanalyzer.trace.distinct import distinct
@@ -146,18 +149,32 @@ def _pairs(kind: I64, nodes: I64, evaluation: I64, thread: I32) -> I64:
     return found
 
 
+def recomputed_at(context: Context, *, on_device: bool) -> Iterator[Occurrences]:
+    """When typical steps compute parts of the forward pass again: what they launch, or the time on the host."""
+    found, tree = context.cached(_segments), context.host.tree
+    if on_device:
+        rows = np.flatnonzero(take_or(_launches(context, found), context.links.launch, missing=False))
+        yield Occurrences.on_device(context, "recomputation", rows)
+        return
+    thread = tree.thread[found.evaluation].astype(np.int64)
+    yield Occurrences("host", "recomputation", thread, tree.start_ns[found.evaluation], found.end_ns)
+
+
 def _device_ns(context: Context, found: _Segments) -> int | None:
-    launches, tree = context.trace.launches, context.host.tree
     device = context.cached(device_time)
-    if not device.any():
-        return None
+    return int(device[_launches(context, found)].sum()) if device.any() else None
+
+
+def _launches(context: Context, found: _Segments) -> Bool:
+    """Which launches are made while something is computed again."""
+    launches, tree = context.trace.launches, context.host.tree
     node = context.cached(owners).launch_node
     evaluation = context.cached(owners).evaluation
     around = np.where(node == NO_PARENT, NO_PARENT, evaluation[node])
     end = np.full(len(tree), -1, np.int64)
     end[found.evaluation] = found.end_ns
     inside: Bool = (around != NO_PARENT) & (launches.start_ns < np.append(end, -1)[around])
-    return int(device[inside].sum())
+    return inside
 
 
 class NanChecks(msgspec.Struct, frozen=True):
@@ -183,16 +200,14 @@ class NanChecks(msgspec.Struct, frozen=True):
 def nan_checks(context: Context) -> NanChecks:
     """Add up what checks and stacks take."""
     tree, steps = context.host.tree, program_steps(context).typical
-    found = context.cached(_checks)
-    nodes = context.cached(graph).node
-    nodes = nodes[steps.at(tree.start_ns[nodes]) >= 0]
+    found, (nodes, stacks) = context.cached(_checks), _stacks(context)
     return NanChecks(
         steps=len(steps),
         functions=found.functions,
         checked=len(found.evaluation),
         checks_ns=int((tree.end_ns[found.evaluation] - tree.start_ns[found.first]).sum()),
         stacks=len(nodes),
-        stacks_ns=_stacks_ns(context, nodes),
+        stacks_ns=int(stacks.sum()),
         start_ns=int(tree.start_ns[found.first].min()),
     )
 
@@ -220,10 +235,27 @@ def _checks(context: Context) -> _Checks:
     return _Checks(len(counted), checked.astype(np.int64), checks[first])
 
 
-def _stacks_ns(context: Context, nodes: I64) -> int:
-    """Time before the work of operators that add functions to the graph, beyond that of operators that do not."""
+def nan_checks_at(context: Context) -> Iterator[Occurrences]:
+    """When typical steps look for NaN and format stacks."""
+    tree, found = context.host.tree, context.cached(_checks)
+    ends = tree.end_ns[found.evaluation]
+    yield Occurrences(
+        "host", "anomaly mode", tree.thread[found.first].astype(np.int64), tree.start_ns[found.first], ends
+    )
+    nodes, time = _stacks(context)
+    start = tree.start_ns[nodes]
+    yield Occurrences("host", "anomaly mode", tree.thread[nodes].astype(np.int64), start, start + time)
+
+
+def _stacks(context: Context) -> tuple[I64, I64]:
+    """Operators of typical steps that add functions to the graph, and how long each formats a stack.
+
+    That is their time before their work, beyond that of operators that add none.
+    """
+    nodes = context.cached(graph).node
+    nodes = nodes[program_steps(context).typical.at(context.host.tree.start_ns[nodes]) >= 0]
     if not len(nodes):
-        return 0
+        return nodes, nodes
     before, calls = _time_before_work(context)
     is_evaluation, tree = context.cached(owners).is_evaluation, context.host.tree
     inside = take_or(is_evaluation, context.cached(owners).evaluation, missing=False)
@@ -231,10 +263,12 @@ def _stacks_ns(context: Context, nodes: I64) -> int:
     usual = int(np.median(before[operator])) if len(operator) else 0
     outer = calls[nodes]
     own = np.maximum(0, before[nodes[outer]] - usual)
-    if not len(own):
-        return 0
-    leaves = nodes[~outer]
-    return int(own.sum()) + int(np.minimum(tree.end_ns[leaves] - tree.start_ns[leaves], int(np.median(own))).sum())
+    time = np.zeros(len(nodes), np.int64)
+    if len(own):
+        leaves = nodes[~outer]
+        time[outer] = own
+        time[~outer] = np.minimum(tree.end_ns[leaves] - tree.start_ns[leaves], int(np.median(own)))
+    return nodes, time
 
 
 def _time_before_work(context: Context) -> tuple[I64, Bool]:

@@ -15,6 +15,7 @@ before it fill), before its first backward pass, and in backward passes after it
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -24,6 +25,7 @@ from traceanalyzer.structure import recorded_collectives
 from traceanalyzer.structure.autograd import AutogradGraph, backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.module_calls import owners
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members
@@ -78,8 +80,46 @@ class Accumulation(msgspec.Struct, frozen=True):
     """Whether the times are those of threads on the CPU."""
 
 
+class _Early(msgspec.Struct, frozen=True):
+    """Backward passes that exchange gradients too early; positions among all passes with others before an update."""
+
+    updates: int
+    passes: int
+    exchanges: list[Exchange]
+    reduces: _Reduces
+    rows: I64
+    """Their all-reduces, positions in `reduces`."""
+
+
+def early_at(context: Context) -> Iterator[Occurrences]:
+    """When exchanges run that come too early."""
+    found = context.cached(_early)
+    if found is not None:
+        rows = found.reduces.row[found.rows]
+        of = Occurrences.on_device if found.reduces.on_device else Occurrences.of_host
+        yield of(context, "communication", rows)
+
+
 def accumulation(context: Context) -> Accumulation | None:
     """Updates with several passes before them; None if there are none."""
+    early = context.cached(_early)
+    if early is None:
+        return None
+    exchanges, found = early.exchanges, early.reduces
+    return Accumulation(
+        updates=early.updates,
+        passes=early.passes,
+        early_exchanges=len(exchanges),
+        collectives=sum(exchange.collectives for exchange in exchanges),
+        time_ns=sum(exchange.time_ns or 0 for exchange in exchanges) if found.is_timed else None,
+        exposed_ns=found.exposed(early.rows) if found.is_timed else None,
+        examples=tuple(sorted(exchanges, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
+        is_on_host=found.is_timed and not found.on_device,
+    )
+
+
+def _early(context: Context) -> _Early | None:
+    """Exchanges before the last pass of an update; None without updates that have several passes."""
     passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
     update = np.searchsorted(steps, passes.start_ns)
     inside = (update < len(steps)) & context.in_scope(passes.start_ns)
@@ -103,16 +143,8 @@ def accumulation(context: Context) -> Accumulation | None:
         for number in numbers_of_early
     ]
     rows = [np.arange(first[number], after[number]) for number in numbers_of_early]
-    return Accumulation(
-        updates=int((counts > 1).sum()),
-        passes=len(several),
-        early_exchanges=len(exchanges),
-        collectives=sum(exchange.collectives for exchange in exchanges),
-        time_ns=sum(exchange.time_ns or 0 for exchange in exchanges) if found.is_timed else None,
-        exposed_ns=found.exposed(np.concatenate([np.empty(0, np.int64), *rows])) if found.is_timed else None,
-        examples=tuple(sorted(exchanges, key=lambda exchange: (-(exchange.time_ns or 0), exchange.start_ns))[:_SHOWN]),
-        is_on_host=found.is_timed and not found.on_device,
-    )
+    all_rows = np.concatenate([np.empty(0, np.int64), *rows])
+    return _Early(int((counts > 1).sum()), len(several), exchanges, found, all_rows)
 
 
 def _until(context: Context) -> I64:
@@ -125,6 +157,8 @@ def _until(context: Context) -> I64:
 class _Reduces(msgspec.Struct, frozen=True):
     """All-reduces in the order in which they are called."""
 
+    row: I64
+    """Rows of the device table, or of the host table."""
     called: I64
     start_ns: I64
     dur_ns: I64
@@ -152,14 +186,15 @@ def _reduces(context: Context) -> _Reduces:
         called = trace.launches.start_ns[launch[kernels]]
         computes = (device.category == Category.KERNEL) & ~communicates
         others = Intervals.union(device.start_ns[computes], device.end_ns[computes])
-        return _Reduces(called, device.start_ns[kernels], device.dur_ns[kernels], others, on_device=True, is_timed=True)
+        start, dur = device.start_ns[kernels], device.dur_ns[kernels]
+        return _Reduces(kernels, called, start, dur, others, on_device=True, is_timed=True)
     host = trace.host
     own = context.cached(recorded_collectives.host_ranges) & reduces[host.name]
     is_timed = bool(own.any())
     rows = np.flatnonzero(own if is_timed else (host.category == Category.ANNOTATION) & reduces[host.name])
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
     start, others = host.start_ns[rows], context.cached(recorded_collectives.computing)
-    return _Reduces(start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)
+    return _Reduces(rows, start, start, host.dur_ns[rows], others, on_device=False, is_timed=is_timed)
 
 
 class PipelineWait(msgspec.Struct, frozen=True):
@@ -216,11 +251,59 @@ class _Segments(msgspec.Struct, frozen=True):
         return forward, backward, message
 
 
+class _Stage(msgspec.Struct, frozen=True):
+    """The passes and messages of a stage in the typical steps."""
+
+    runs: _Segments
+    updates: I64
+    batches: list[tuple[int, bool]]
+    """Of each update the number of micro-batches, and whether it receives in both directions."""
+    place: I64
+    """For each run, where it leads to."""
+    waits: _Waits
+    run: I64
+    """Of each wait."""
+    leads_to: I64
+    """For each wait the index in `_PLACES`, -1 where it is in no update."""
+    computing: Intervals
+
+
 def pipeline(context: Context) -> Pipeline | None:
     """The stage that the program is; None if it is none."""
+    stage = context.cached(_stage)
+    if stage is None:
+        return None
+    start, end, fills = stage.waits.start, stage.waits.start + stage.waits.dur, stage.leads_to > 0
+    found = Intervals.union(start[fills], end[fills]) - stage.computing
+    others = Intervals.union(start[stage.leads_to == 0], end[stage.leads_to == 0]) - stage.computing - found
+    return Pipeline(
+        steps=len(program_steps(context).typical),
+        updates=len(stage.updates),
+        micro_batches=min(count for count, _ in stage.batches),
+        is_between=all(both for _, both in stage.batches),
+        waiting_ns=found.length,
+        other_ns=others.length,
+        examples=_examples(stage, fills),
+        is_on_host=stage.waits.is_on_host,
+    )
+
+
+def bubbles_at(context: Context) -> Iterator[Occurrences]:
+    """When a stage waits while the pipeline fills and drains."""
+    stage = context.cached(_stage)
+    if stage is None:
+        return
+    waits, rows = stage.waits, np.flatnonzero(stage.leads_to > 0)
+    for place, own in members(waits.place[rows]):
+        start = waits.start[rows[own]]
+        times = Intervals.union(start, start + waits.dur[rows[own]]) - stage.computing
+        kind = "host" if waits.is_on_host else "device"
+        yield Occurrences(kind, "communication", np.full(len(times), place), times.start, times.end)
+
+
+def _stage(context: Context) -> _Stage | None:
     runs = _segments(context)
-    steps = program_steps(context).typical
-    updates = np.flatnonzero(steps.at(optimizer_starts(context)[0]) >= 0)
+    updates = np.flatnonzero(program_steps(context).typical.at(optimizer_starts(context)[0]) >= 0)
     if runs is None or not len(updates):
         return None
     batches = [_micro_batches(runs, update) for update in updates.tolist()]
@@ -228,27 +311,15 @@ def pipeline(context: Context) -> Pipeline | None:
     if len(known) < len(batches):
         return None
     place = _places(runs, updates)
-    waits, is_on_host = _waits(context)
+    waits = _waits(context)
     run = np.searchsorted(runs.start_ns, waits.called, side="right") - 1
     counted = (run >= 0) & (np.isin(take_or(runs.update, run, -1), updates))
-    where = np.where(counted, take_or(place, run, 0), 0)
-    end = waits.start + waits.dur
-    if is_on_host:
+    if waits.is_on_host:
         computing = context.cached(recorded_collectives.computing)
     else:
         computing = recorded_collectives.times_of(context, np.ones(len(context.trace.device), np.bool_))[1]
-    found = Intervals.union(waits.start[where > 0], end[where > 0]) - computing
-    others = Intervals.union(waits.start[counted & (where == 0)], end[counted & (where == 0)]) - computing - found
-    return Pipeline(
-        steps=len(steps),
-        updates=len(updates),
-        micro_batches=min(count for count, _ in known),
-        is_between=all(both for _, both in known),
-        waiting_ns=found.length,
-        other_ns=others.length,
-        examples=_examples(runs, place, run[where > 0], waits.start[where > 0], end[where > 0], computing),
-        is_on_host=is_on_host,
-    )
+    leads_to = np.where(counted, take_or(place, run, 0), -1)
+    return _Stage(runs, updates, known, place, waits, run, leads_to, computing)
 
 
 def _segments(context: Context) -> _Segments | None:
@@ -323,13 +394,16 @@ def _places(runs: _Segments, updates: I64) -> I64:
 class _Waits(msgspec.Struct, frozen=True):
     """Messages that hold the stage up."""
 
+    place: I64
+    """Device or thread of each."""
     called: I64
     start: I64
     dur: I64
+    is_on_host: bool
 
 
-def _waits(context: Context) -> tuple[_Waits, bool]:
-    """Kernels that send and receive, else ranges of the CPU that receive; whether it is the latter."""
+def _waits(context: Context) -> _Waits:
+    """Kernels that send and receive, else ranges of the CPU that receive."""
     kernels = context.cached(recorded_collectives.of_libraries)
     if kernels.any():
         found = recorded_collectives.on_device(context, kernels)
@@ -337,19 +411,20 @@ def _waits(context: Context) -> tuple[_Waits, bool]:
         names = zip(described, found.names, strict=True)
         known = [operation(own) or operation(name) for own, name in names]
         kept = np.array([each in _BETWEEN_RANKS for each in known], np.bool_)
-        return _Waits(found.called[kept], found.start[kept], found.dur[kept]), False
+        place = context.trace.device.device[np.flatnonzero(kernels)[kept]].astype(np.int64)
+        return _Waits(place, found.called[kept], found.start[kept], found.dur[kept], is_on_host=False)
     host = context.trace.host
     receives = context.trace.names.where(lambda name: operation(name) == "recv")[host.name]
     rows = np.flatnonzero(context.cached(recorded_collectives.host_ranges) & receives)
-    return _Waits(host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows]), True
+    place = host.thread[rows].astype(np.int64)
+    return _Waits(place, host.start_ns[rows], host.start_ns[rows], host.dur_ns[rows], is_on_host=True)
 
 
-def _examples(
-    runs: _Segments, place: I64, run: I64, start: I64, end: I64, computing: Intervals
-) -> tuple[PipelineWait, ...]:
+def _examples(stage: _Stage, fills: Bool) -> tuple[PipelineWait, ...]:
     """The runs of messages in which the stage waits longest."""
     made = []
-    for each, rows in members(run):
-        own = Intervals.union(start[rows], end[rows]) - computing
-        made.append(PipelineWait(_PLACES[place[each]], int(runs.start_ns[each]), own.length))
+    start, end = stage.waits.start[fills], (stage.waits.start + stage.waits.dur)[fills]
+    for each, rows in members(stage.run[fills]):
+        own = Intervals.union(start[rows], end[rows]) - stage.computing
+        made.append(PipelineWait(_PLACES[stage.place[each]], int(stage.runs.start_ns[each]), own.length))
     return tuple(sorted(made, key=lambda wait: (-wait.time_ns, wait.start_ns))[:_SHOWN])

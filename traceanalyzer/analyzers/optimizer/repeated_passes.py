@@ -8,6 +8,7 @@ The profiler writes numbers of autograd on every operator, except where autograd
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import device_time, owners
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
@@ -71,6 +73,21 @@ class _Calls(msgspec.Struct, frozen=True):
 
 def find(context: Context) -> RepeatedForward | None:
     """Find such passes; None if there are none, or where inputs were not recorded."""
+    found = _found(context)
+    return _summed(context, *found) if found is not None and found[1] else None
+
+
+def repeated_at(context: Context) -> Iterator[Occurrences]:
+    """When such passes run on the host."""
+    found = _found(context)
+    if found is not None and found[1]:
+        calls, (firsts, lasts) = found[0], np.array(found[1]).T
+        thread = context.host.tree.thread[calls.node[firsts]].astype(np.int64)
+        yield Occurrences("host", "forward", thread, calls.start_ns[firsts], calls.end_ns[lasts])
+
+
+def _found(context: Context) -> tuple[_Calls, list[tuple[int, int]]] | None:
+    """All calls, and the first and last of each such pass."""
     passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
     if len(passes) < 2 or len(steps) < 2:
         return None
@@ -86,8 +103,7 @@ def find(context: Context) -> RepeatedForward | None:
         for first in _occurrences(calls.text, pattern, begins, ends):
             found.setdefault(first, _last(calls, first, pattern))
     own = _of_trained_networks(context, calls)
-    pairs = [(first, last) for first, last in sorted(found.items()) if own[first]]
-    return _summed(context, calls, pairs, steps) if pairs else None
+    return calls, [(first, last) for first, last in sorted(found.items()) if own[first]]
 
 
 def _calls(context: Context) -> _Calls:
@@ -185,7 +201,7 @@ def _of_trained_networks(context: Context, calls: _Calls) -> Bool:
     return is_trained
 
 
-def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]], steps: I64) -> RepeatedForward:
+def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]]) -> RepeatedForward:
     firsts, lasts = (np.array(ends) for ends in zip(*pairs, strict=True))
     start, end = calls.start_ns[firsts], calls.end_ns[lasts]
     launches, device = context.trace.launches, context.cached(device_time)
@@ -193,7 +209,7 @@ def _summed(context: Context, calls: _Calls, pairs: list[tuple[int, int]], steps
     node = int(calls.node[firsts[0]])
     return RepeatedForward(
         passes=len(pairs),
-        updates=len(distinct(np.searchsorted(steps, start))),
+        updates=len(distinct(np.searchsorted(context.cached(optimizer_starts)[0], start))),
         operators=int((lasts - firsts).max()) + 1,
         device_ns=sum(int(device[a:b].sum()) for a, b in spans),
         host_ns=int((end - start).sum()),

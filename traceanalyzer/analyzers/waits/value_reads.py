@@ -11,6 +11,7 @@ reading of the program (`distribution_checks`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.trace.intervals import Intervals
@@ -119,6 +121,14 @@ class ValueRuns(msgspec.Struct, frozen=True):
     def times(self) -> Intervals:
         """Intervals in which values are read."""
         return Intervals.union(self.start_ns, self.end_ns)
+
+
+def value_runs_at(context: Context, *, prints: bool) -> Iterator[Occurrences]:
+    """When values are read one after another in typical steps, to print them or not."""
+    found = context.cached(value_runs)
+    own = found.prints == prints
+    thread = context.host.tree.thread[found.first[own]].astype(np.int64)
+    yield Occurrences("host", "value reads", thread, found.start_ns[own], found.end_ns[own])
 
 
 def value_runs(context: Context) -> ValueRuns:

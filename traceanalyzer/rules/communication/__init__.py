@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from math import fsum
 from typing import Any
 
-from traceanalyzer.analyzers.communication import CollectiveRow, Communication, HostCollectives
+from traceanalyzer.analyzers.communication import (
+    CollectiveRow,
+    Communication,
+    HostCollectives,
+    collectives_at,
+    host_collectives_at,
+)
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.knowledge.collectives import bus_factor
@@ -287,8 +294,10 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_MANY.text("subject")(), calls, limits["calls"], "number", where)
     saved = 0.0, _FEWER * exposed
     basis = _MANY.text("basis")(most=_FEWER)
-    change = TimeSaved("communication", saved, basis, saved, {COMMUNICATION: saved[1]})
-    yield Draft((evidence,), change, {"calls": round(calls), "mean": time / every, "exposed": exposed}, ceiling="high")
+    at = partial(collectives_at, rows=rows)
+    change = TimeSaved("communication", saved, basis, saved, {COMMUNICATION: saved[1]}, at=at)
+    params = {"calls": round(calls), "mean": time / every, "total": facts.per_step(time), "exposed": exposed}
+    yield Draft((evidence,), change, params, ceiling="high", figure="total")
 
 
 def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) -> Drafts:
@@ -308,11 +317,13 @@ def _many_on_host(facts: Facts, collectives: HostCollectives, limits: Limits) ->
     shortest = float(row.min_ns)
     fewer, most = facts.per_step(surplus * passes), max(0.0, exposed - shortest)
     interval = min(fewer * shortest, most), most
-    change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most})
+    at = partial(host_collectives_at, kind=row.operation)
+    change = TimeSaved("host", interval, _MANY.text("basis-host")(), claims={COMMUNICATION: most}, at=at)
     where = (CodePlace("operator", f"gloo: {row.operation}", value=row.calls, unit="count"),)
     params = {"calls": round(facts.per_step(row.calls)), "mean": row.total_ns / row.calls, "exposed": exposed}
+    params["total"] = facts.per_step(row.total_ns)
     evidence = Evidence(_MANY.text("surplus")(), surplus, limits["surplus"], "number", where)
-    yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST)
+    yield Draft((evidence,), change, params, advice=_MANY.text("advice-host"), code=_CODE_HOST, figure="total")
 
 
 RULES = (

@@ -6,12 +6,14 @@ The rules are dataparallel, pipeline-bubble, ddp-sync-in-accumulation, ddp-buffe
 from __future__ import annotations
 
 import re
+from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.communication import HostCollectives
-from traceanalyzer.analyzers.communication.data_parallel import DataParallel
+from traceanalyzer.analyzers.communication.data_parallel import DataParallel, wrapper_at
 from traceanalyzer.analyzers.host import HostOwners, broadcasts_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
+from traceanalyzer.analyzers.optimizer.exchanges import bubbles_at, early_at
 from traceanalyzer.knowledge.host_roles import BUFFERS
 from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.rules.engine import host_owners
@@ -60,16 +62,15 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
     if not calls > limits["calls_per_step"]:
         return
     many = len(wrapper.devices) > 1
-    own = facts.per_step(wrapper.own_host_ns)
-    moving = facts.per_step(fsum(row.host_ns for row in wrapper.distribution)) if many else 0.0
+    time = facts.per_step(wrapper.spread_ns if many else wrapper.own_host_ns)
     where = [CodePlace("operator", _WRAPPER_NAME, value=wrapper.host_ns, unit="ns", start_ns=wrapper.start_ns)]
     where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in wrapper.distribution]
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
-    time = own + moving
     direct = _WRAPPER_LEAST * time, time
     basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)
     if many or not wrapper.devices:
-        change = TimeSaved("host", direct, basis)
+        at = partial(wrapper_at, all_distribution=many)
+        change = TimeSaved("host", direct, basis, at=at)
     else:
         ended = claims(facts, wrapper.exposed)
         idle = fsum(ended.values())
@@ -111,12 +112,12 @@ def _bubble(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_BUBBLE.text("subject")(), share, limits["waiting_share"], "share", where)
     claimed = {COMMUNICATION: time}
     if pipeline.is_on_host:
-        change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed)
+        change = TimeSaved("host", (0.0, time), _BUBBLE.text("basis-host")(), claims=claimed, at=bubbles_at)
     else:
         stages = 3 if pipeline.is_between else 2
         bubble = facts.step_ns * (stages - 1) / (pipeline.micro_batches + stages - 1)
         saved = min(time, bubble) / 2, time
-        change = TimeSaved("communication", saved, _BUBBLE.text("basis")(stages=stages), saved, claimed)
+        change = TimeSaved("communication", saved, _BUBBLE.text("basis")(stages=stages), saved, claimed, at=bubbles_at)
     params = {"micro_batches": pipeline.micro_batches, "time": time, "step": facts.step_ns, "share": share}
     code = (_BUBBLE.code or "").replace("n_microbatches=16", f"n_microbatches={2 * pipeline.micro_batches}")
     yield Draft((evidence,), change, params, ceiling="high", code=code)
@@ -134,15 +135,15 @@ def _accumulation(facts: Facts, limits: Limits) -> Drafts:
         yield Draft((evidence,), None, params, severity="info", summary=_ACCUMULATION.text("summary-host"))
         return
     time, exposed = facts.per_step(exchanges.time_ns), facts.per_step(exchanges.exposed_ns)
-    least, claimed = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}
+    least, claimed, at = _EXCHANGE_LEAST * exposed, {COMMUNICATION: time}, early_at
     if exchanges.is_on_host:
         moving = sum(row.host_total_ns for row in facts.operators if _COPYING.match(row.name))
         copying = early / (early + exchanges.updates) * facts.per_step(moving)
         basis = _ACCUMULATION.text("basis-cpu")(most=_SLOWED, least=_EXCHANGE_LEAST)
-        change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed)
+        change = TimeSaved("host", (least, _SLOWED * (time + copying)), basis, None, claimed, at=at)
     else:
         basis = _ACCUMULATION.text("basis")(least=_EXCHANGE_LEAST)
-        change = TimeSaved("communication", (time, time), basis, (least, exposed), claimed)
+        change = TimeSaved("communication", (time, time), basis, (least, exposed), claimed, at=at)
     yield Draft((evidence,), change, {**params, "time": time}, severity="info")
 
 
@@ -187,10 +188,11 @@ def _buffers_on_host(facts: Facts, limits: Limits) -> Drafts:
     where = (host_owners.place(owners.rows[role.owner], time),)
     evidence = Evidence(_BUFFERS.text("subject-host")(), share, limits["idle_share"], "share", where)
     basis = _BUFFERS.text("basis-host")(least=_KEPT * time)
-    change = TimeSaved("host", (_KEPT * time, time), basis, claims={Portion.other("buffers"): time})
+    claims = {Portion.other("buffers"): time}
+    change = TimeSaved("host", (_KEPT * time, time), basis, claims=claims, at=broadcasts_at)
     params = {"host": time, "step": facts.step_ns, "share": share}
     summary = _BUFFERS.text("summary-host")
-    yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS)
+    yield Draft((evidence,), change, params, summary=summary, ceiling="high", code=_CODE_BUFFERS, figure="host")
 
 
 def _search(facts: Facts, limits: Limits) -> Drafts:

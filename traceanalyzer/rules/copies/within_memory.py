@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import fsum
@@ -17,7 +17,8 @@ from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_operators
 from traceanalyzer.rules.engine.processor import Processor
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.structure.portions import Portion
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.portions import Occurrences, Portion
 
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
@@ -89,10 +90,15 @@ class _Cost:
         """Time per step in ns that each list of shapes claims."""
         return summed((_part(row.input_shapes), self.processor.per_step(self._ns(row))) for row in self.rows)
 
+    @property
+    def at(self) -> Callable[[Context], Iterable[Occurrences]]:
+        """When the copies are made."""
+        return partial(copies_at, rows=self.rows)
+
     def saved(self, basis: Message) -> TimeSaved:
         """Time of the device that is saved without the copies."""
-        at = partial(copies_at, rows=self.rows)
-        return TimeSaved("gpu", (_LEAST * self.time, self.time), basis, claims=self.claims, is_removed=True, at=at)
+        interval = _LEAST * self.time, self.time
+        return TimeSaved("gpu", interval, basis, claims=self.claims, is_removed=True, at=self.at)
 
 
 def _place(row: Conversion, time_ns: float) -> CodePlace:
@@ -139,7 +145,7 @@ def _materialized_on_cpu(cost: _Cost, limit: float) -> Drafts:
         return
     least, most = _ON_CPU
     basis = _MATERIALIZED.text("basis-cpu")(least=least, most=most)
-    change = TimeSaved("host", (least * cost.time, most * cost.time), basis, claims=cost.claims)
+    change = TimeSaved("host", (least * cost.time, most * cost.time), basis, claims=cost.claims, at=cost.at)
     params = {"copies": cost.calls, "time": cost.time, "share": cost.share, "operator": cost.rows[0].operator}
     evidence = Evidence(_MATERIALIZED.text("subject-cpu")(), cost.share, limit, "share", cost.where)
     yield Draft((evidence,), change, params, confidence="B", summary=_MATERIALIZED.text("summary-cpu"))
@@ -171,14 +177,14 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     change: TimeSaved | None = None
     if cost >= _NOISE * facts.step_ns:
         resource = "gpu" if row.on_device else "host"
-        at = partial(copies_at, rows=(row,)) if row.on_device else None
+        at = partial(copies_at, rows=(row,))
         change = TimeSaved(resource, (_LEAST * cost, cost), basis, claims=claims, is_removed=True, at=at)
     where = [_place(row, time)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_MATERIALIZED.text("subject-run")(), row.longest_run, limit, "count", tuple(where))
     shapes = parse(row.input_shapes)
     shape = str(list(shapes[0])) if shapes else "unknown"
-    params = {"operator": row.operator, "run": row.longest_run, "shapes": shape, "time": cost}
+    params = {"operator": row.operator, "run": row.longest_run, "shapes": shape, "time": time}
     return Draft((evidence,), change, params, confidence="C", summary=_MATERIALIZED.text("summary-run"))
 
 
@@ -328,7 +334,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     else:  # casts take time of the host, most of it for their calls where tensors are small
         calls = processor.per_step(math.fsum(max(row.call_ns, row.host_ns) for row in churn))
         interval = (cost.time, min(_CALLS * calls, facts.step_ns))
-        change = TimeSaved("host", interval, _CASTS.text("basis-cpu")(calls=_CALLS))
+        change = TimeSaved("host", interval, _CASTS.text("basis-cpu")(calls=_CALLS), at=cost.at)
         subject, summary = _CASTS.text("subject-cpu"), _CASTS.text("summary-cpu")
     evidence = Evidence(subject(), cost.share, limit, "share", cost.where)
     code = None if _RMS_NORM.search(first.caller or "") else ""

@@ -43,71 +43,77 @@ _LEADS_BESIDE = 0.5
 """Least part of what seems to bound them, then (own choice: the late rank's own work is in that as well)."""
 
 _LATE_RANK = Text(
-    "headline-late-rank",
-    "Bound by one late rank: the others wait for rank {rank}, each for {wait:ns} of each step of {step:ns} "
-    "({share:share}).",
+    "headline-late-rank-2",
+    "Bound by one late rank: the others wait for rank {rank}, each for {part:part} of each step.",
 )
 _LATE_RANK_COSTS = Text(
-    "headline-late-rank-costs",
-    "Bound by one late rank: the others wait for rank {rank}, which costs {wait:ns} of each step of {step:ns} "
-    "({share:share}).",
+    "headline-late-rank-costs-2",
+    "Bound by one late rank: the others wait for rank {rank}, which costs {wait:rounded_ns} "
+    "({share:share}) of each step.",
 )
 _LATE_RANKS_COST = Text(
     "headline-late-ranks-cost",
-    "Bound by late ranks: the others wait for ranks {ranks}, which cost {part:part} of each step.",
-    note="part reads: 31 of 149 ms (21 %); ranks is a list of numbers",
+    "Bound by late ranks: the others wait for ranks {ranks}, which cost {wait:rounded_ns} "
+    "({share:share}) of each step.",
+    note="ranks is a list of numbers",
 )
 _STALLED_RANKS = Text(
     "headline-stalled-ranks",
-    "Bound by stalled hosts: the others wait for ranks {ranks}, which cost {part:part} of each step.",
-    note="part reads: 31 of 149 ms (21 %); ranks is a list of numbers; the threads of the hosts stand still at times",
+    "Bound by stalled hosts: the others wait for ranks {ranks}, which cost {wait:rounded_ns} "
+    "({share:share}) of each step.",
+    note="ranks is a list of numbers; the threads of the hosts stand still at times",
 )
 _STALLED_RANK = Text(
     "headline-stalled-rank",
-    "Bound by a stalled host: the others wait for rank {ranks}, which costs {part:part} of each step.",
-    note="part reads: 31 of 149 ms (21 %); ranks is one number; the threads of the host stand still at times",
+    "Bound by a stalled host: the others wait for rank {ranks}, which costs {wait:rounded_ns} "
+    "({share:share}) of each step.",
+    note="ranks is one number; the threads of the host stand still at times",
 )
 _ALSO_LATE = Text(
     "headline-also-late-rank",
     "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+    note="headline is a sentence; part reads: 21 % of the 150 ms",
 )
 _ALSO_COSTS = Text(
     "headline-also-late-rank-costs",
     "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+    note="headline is a sentence; part reads: 21 % of the 150 ms",
 )
 _ALSO_COST = Text(
     "headline-also-late-ranks-cost",
     "{headline} The other ranks wait for ranks {ranks}, which cost {part:part} of a step.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %); ranks is a list of numbers",
+    note="headline is a sentence; part reads: 21 % of the 150 ms; ranks is a list of numbers",
 )
 _WITH_CAUSE = Text("headline-late-cause", "{headline} {cause}", note="two sentences")
 _WAITS = Text(
     "headline-of-ranks-waits",
     "{headline} Of its communication, {part:part} is waiting for other ranks.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %); its is that of the GPU",
+    note="headline is a sentence; part reads: 21 % of the 150 ms; its is that of the GPU",
 )
 _WAITS_AT_LEAST = Text(
     "headline-of-ranks-waits-at-least",
     "{headline} Of its communication, at least {part:part} is waiting for other ranks; ranks {ranks} are missing here.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %); its is that of the GPU; ranks is a list of numbers",
+    note="headline is a sentence; part reads: 21 % of the 150 ms; its is that of the GPU; ranks is a list of numbers",
 )
 _CAUSES = {
-    "computation": Text("late-computes", "Computation takes {longer:ns} per step longer there than on other ranks."),
-    "loader": Text("late-loads", "Waiting for input takes {longer:ns} per step longer there than on other ranks."),
-    "idle": Text("late-idles", "The GPU is idle for {longer:ns} per step longer there than on other ranks."),
+    "computation": Text(
+        "late-computes", "Computation takes {longer:rounded_ns} per step longer there than on other ranks."
+    ),
+    "loader": Text(
+        "late-loads", "Waiting for input takes {longer:rounded_ns} per step longer there than on other ranks."
+    ),
+    "idle": Text("late-idles", "The GPU is idle for {longer:rounded_ns} per step longer there than on other ranks."),
 }
 _OWNER = Text(
     "late-owner",
-    "There the GPU waits for `{owner}`, {longer:ns} per step longer than on other ranks.",
+    "There the GPU waits for `{owner}`, {longer:rounded_ns} per step longer than on other ranks.",
     note="there: on the late ranks; owner is a name in the program",
 )
 _STALLED = Text(
     "late-stalls",
-    "Their threads stand still {stalls:count} times per step, for up to {longest:ns}, in operators that take "
+    "Their threads stand still {stalls:count} times per step, for up to {longest:rounded_ns}, in operators that take "
     "microseconds.",
-    one="Their threads stand still {stalls:count} time per step, for {longest:ns}, in an operator that takes "
+    one="Their threads stand still {stalls:count} time per step, for {longest:rounded_ns}, in an operator that takes "
     "microseconds.",
     note="their: of the late ranks",
 )
@@ -146,17 +152,18 @@ def of_ranks(facts: Facts, found: StepBound, communication_ns: float) -> StepBou
 
 def _bound_by(late: LateRanks, ranks: Ranks, step: float) -> StepBound:
     """The headline about late ranks, with what takes them longer."""
-    part, share = (late.wait_ns, step), late.wait_ns / step
+    share = late.wait_ns / step
+    cost = {"wait": late.wait_ns, "share": share}
     if late.is_stalled(ranks):
         text = _STALLED_RANK if len(late.rows) == 1 else _STALLED_RANKS
-        return StepBound(
-            "host", _WITH_CAUSE(headline=text(ranks=late.names, part=part), cause=cause(late, ranks)), share
-        )
+        stalled = text(ranks=late.names, **cost)
+        return StepBound("host", _WITH_CAUSE(headline=stalled, cause=cause(late, ranks)), share)
     if len(late.rows) > 1:
-        message: Message = _LATE_RANKS_COST(ranks=late.names, part=part)
+        message: Message = _LATE_RANKS_COST(ranks=late.names, **cost)
+    elif late.is_replayed:
+        message = _LATE_RANK_COSTS(rank=late.rows[0].rank, **cost)
     else:
-        text = _LATE_RANK_COSTS if late.is_replayed else _LATE_RANK
-        message = text(rank=late.rows[0].rank, wait=late.wait_ns, step=step, share=share)
+        message = _LATE_RANK(rank=late.rows[0].rank, part=(late.wait_ns, step))
     why = cause(late, ranks)
     return StepBound("communication", message if why is None else _WITH_CAUSE(headline=message, cause=why), share)
 

@@ -21,9 +21,10 @@ from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Evidence
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.facts import Facts, Missing
+from traceanalyzer.structure.portions import Portion
 
 __all__ = ["CodePlace", "Draft", "Drafts", "Evidence", "Facts", "Limits", "Missing", "Rule", "RulePage", "Threshold"]
-__all__ += ["TimeSaved", "page", "pages"]
+__all__ += ["Portion", "TimeSaved", "page", "pages"]
 
 HEADINGS = (
     "What it detects",
@@ -80,7 +81,7 @@ class Draft:
     """Code of this finding, if it differs from the rule's; empty: none."""
     figure: str | None = None
     """The quantity that is the time per step of the events that the change names first; of a trace, it is theirs. None:
-    `time`, if these are events or idle time of a device."""
+    `time`, if the change says itself where they are, or they are events or idle time of a device; empty: none."""
 
 
 Limits = Mapping[str, float]

@@ -143,8 +143,10 @@ def _where(facts: Facts, prices: Prices | None, change: TimeSaved | None) -> tup
 def _of_place(draft: Draft, places: Sequence[Selection]) -> Draft:
     """The draft with the time per step of the events at its place, which its texts then have."""
     times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
-    figure = draft.figure or ("time" if times and places[0].kind in ("device", "idle") else "")
-    if not times or figure not in draft.params:
+    change, figure = draft.change, draft.figure
+    if figure is None and change is not None and not change.is_spread:
+        figure = "time" if change.at is not None or (places and places[0].kind in ("device", "idle")) else ""
+    if not times or figure is None or figure not in draft.params:
         return draft
     return replace(draft, params={**draft.params, figure: math.fsum(times)})
 

@@ -6,7 +6,6 @@ these the times in the typical steps that a report holds.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
@@ -18,7 +17,6 @@ from traceanalyzer.report.model import Finding
 from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
-from traceanalyzer.simulation.selectors import Selected
 from traceanalyzer.structure import gaps, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
@@ -27,10 +25,10 @@ from traceanalyzer.structure.portions import COMMUNICATION, WAITS, Occurrences, 
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
-from traceanalyzer.structure.sums import members, rows_by
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, take_or
+from traceanalyzer.trace.table import I64, UNKNOWN
 
 SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
@@ -191,27 +189,15 @@ def _of_host(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
     if not parts:
         whole = resolver.host
         parts = [] if whole is None else [("host", whole)]
-    if parts and not change.within and not len(resolver.context.trace.device):
-        parts = [(name, _without_inner(resolver.context, each)) for name, each in parts]
-    if parts:
-        columns = ([getattr(each, name) for _, each in parts] for name in ("thread", "start_ns", "end_ns"))
-        yield Occurrences("host", parts[0][0], *map(np.concatenate, columns))
-
-
-def _without_inner(context: Context, whole: Selected) -> Selected:
-    """Times of operators on a CPU without the operators that they call, which have findings of their own."""
-    tree = context.host.tree
-    own = np.isin(tree.start_ns, whole.start_ns) & np.isin(tree.end_ns, whole.end_ns)
-    inner = np.flatnonzero(take_or(own, tree.parent, False) & ~own)
-    columns: list[tuple[I64, I64, I64]] = []
-    of_thread = rows_by(tree.thread[inner])
-    for thread, mine in members(whole.thread):
-        theirs = inner[of_thread(thread)]
-        left = Intervals.union(whole.start_ns[mine], whole.end_ns[mine])
-        left -= Intervals.union(tree.start_ns[theirs], tree.end_ns[theirs])
-        columns.append((np.full(len(left), thread), left.start, left.end))
-    thread_of, start, end = map(np.concatenate, zip(*columns, strict=True))
-    return dataclasses.replace(whole, thread=thread_of, start_ns=start, end_ns=end)
+    if not parts:
+        return
+    columns = ([getattr(each, name) for _, each in parts] for name in ("thread", "start_ns", "end_ns"))
+    times = Occurrences("host", parts[0][0], *map(np.concatenate, columns))
+    if not change.within and not len(resolver.context.trace.device):
+        tree = resolver.context.host.tree
+        nodes = np.flatnonzero(np.isin(tree.start_ns, times.start_ns) & np.isin(tree.end_ns, times.end_ns))
+        times = times.without_inner(resolver.context, nodes)  # operators that they call have findings of their own
+    yield times
 
 
 def _of_waits(context: Context, name: str, calls: I64) -> Occurrences:

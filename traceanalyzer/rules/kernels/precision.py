@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from math import fsum
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels import KernelsByShape
+from traceanalyzer.analyzers.operators import operators_at
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
@@ -299,9 +301,10 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     total = fsum(work.values())
     claims = {claim: most * ns for claim, ns in work.items()}
     basis = _FP64.text("basis-cpu")(least=least, most=most)
+    at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in rows])
     yield Draft(
         (Evidence(_FP64.text("subject-cpu")(), share, processor.limit(limits), "share", processor.places(rows)),),
-        TimeSaved("host", (least * total, most * total), basis, claims=claims),
+        TimeSaved("host", (least * total, most * total), basis, claims=claims, at=at),
         {"time": processor.per_step(time), "share": share},
         summary=_FP64.text("summary-cpu"),
     )

@@ -5,9 +5,11 @@ The rules are redundant-passes, autograd-in-inference, anomaly-mode and activati
 
 from __future__ import annotations
 
+from functools import partial
+
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward
-from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation
+from traceanalyzer.analyzers.optimizer.autograd_passes import Discarded, Passes, UnusedForward, passes_at
+from traceanalyzer.analyzers.optimizer.backward_pass import NanChecks, Recomputation, nan_checks_at, recomputed_at
 from traceanalyzer.analyzers.optimizer.repeated_passes import RepeatedForward
 from traceanalyzer.rules.engine.host_work import need_cpu_steps
 from traceanalyzer.rules.engine.places import BACKWARD, FORWARD
@@ -93,12 +95,13 @@ _Pass = Discarded | UnusedForward | RepeatedForward
 
 def _without_passes(facts: Facts, row: _Pass) -> TimeSaved:
     """The saving on the resource that bounds the step, because a pass takes both host and GPU time."""
-    time = _time(facts, row)
+    time, on_device = _time(facts, row), _bounds_on_gpu(facts, row)
+    at = partial(passes_at, row=row, on_device=on_device)
     if Processor.of(facts).is_cpu:
         basis = _REDUNDANT.text("basis-cpu")(least=_LEAST, most=_MOST_ON_CPU)
-        return TimeSaved("host", (_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis)
-    resource = "gpu" if _bounds_on_gpu(facts, row) else "host"
-    return TimeSaved(resource, (_LEAST * time, time), _REDUNDANT.text("basis")(least=_LEAST))
+        return TimeSaved("host", (_LEAST * time, min(_MOST_ON_CPU * time, facts.step_ns)), basis, at=at)
+    resource = "gpu" if on_device else "host"
+    return TimeSaved(resource, (_LEAST * time, time), _REDUNDANT.text("basis")(least=_LEAST), at=at)
 
 
 def _time(facts: Facts, row: _Pass) -> float:
@@ -130,7 +133,8 @@ def _autograd(facts: Facts, limits: Limits) -> Drafts:
     most = part * facts.per_step(passes.graph_host_ns)
     host = facts.resources.host_ns or 0.0
     params = {"passes": passes.graph_passes, "functions": passes.graph_functions, "time": host}
-    yield Draft((evidence,), TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part)), params, severity="low")
+    change = TimeSaved("host", (0.0, most), _AUTOGRAD.text("basis")(most=part))
+    yield Draft((evidence,), change, params, severity="low", figure="time")
 
 
 def _anomaly(facts: Facts, limits: Limits) -> Drafts:
@@ -146,7 +150,7 @@ def _anomaly(facts: Facts, limits: Limits) -> Drafts:
     interval = (min(time, facts.step_ns), min(_MORE * time, facts.step_ns))
     where = CodePlace("operator", "aten::isnan", None, mean(checks.checks_ns, checks.steps), "ns", checks.start_ns)
     evidence = Evidence(_ANOMALY.text("subject")(), share, limits["checked_share"], "share", (where,))
-    change = TimeSaved("host", interval, _ANOMALY.text("basis")())
+    change = TimeSaved("host", interval, _ANOMALY.text("basis")(), at=nan_checks_at)
     params = {"checks": mean(checks.checked, checks.steps), "time": time, "step": facts.step_ns, "stacks": stacks}
     yield Draft((evidence,), change, params, severity="medium")
 
@@ -173,7 +177,8 @@ def _recomputed(facts: Facts, limits: Limits) -> Drafts:
         least, most = _RECOMPUTED_ON_CPU
         interval = least * time, min(most * time, facts.step_ns)
         basis = _RECOMPUTED.text("basis-cpu")(least=least, more=most - 1)
-    change = TimeSaved("gpu" if on_device else "host", interval, basis)
+    at = partial(recomputed_at, on_device=on_device)
+    change = TimeSaved("gpu" if on_device else "host", interval, basis, at=at)
     operators = ", ".join(again.names[:3])
     params = {"segments": mean(again.segments, again.steps), "time": time, "share": share, "operators": operators}
     yield Draft((evidence,), change, params, ceiling="medium" if on_device else "info")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import fsum
 from statistics import median
+from typing import Any
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -40,51 +41,45 @@ limit."""
 
 _WITH_GPU = {
     "input": Text(
-        "headline-input",
-        "Bound by input: for {time:ns} of each step of {step:ns} ({share:share}) the GPU does nothing while the "
-        "program waits for its DataLoader.",
+        "headline-input-2",
+        "Bound by input: for {part:part} of each step the GPU does nothing while the program waits for its DataLoader.",
     ),
     "host": Text(
-        "headline-host",
-        "Bound by the host: for {time:ns} of each step of {step:ns} ({share:share}) the GPU does nothing because the "
-        "CPU gives it no work.",
+        "headline-host-2",
+        "Bound by the host: for {part:part} of each step the GPU does nothing because the CPU gives it no work.",
     ),
     "gpu-compute": Text(
-        "headline-gpu-compute",
-        "Bound by GPU compute: the GPU works for {time:ns} of each step of {step:ns} ({share:share}), mostly on matrix "
+        "headline-gpu-compute-2",
+        "Bound by GPU compute: the GPU works for {part:part} of each step, mostly on matrix "
         "products, convolutions and attention.",
     ),
     "gpu-memory": Text(
-        "headline-gpu-memory",
-        "Bound by GPU memory: the GPU works for {time:ns} of each step of {step:ns} ({share:share}), mostly on "
-        "operations that move data.",
+        "headline-gpu-memory-2",
+        "Bound by GPU memory: the GPU works for {part:part} of each step, mostly on operations that move data.",
     ),
     UNNAMED: Text(
-        "headline-gpu",
-        "Bound by the GPU: it works for {time:ns} of each step of {step:ns} ({share:share}). The names of its kernels "
+        "headline-gpu-2",
+        "Bound by the GPU: it works for {part:part} of each step. The names of its kernels "
         "do not show what most of this time is spent on.",
     ),
     "communication": Text(
-        "headline-communication",
-        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) the GPU only communicates, or "
-        "waits for other ranks.",
+        "headline-communication-2",
+        "Bound by communication: for {part:part} of each step the GPU only communicates, or waits for other ranks.",
     ),
 }
 _WITHOUT_GPU = {
     "input": Text(
-        "headline-cpu-input",
-        "Bound by input: {time:ns} of each step of {step:ns} ({share:share}) is waiting for the DataLoader. No GPU was "
-        "recorded.",
+        "headline-cpu-input-2",
+        "Bound by input: {part:part} of each step is waiting for the DataLoader. No GPU was recorded.",
     ),
     "communication": Text(
-        "headline-cpu-communication",
-        "Bound by communication: for {time:ns} of each step of {step:ns} ({share:share}) collectives run and no "
+        "headline-cpu-communication-2",
+        "Bound by communication: for {part:part} of each step collectives run and no "
         "operator is recorded. No GPU was recorded.",
     ),
     "host": Text(
-        "headline-cpu-host",
-        "Bound by the CPU: {time:ns} of each step of {step:ns} ({share:share}) pass in the program itself. No GPU was "
-        "recorded.",
+        "headline-cpu-host-2",
+        "Bound by the CPU: {part:part} of each step pass in the program itself. No GPU was recorded.",
     ),
 }
 _NOTHING = Text(
@@ -93,8 +88,8 @@ _NOTHING = Text(
     "explains the rest.",
 )
 _START_UP = Text(
-    "headline-start-up",
-    "This recording is mostly start-up: for {time:ns} of {step:ns} ({share:share}) code is loaded or compiled, or "
+    "headline-start-up-2",
+    "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
     "memory is allocated, which happens only once. Record a few steps after a warm-up.",
 )
 _NO_GPU = Text(
@@ -102,9 +97,9 @@ _NO_GPU = Text(
     "It is unknown what bounds a step of {step:ns}: the recording has no events of the device.",
 )
 _UNREAD = Text(
-    "headline-unread-device",
-    "It is unknown what bounds a step of {step:ns}: {sign} shows that there is an accelerator, but the recording has "
-    "none of its events in a known form.",
+    "headline-unread-device-2",
+    "It is unknown what bounds a step of {step:rounded_ns}: {sign} shows an accelerator, but the recording has none of "
+    "its events in a known form.",
     note="sign is the name of an event, a category of events, or a device",
 )
 _ONE_RANK = Text(
@@ -117,7 +112,7 @@ _ASLEEP = Text(
     "headline-asleep",
     "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
     "network.",
-    note="headline is a sentence; part reads: 31 of 149 ms (21 %)",
+    note="headline is a sentence; part reads: 21 % of the 150 ms",
 )
 _FIRST_STEP = Text(
     "headline-first-step",
@@ -182,12 +177,15 @@ def _of_parts(facts: Facts) -> StepBound:
         share = largest / facts.step_ns if facts.step_ns else None
         return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = times[bound] / facts.step_ns
-    message: Message = texts[bound](time=times[bound], step=facts.step_ns, share=share)
+    said: dict[str, Any] = {"part": (times[bound], facts.step_ns)}
+    if texts is not _WITH_GPU and texts is not _WITHOUT_GPU:
+        said = {"time": times[bound], "step": facts.step_ns, "share": share}
+    message: Message = texts[bound](**said)
     if bound == "host" and texts is _WITHOUT_GPU:
         message = causes.with_operators(facts, message)
-    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
-    said = _with_waiting(facts, said)
-    return StepBound(said.bound, _qualified(facts, said.message), said.share)
+    found = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    found = _with_waiting(facts, found)
+    return StepBound(found.bound, _qualified(facts, found.message), found.share)
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
@@ -249,8 +247,7 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 def _nothing(facts: Facts) -> Message:
     if facts.is_startup:
-        startup = facts.startup_per_step
-        return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
+        return _START_UP(part=(facts.startup_per_step, facts.step_ns))
     busy = facts.resources.gpu_ns
     if busy is None:
         if waiting := causes.waiting(facts):
@@ -318,16 +315,16 @@ _CAPTURES = Text(
     note="graphs are CUDA graphs or HIP graphs",
 )
 _HARDLY_ANY = Text(
-    "headline-hardly-any-work",
-    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:ns}. That is too little to "
+    "headline-hardly-any-work-2",
+    "The recording contains hardly any work of the GPU: {kernels:count} kernels in {busy:rounded_ns}. That is too "
+    "little to say what bounds the program.",
+    one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
     "say what bounds the program.",
-    one="The recording contains hardly any work of the GPU: one kernel in {busy:ns}. That is too little to say what "
-    "bounds the program.",
 )
 _REMOVED = Text(
     "headline-removed-events",
-    "Events are missing from this recording: for {part:part} it contains nothing although calls were counted, so it "
-    "does not show what bounds the program.",
+    "Events are missing: for {part:part} the recording contains nothing although calls were counted, so it does not "
+    "show what bounds the program.",
 )
 _ACCELERATOR = Text(
     "headline-accelerator",
@@ -337,14 +334,14 @@ _ACCELERATOR = Text(
 )
 _ACCELERATOR_COMPUTES = Text(
     "headline-accelerator-computes",
-    "Bound by compute on {vendor} device {device}: it works for {part:part} of the time between its first and its "
-    "last event; its largest task is {task} ({time:ns}).",
+    "Bound by compute on {vendor} device {device}: it works for {part:part} between its first and its last "
+    "event. Its largest task is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
 )
 _ACCELERATOR_COMMUNICATES = Text(
     "headline-accelerator-communicates",
-    "Bound by communication: {vendor} device {device} communicates for {part:part} of the time between its first and "
-    "its last event; its largest task is {task} ({time:ns}).",
+    "Bound by communication: {vendor} device {device} communicates for {part:part} between its first and its "
+    "last event. Its largest task is {task} ({time:ns}).",
     note="vendor is a kind of device, such as MTIA, NPU, HPU; device is its number; task is the name of an event",
 )
 

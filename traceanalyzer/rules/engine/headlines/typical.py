@@ -50,83 +50,82 @@ _EARLIER_SHARE = Text(
     note="part of a list: the GPU ...; work that was launched before the recording began",
 )
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
-_DEVICE = Text("headline-device", "the GPU {doing}", note="doing is a list: computes 65 %, is idle 35 %")
+_DEVICE = Text("headline-device", "The GPU {doing}", note="a sentence; doing is a list: computes 65 %, is idle 35 %")
 
 _REST = Text(
     "headline-device-rest",
-    "in the rest it {doing}",
-    note="it is the GPU; doing is a list: communicates 26 %, is idle 5 %",
+    "In the rest it {doing}",
+    note="a sentence; it is the GPU; doing is a list: communicates 26 %, is idle 5 %",
 )
 _REST_BECAUSE = Text(
     "headline-device-rest-because",
-    "in the rest it {doing}, mostly because {cause}",
-    note="it is the GPU; doing is a list: communicates 26 %, is idle 5 %; cause: the CPU runs code",
+    "In the rest it {doing}, mostly because {cause}",
+    note="a sentence; it is the GPU; doing is a list: communicates 26 %, is idle 5 %; cause: the CPU runs code",
 )
 
 _INPUT = Text(
     "headline-typical-input",
-    "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _HOST = Text(
     "headline-typical-host",
-    "Bound by the host: for {part:part} of {unit} the GPU does nothing, mostly because {cause}; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "Bound by the host: for {part:part} of {unit} the GPU does nothing, mostly because {cause}. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _COMMUNICATION = Text(
     "headline-typical-communication",
-    "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _COMPUTE = Text(
     "headline-typical-gpu-compute",
     "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
-    "attention; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "attention. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _MEMORY = Text(
     "headline-typical-gpu-memory",
-    "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _DECODE = Text(
     "headline-typical-decode",
     "Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of {tokens:count} tokens reads all "
     "weights and caches for little arithmetic.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
     one="Bound by GPU memory: for {part:part} of {unit} the GPU computes. A decode step of one token reads all weights "
     "and caches for little arithmetic.",
 )
 _SOME_GPU = Text(
     "headline-typical-gpu",
-    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not show what; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "Bound by the GPU: for {part:part} of {unit} it computes, but the names of its kernels do not show what. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _NOTHING = Text(
-    "headline-typical-none",
-    "Nothing dominates the {step:ns} of {unit}: {device}, and no single cause explains the rest.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "headline-typical-none-2",
+    "No single cause dominates the {step:rounded_ns} of {unit}. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _UNEXPLAINED = Text(
     "headline-typical-unexplained",
-    "The recording does not show why the GPU does nothing for {part:part} of {unit}; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "The recording does not show why the GPU does nothing for {part:part} of {unit}. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _LOADING = Text(
     "headline-typical-start-up",
-    "Bound by start-up: for {part:part} of {unit} the GPU waits while code is loaded or compiled; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "Bound by start-up: for {part:part} of {unit} the GPU waits while code is loaded or compiled. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _EARLIER = Text(
     "headline-typical-earlier-work",
-    "The recording began in the middle of the GPU's work: for {part:part} of {unit} the GPU most likely finished what "
-    "was launched before; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "For {part:part} of {unit} the GPU most likely finished work from before the recording. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _PAUSES = Text(
     "headline-typical-pauses",
-    "For {part:part} of {unit} the GPU pauses between kernels that are already queued; {device}.",
-    note="unit is in the genitive: a typical step; device and cause are clauses: the GPU computes 65 %, is idle 35 %",
+    "For {part:part} of {unit} the GPU pauses between kernels that are already queued. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
 _ALSO_UNEXPLAINED = Text(
     "headline-also-unexplained",
@@ -145,30 +144,28 @@ _GRAPHS = Text(
     "takes the time.",
     note="headline is a sentence; graphs are CUDA graphs or HIP graphs",
 )
-_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 31 of 149 ms of a typical step")
-_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 31 of 149 ms of the step")
-_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 31 of 149 ms of the recording")
+_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 21 % of the 150 ms of ...")
+_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 21 % of the 150 ms of ...")
+_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 21 % of the 150 ms of ...")
 _OF_OTHER_LOSS = {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""
 _CAUSES = {
-    "allocation": Text(
-        "headline-cause-allocation", "the CPU takes or frees memory of the GPU", note="after: mostly because"
-    ),
+    "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", note="after: mostly because"),
     "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
     "synchronization": Text(
         "headline-cause-synchronization",
-        "the CPU waited for the GPU and let its queue run empty",
+        "waits let its queue run empty",
         note="after: mostly because",
     ),
     "launch_bound": Text(
         "headline-cause-launches",
-        "the CPU launches kernels more slowly than the GPU runs them",
+        "the CPU launches kernels too slowly",
         note="after: mostly because",
     ),
     "host_code": Text(
         "headline-cause-host-code",
-        "the CPU runs code between the operators",
+        "the CPU runs code between operators",
         note="Python code, mostly; after: mostly because",
     ),
 }
@@ -323,26 +320,26 @@ _NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
 """Reasons that say less than what the host does."""
 
 _ALSO_OUTSIDE = Text(
-    "headline-also-outside",
-    "{headline} Outside of the typical steps: {time:ns} {when}, {what}.",
+    "headline-also-outside-2",
+    "{headline} Outside of the typical steps: {time:rounded_ns} {when}, {what}.",
     note="headline is a sentence; when: before the first step; what is a clause, such as: the GPU waits",
 )
 _BECAUSE = Text(
     "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
 )
 _HOST_IN = Text(
-    "outside-host",
-    "for {part:ns} of it the host is in {owner}",
+    "outside-host-2",
+    "for {part:rounded_ns} of it the host is in {owner}",
     note="after a time; owner is a function, mark, module or operator; ends a sentence",
 )
 _HOST_WAITS = Text(
-    "outside-host-waits",
-    "for {part:ns} of it the host is in {owner}, while the GPU waits",
+    "outside-host-waits-2",
+    "for {part:rounded_ns} of it the host is in {owner}, while the GPU waits",
     note="after a time; owner is a function, mark, module or operator; ends a sentence",
 )
 _HOST_WORKS = Text(
-    "outside-host-works",
-    "for {part:ns} of it the host is in {owner}, and the GPU works for {busy:percent}",
+    "outside-host-works-2",
+    "for {part:rounded_ns} of it the host is in {owner}, and the GPU works for {busy:percent}",
     note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
 )
 _SILENT = Text(
