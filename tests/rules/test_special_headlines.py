@@ -181,7 +181,7 @@ def late(extra: int, *, transfer: int = 200) -> tuple[TraceBuilder, ...]:
 def test_the_headline_names_the_late_rank() -> None:
     (headline,) = report(late(5000)).headlines
     assert headline.bound == "communication"
-    assert "wait for rank 2, which costs 80 % of the 6.2 ms of each step" in headline.message.text
+    assert "wait for rank 2, which costs 5.0 ms (80 %) of each step" in headline.message.text
 
 
 def test_a_late_rank_bounds_programs_that_each_seem_bound_by_their_cpu() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
+from traceanalyzer.formats import run_difference
 from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import ENGLISH, Language
-from traceanalyzer.report import units
 from traceanalyzer.report.difference import (
     PART_LABELS,
     Change,
@@ -44,9 +44,7 @@ _OUTCOMES = {
     "no-change": Text("diff-outcome-no-change", "No change"),
     "inconclusive": Text("diff-outcome-inconclusive", "Inconclusive"),
 }
-_BASE = Column(Text("diff-base", "Base", "before"), "ns", "base_ns")
-_HEAD = Column(Text("diff-head", "Head", "after"), "ns", "head_ns")
-_CHANGE = Column(Text("diff-change", "Change"), "+ns", "change_ns")
+_BASE, _HEAD, _CHANGE = columns.BASE, columns.HEAD, columns.CHANGE
 _BOTH = Text(
     "diff-both-signed",
     "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:+share}) and from {median_base:ns} to "
@@ -200,36 +198,6 @@ _RANKING_COLUMNS = (
     *_TIME_COLUMNS_OF_ROWS,
     *_BOTH_CHANGES,
 )
-_RANKS = Text("diff-ranks-title", "Ranks")
-_LATE_BASE = Text(
-    "diff-late-base", "Before, the others waited for these ranks: {ranks}; that made a step {late:ns} longer."
-)
-_LATE_HEAD = Text(
-    "diff-late-head", "After, the others wait for these ranks: {ranks}; that makes a step {late:ns} longer."
-)
-_SUMS_OF_RANKS = (
-    (Text("diff-ranks-wait", "Waiting in collectives"), "wait_ns"),
-    (Text("diff-ranks-exposed", "Waiting while nothing else runs"), "exposed_wait_ns"),
-    (Text("diff-ranks-transfer", "Transfer"), "transfer_ns"),
-)
-_SUM_COLUMNS = (
-    Column(Text("diff-per-rank", "Per step and rank"), "", itemgetter(0)),
-    _BASE.of(itemgetter(1)),
-    _HEAD.of(itemgetter(2)),
-    _CHANGE.of(lambda row: _change(*row[1:])),
-)
-_COLLECTIVE_COLUMNS = optional(
-    known,
-    columns.COLLECTIVE,
-    columns.RANKS,
-    columns.MESSAGE_SIZE,
-    Column(Text("diff-collectives-base", "Number before"), "number", "base_count"),
-    Column(Text("diff-collectives-head", "Number after"), "number", "head_count"),
-    Column(Text("diff-wait-base", "Waiting before"), "ns", "base_wait_ns"),
-    Column(Text("diff-wait-head", "Waiting after"), "ns", "head_wait_ns"),
-    Column(Text("diff-transfer-base", "Transfer before"), "ns", "base_transfer_ns"),
-    Column(Text("diff-transfer-head", "Transfer after"), "ns", "head_transfer_ns"),
-)
 _MEMORY = Text("diff-memory-title", "Peak memory")
 _METRIC = Column(Text("diff-metric", "Metric"), "", itemgetter(0))
 _POINTS = Text(
@@ -284,7 +252,7 @@ def _sections(difference: Difference, top: int) -> Iterator[Section]:
     """All nonempty sections, in the order of importance, with this number of rows of each table."""
     yield from _answers(difference)
     yield from _findings(difference, top)
-    yield from _ranks(difference, top)
+    yield from run_difference.build(difference.run, top)
     yield from _machines(difference, top)
     yield from _rankings(difference, top)
     yield from _trust(difference)
@@ -300,28 +268,6 @@ def _answers(difference: Difference) -> Iterator[Section]:
         yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
-
-
-def _ranks(difference: Difference, top: int) -> Iterator[Section]:
-    """Late ranks, waiting and transfer, and the collectives that changed most."""
-    run = difference.run
-    if run is None:
-        return
-    said = [
-        text(ranks=units.ranges((rank, rank) for rank in side.late_ranks), late=side.late_ns)
-        for text, side in ((_LATE_BASE, run.base), (_LATE_HEAD, run.head))
-        if side.late_ranks
-    ]
-    sums = [
-        (title(), getattr(run.base, name), getattr(run.head, name))
-        for title, name in _SUMS_OF_RANKS
-        if getattr(run.base, name) is not None or getattr(run.head, name) is not None
-    ]
-    tables = [table("diff_ranks", _SUM_COLUMNS, sums)] if sums else []
-    if run.collectives:
-        tables.append(table("diff_collectives", _COLLECTIVE_COLUMNS, run.collectives, top))
-    if said or tables:
-        yield Section("ranks", _RANKS, messages=tuple(said), tables=tuple(tables))
 
 
 def _messages(difference: Difference) -> Iterator[Message]:

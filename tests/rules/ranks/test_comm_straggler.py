@@ -233,8 +233,8 @@ def test_what_keeps_the_late_rank_is_named() -> None:
     """Rank 2 spends 5 ms per step in a function of its own, before it computes."""
     found = report(run(4, [Meeting(lambda r, s: 1000, pause=lambda r, s: 100 + 5000 * (r == 2))]))
     (headline,) = found.headlines
-    assert "which costs 5.000 ms of each step" in headline.message.text
-    assert "idle for 5.000 ms per step longer there" in headline.message.text
+    assert "which costs 5.0 ms (79 %) of each step" in headline.message.text
+    assert "idle for 5.0 ms per step longer there" in headline.message.text
 
 
 def test_edge_wait_share() -> None:

@@ -5,7 +5,8 @@
 | `rank_facts` | what the trace of one rank says that others must know; in every saved report |
 | `member` | one rank, from its trace or its saved report |
 | `matching` | the collectives of all ranks, which of them are one and the same, and how far the clocks are apart |
-| `rows`, `model` | who waits for whom, and the rows of the answer |
+| `waiting` | who waits for whom, and for how long |
+| `rows`, `model` | the rows of the answer |
 | `joint_replay`, `stragglers` | a replay of all ranks together, and how much longer a step is than without slow ranks |
 | `totals` | results for all ranks in the form of the analyses of one trace |
 """
@@ -19,7 +20,7 @@ from math import fsum
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.ranks import matching, rows
+from traceanalyzer.analyzers.ranks import matching, rows, waiting
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member, of_typical_steps, with_common_steps
 from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
@@ -56,9 +57,9 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         candidates = matching.match(table, same_shapes=True)
         matched, offsets = matching.check_clocks(table, candidates)
     start, _ = matching.aligned(table, matched, offsets)
-    matched, measured = rows.measure_waits(table, matched, start)
+    matched, measured = waiting.measure_waits(table, matched, start)
     start, end = matching.aligned(table, matched, offsets)
-    blame = rows.blame(table, matched, measured, end)
+    blame = waiting.blame(table, matched, measured, end)
     run = RankRun(numbers, ordered, table, matched, measured, blame, offsets, start)
     ranks = rows.ranks(run)
     world = world_size or _world_of(members)
