@@ -18,6 +18,8 @@ _NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
 _RESUMED = "torch_dynamo_resume_in_"
 _SIZE_CHECK = re.compile(r"\bassert_size_stride\b")
 
+_GRAPH = re.compile(r"## Call CompiledFxGraph (\w+)")
+
 GUARDS = "TorchDynamo Cache Lookup"
 
 
@@ -34,6 +36,12 @@ def is_compiled(name: str) -> bool:
 def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None in older versions of torch, which do not name it."""
     match = _REGION.match(name)
+    return match[1] if match else None
+
+
+def graph_key(name: str) -> str | None:
+    """Torch's key of the graph that an event calls, under which its cache has the graph; None for other events."""
+    match = _GRAPH.match(name)
     return match[1] if match else None
 
 

@@ -97,6 +97,14 @@ TEXTS = (
         one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",
         note="name is a file, line its line's number",
     ),
+    Text(
+        "read-compile-log-lines",
+        "In the compile log {name} the texts of {count:count} graph breaks name other lines than the functions that "
+        "continue after them; these lines are shown.",
+        one="In the compile log {name} the text of {count:count} graph break names another line than the function that "
+        "continues after it; this line is shown.",
+        note="name is a file",
+    ),
     Text("read-gzip-trailing", "Extra bytes after the gzip stream were not read."),
     Text("read-text-too-long", "Only the first {limit:bytes} of the text were searched for tables."),
     Text(
@@ -373,6 +381,11 @@ TEXTS = (
         "names are names of files",
         one="{count:count} kernel, copy or fill of graphs ({share:share} of their time) was joined with the "
         "operators of {names}. Tables marked as joined hold it; other tables count it for the graph launch.",
+    ),
+    Text(
+        "q-compile-log-unmatched",
+        "The trace names neither functions nor compilations, so it is not known whether the compile log is of the same "
+        "program.",
     ),
     Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
     Text(

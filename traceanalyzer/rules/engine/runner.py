@@ -188,6 +188,8 @@ def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
     if facts.is_graph_capture:
         raise Missing(_CAPTURE())
+    if facts.log is not None:
+        return rule.log(facts, entry.limits) if rule.log is not None else ()
     detector = rule.trace if facts.table is None else rule.table
     if detector is None:
         reason = rule.no_trace if facts.table is None else rule.no_table

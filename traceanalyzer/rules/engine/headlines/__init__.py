@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import fsum
 from statistics import median
 
+from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -15,7 +16,7 @@ from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import causes, typical
+from traceanalyzer.rules.engine.headlines import causes, of_log, typical
 from traceanalyzer.rules.engine.headlines.causes import UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound, with_outside
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -138,6 +139,9 @@ _OUTSIDE = Text(
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+    if facts.log is not None:
+        said = of_log.headline(facts.need("compilation", CompiledCode), facts.log)
+        return Headline(facts.run, "compilation", said.message, said.share, None, None)
     found = unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
     message = with_outside(facts, found.message)
     return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
