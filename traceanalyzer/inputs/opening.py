@@ -143,7 +143,9 @@ _SAVED = (
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
 
 
-def load(path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1) -> Trace | TableDocument | CompileLog:
+def load(
+    path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1
+) -> Trace | TableDocument | CompileLog:
     """Read a trace, a text with tables of `key_averages()`, or a compile log of torch; the content decides.
 
     Args:

@@ -1,4 +1,4 @@
-"""Detects the kind of a file by its first bytes: a trace, a text with tables, a compile log, a saved report, or none."""
+"""Detects the kind of a file by its first bytes: a trace, a text with tables, a log, a saved report, or none."""
 
 from __future__ import annotations
 
@@ -134,11 +134,10 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
         return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
     if _is_report(head):
         return other
-    if compile_log.begins(head) and not _EVENTS.search(head):
-        return Peek(FileKind.COMPILE_LOG, plain)
-    if plain_name(name).endswith(TEXT_SUFFIXES) and not _EVENTS.search(head):
-        has_table = is_named or _finds_table(head, None if is_compressed else file)
-        return Peek(FileKind.DOCUMENT, plain) if has_table else other
+    is_log = compile_log.begins(head)
+    if not _EVENTS.search(head) and (is_log or plain_name(name).endswith(TEXT_SUFFIXES)):
+        has_table = is_log or is_named or _finds_table(head, None if is_compressed else file)
+        return Peek(FileKind.COMPILE_LOG if is_log else FileKind.DOCUMENT, plain) if has_table else other
     if is_named or looks_like_trace(name):
         return trace
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):

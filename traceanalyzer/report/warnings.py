@@ -98,6 +98,13 @@ TEXTS = (
         note="name is a file, line its line's number",
     ),
     Text(
+        "read-compile-log-unfinished",
+        "The compile log {name} has no end of {count:count} compilations: it is cut, or the program ended within them.",
+        one="The compile log {name} has no end of {count:count} compilation: it is cut, or the program ended "
+        "within it.",
+        note="name is a file",
+    ),
+    Text(
         "read-compile-log-lines",
         "In the compile log {name} the texts of {count:count} graph breaks name other lines than the functions that "
         "continue after them; these lines are shown.",

@@ -81,9 +81,7 @@ _CACHES = optional(
     Column(Text("compilation-bypasses", "Bypasses", "of a cache: graphs that cannot be cached"), "count", "bypasses"),
     Column(Text("compilation-missed", "Misses took", "time of compiling them"), "ns", "missed_ns"),
     Column(Text("compilation-saved", "Hits saved", "time"), "ns", "saved_ns"),
-    Column(
-        Text("compilation-bypassed", "Why not cached"), "", lambda row: "; ".join(row.bypass_reasons), is_name=True
-    ),
+    Column(Text("compilation-bypassed", "Why not cached"), "", lambda row: "; ".join(row.bypass_reasons), is_name=True),
 )
 _PHASES = (
     Column(Text("compilation-dynamo", "Dynamo", "a phase of torch.compile"), "ns", "dynamo_ns"),
@@ -151,11 +149,17 @@ _COMPILATIONS = optional(
         is_name=True,
     ),
 )
+
+
 def _region(row: CompiledRegion) -> str:
     return " ".join(filter(None, (row.compilation or "?", named_code(row.function, row.file, row.line))))
 
 
-_ALONE = tuple(column for column in _COMPILATIONS if column.title not in (_PASS, STEP.title))
+_ALONE = (
+    *(column for column in _COMPILATIONS[:-1] if column.title not in (_PASS, STEP.title)),
+    _COMPILATIONS[-1].of(lambda row: "; ".join(row.reasons) or None),
+)
+"""Columns of the compilations in a log without a trace."""
 _REGIONS = optional(
     known,
     Column(

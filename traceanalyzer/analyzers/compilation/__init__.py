@@ -93,8 +93,9 @@ class Compiling(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> tuple[str | None, int | None]:
-        """File and line in code of the user: of the function, or of the call of a library's."""
-        return (self.caller_file, self.caller_line) if self.is_library else (self.file, self.line)
+        """File and line in code of the user: of the function, or of the call of one that is unknown or a library's."""
+        is_elsewhere = self.is_library or self.file is None
+        return (self.caller_file, self.caller_line) if is_elsewhere else (self.file, self.line)
 
 
 class InputCopies(msgspec.Struct, frozen=True):
@@ -162,7 +163,7 @@ class CompiledCode(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> CompiledCode:
     """The cost of compiled code on the host."""
     steps = program_steps(context).typical
-    logs = regions.summarize_logs(context.compile_logs, context.trace.info.rank)
+    logs = logged.summarize_logs(context.compile_logs, context.trace.info.rank)
     rows, breaks, (entering, behind) = regions.analyze(context, steps, logs)
     guards, checks = _time(context, compiled_code.is_guards)
     sizes = _frames(context)
@@ -195,10 +196,11 @@ def analyze(context: Context) -> CompiledCode:
 def of_logs(compile_logs: Sequence[CompileLog]) -> CompiledCode:
     """What compile logs say without a trace; of several ranks, those of the lowest."""
     logs = logged.summarize_logs(compile_logs, None)
-    per_step = [name for name in CompiledCode.__struct_fields__ if name.endswith("per_step")]
+    unknown: dict[str, Any] = {
+        name: None for name in CompiledCode.__struct_fields__ if name.endswith(("per_step", "input_copies"))
+    }
     return CompiledCode(
         steps=0,
-        input_copies=None,
         compiling_ns=0,
         regions=(),
         breaks=(),
@@ -206,7 +208,7 @@ def of_logs(compile_logs: Sequence[CompileLog]) -> CompiledCode:
         failures=logs.failures,
         size_guards=logs.guards,
         logs=logs.names,
-        **dict.fromkeys(per_step),
+        **unknown,
         **_only_logged(compile_logs, logs),
     )
 
@@ -271,7 +273,7 @@ def _explained(row: Compiling, entry: LoggedCompilation | None) -> Compiling:
     """A compilation with what the log says about it; a recorded backward pass has times of its own."""
     if entry is None:
         return row
-    function, file, line = place_of(entry.code or entry.caller)
+    function, file, line = place_of(entry.code)
     row = replace(row, function=function, file=file, line=line, reasons=entry.reasons)
     if row.is_backward:
         return row

@@ -128,7 +128,7 @@ class LogSummary(msgspec.Struct, frozen=True):
     def failures(self) -> tuple[FailedCompilation, ...]:
         """Compilations that ended with an error."""
         return tuple(
-            FailedCompilation(entry.id, *place_of(entry.code or entry.caller), entry.failure)
+            FailedCompilation(entry.id, *_failed_at(entry), entry.failure)
             for entry in self.compilations
             if entry.failure is not None
         )
@@ -198,6 +198,11 @@ def summarize_logs(logs: Sequence[CompileLog], rank: int | None) -> LogSummary:
 def place_of(code: SourceLine | None) -> tuple[str | None, str | None, int | None]:
     """Function, file and line; unknown ones are None."""
     return (None, None, None) if code is None else (code.function or None, code.file, code.line)
+
+
+def _failed_at(entry: LoggedCompilation) -> tuple[str | None, str | None, int | None]:
+    """The function; of an unknown one, the line of its call."""
+    return place_of(entry.code) if entry.code is not None else (None, *place_of(entry.caller)[1:])
 
 
 def figures(logs: Sequence[CompileLog], summary: LogSummary) -> LogFigures | None:
@@ -272,20 +277,24 @@ def is_of_trace(context: Context) -> bool | None:
     telling = [(own, other) for own, other in ((graphs, keys), (frames, functions)) if own and other]
     if telling:
         return any(own & other for own, other in telling)
-    regions = {ident for name in names if (ident := compiled_code.region_id(name) or compiled_code.named_compilation(name))}
+    regions = {
+        ident for name in names if (ident := compiled_code.region_id(name) or compiled_code.named_compilation(name))
+    }
     if regions and logged:
         return not regions.isdisjoint(entry.id for entry in logged)
-    return None if any(map(compiled_code.is_compiled, names)) or any(map(compiled_code.is_compilation, names)) else False
+    return (
+        None if any(map(compiled_code.is_compiled, names)) or any(map(compiled_code.is_compilation, names)) else False
+    )
 
 
 def _places(logs: Iterable[CompileLog]) -> Iterator[SourceLine]:
     for log in logs:
         for entry in log.compilations:
             yield from filter(None, (entry.code, entry.caller))
-        yield from filter(None, (entry.at for entry in (*log.breaks, *log.guards)))
+        yield from filter(None, (broken.at for broken in log.breaks))
+        yield from filter(None, (guard.at for guard in log.guards))
 
 
 def _tail(file: str, function: str) -> tuple[str, str]:
     """The last part of a path and a function: the profiler cuts the first parts off."""
     return file.replace("\\", "/").rpartition("/")[2], function
-

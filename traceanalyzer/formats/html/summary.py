@@ -219,7 +219,7 @@ class SummaryOpening:
 
     run: str | None
     text: Markup
-    step: str
+    step: str | None
     resources: tuple[Meter, ...]
 
 

@@ -64,6 +64,9 @@ def read(source: Source) -> CompileLog:
     if damage.lines:
         losses.append(Loss("read-compile-log-damaged", damage.lines, {"name": source.name, "line": damage.first}))
     compilations = tuple(_with_caller(known, log.stacks.get(key, ())) for key, known in log.compilations.items())
+    unfinished = sum(not known.is_finished for known in compilations)
+    if 0 < unfinished < len(compilations):  # a log without any figures is of a version that wrote none
+        losses.append(Loss("read-compile-log-unfinished", unfinished, {"name": source.name}))
     breaks, moved = log.placed_breaks()
     if moved:
         losses.append(Loss("read-compile-log-lines", moved, {"name": source.name}))
@@ -110,7 +113,11 @@ class _Log:
                 handler(self, entry)
                 break
         known = self.known(entry)
-        if known is not None and known.start_ns is not None and (kind == "compilation_metrics" or not known.is_finished):
+        if (
+            known is not None
+            and known.start_ns is not None
+            and (kind == "compilation_metrics" or not known.is_finished)
+        ):
             self.update(entry, logged_ns=max(0, entry.time_ns - known.start_ns))
 
     def update(self, entry: LogEntry, **changes: Any) -> None:
@@ -171,14 +178,14 @@ class _Log:
         for key, entry in self.breaks:
             known = None if key is None else self.compilations.get(key)
             code = known.code if known else None
-            resumed = self._resumed_at(key, code) if code and owners.count(key) == 1 else None
+            resumed = self._resumed_at(key, code) if key and code and owners.count(key) == 1 else None
             at = entry.at
             if resumed and at and _base(at.function) == _base(resumed.function) and at.line != resumed.line:
                 at, moved = resumed, moved + 1
             placed.append(replace(entry, at=at or resumed, function=code))
         return tuple(placed), moved
 
-    def _resumed_at(self, key: Key | None, code: SourceLine) -> SourceLine | None:
+    def _resumed_at(self, key: Key, code: SourceLine) -> SourceLine | None:
         """The line after which a later compilation continues a function; None where none does."""
         keys = list(self.compilations)
         name = f"{_RESUME}{_base(code.function)}_at_"

@@ -177,9 +177,7 @@ class RulePage(msgspec.Struct, frozen=True):
         """The text with this key."""
         return self.texts[key]
 
-    def rule(
-        self, trace: Detector | None = None, table: Detector | None = None, log: Detector | None = None
-    ) -> Rule:
+    def rule(self, trace: Detector | None = None, table: Detector | None = None, log: Detector | None = None) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
         return Rule(

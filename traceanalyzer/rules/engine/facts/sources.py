@@ -75,7 +75,8 @@ def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | N
     for view, run in zip(views, results["runs"], strict=True):
         if run.wall_estimate_ns_per_step:
             resources = _printed_resources(run, run.wall_estimate_ns_per_step)
-            found.append(Facts(resources, run.steps, run.id, run, view, gpu=gpu))
+            of_all = {key: results[key] for key in ("printed_ranks",) if key in results}
+            found.append(Facts(resources, run.steps, run.id, run, view, gpu=gpu, results=of_all))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines import causes, of_log, typical
-from traceanalyzer.rules.engine.headlines.causes import UNNAMED, gpu_bound
+from traceanalyzer.rules.engine.headlines.causes import MIXED, UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound, with_outside
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
@@ -143,7 +143,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         said = of_log.headline(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, "compilation", said.message, said.share, None, None)
     found = unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
-    message = with_outside(facts, found.message)
+    message = with_outside(facts, causes.with_communication(facts, found.bound, found.message))
     return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
 
 
@@ -189,7 +189,7 @@ def _of_parts(facts: Facts) -> StepBound:
     message: Message = texts[bound](time=times[bound], step=facts.step_ns, share=share)
     if bound == "host" and texts is _WITHOUT_GPU:
         message = causes.with_operators(facts, message)
-    said = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
+    said = _with_sleep(facts, StepBound("gpu-compute" if bound in (UNNAMED, MIXED) else bound, message, share))
     said = _with_waiting(facts, said)
     return StepBound(said.bound, _qualified(facts, said.message), said.share)
 

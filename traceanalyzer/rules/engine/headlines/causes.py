@@ -221,17 +221,22 @@ _HALF = 0.5
 
 UNNAMED = "gpu"
 """The result if the names of the kernels do not decide it."""
+MIXED = "gpu-mixed"
+"""The result for a table of which they show that no kind of work takes most of the time."""
 
 
 def gpu_bound(facts: Facts) -> str:
-    """Kind of work with most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
+    """Kind of work with most of the GPU's time: `gpu-compute`, `gpu-memory`, `UNNAMED`, or of a table `MIXED`.
 
-    It is the larger of the two known times, if half of the time is known. Generated kernels count by their names.
+    It is the larger of the two known times, if half of the time is known; of a table it is half of all time, or none.
+    Generated kernels count by their names.
     """
     times, total = _recorded_classes(facts) if facts.table is None else _printed_classes(facts)
     compute, moving = (sum(times.get(name, 0) for name in kinds) for kinds in (_COMPUTE, _MOVING))
     if max(compute, moving) >= _HALF * total > 0:
         return "gpu-compute" if compute >= moving else "gpu-memory"
+    if facts.table is not None:
+        return MIXED if compute + moving + times.get("communication", 0) >= _HALF * total > 0 else UNNAMED
     if compute + moving < _HALF * total or not total:
         return UNNAMED
     return "gpu-compute" if compute > moving else "gpu-memory"
@@ -265,8 +270,7 @@ def _printed_classes(facts: Facts) -> tuple[dict[str, int], int]:
     """Device time by class, and of all of the device."""
     times = _printed_times(facts)
     whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
-    total = max(sum(times.values()), whole or 0)
-    return times, total - times.pop("communication", 0)
+    return times, max(sum(times.values()), whole or 0)
 
 
 def _by_class(times: Iterable[tuple[KernelClass, int]]) -> dict[str, int]:
@@ -311,6 +315,11 @@ TEXTS = {
         "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
         "kernels do not show what most of this time is spent on.",
     ),
+    MIXED: Text(
+        "headline-table-gpu-mixed",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. No kind of work takes "
+        "most of it.",
+    ),
 }
 """Sentences by what bounds a run."""
 AT_LEAST = {
@@ -340,6 +349,17 @@ _NO_HOST_COLLECTIVES = Text(
     "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
     "step for which the GPU works, collectives take {time:ns}.",
 )
+_COMMUNICATES = Text(
+    "headline-table-communicates",
+    "{headline} Communication takes {time:ns} ({share:share}) of the GPU's time per step.",
+    note="headline is a sentence",
+)
+_COMMUNICATES_AT_LEAST = Text(
+    "headline-table-communicates-at-least",
+    "{headline} Communication takes at least {time:ns} ({share:share}) of the GPU's time per step; {hidden:share} of "
+    "it is in rows that are not printed.",
+    note="headline is a sentence; it is the GPU's time",
+)
 _WAITING = Text(
     "headline-table-waiting",
     "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
@@ -366,6 +386,20 @@ def parts(facts: Facts) -> Parts:
     if communication >= _MOSTLY * budget.gpu:
         return {"communication": communication}, TEXTS
     return {gpu_bound(facts): budget.gpu}, TEXTS
+
+
+def with_communication(facts: Facts, bound: str, message: Message) -> Message:
+    """The headline of a table, with what communication takes of the GPU's time if it is much, and with hidden rows."""
+    run = facts.table
+    if run is None or not run.device_ns or bound == "communication":
+        return message
+    time = printed_communication(facts)
+    share = time / facts.on_device(run.device_ns)
+    if share < _WORTH:
+        return message
+    hidden = run.device_hidden_share or 0.0
+    text = _COMMUNICATES if hidden < _UNSEEN else _COMMUNICATES_AT_LEAST
+    return text(headline=message, time=time, share=share, hidden=hidden)
 
 
 def _has_no_host(facts: Facts) -> bool:
@@ -407,13 +441,13 @@ def waiting(facts: Facts) -> Message | None:
 def unseen_waits(facts: Facts) -> float:
     """Host time per step that may be waits for the device in rows that are not printed, in ns; 0 if it is little.
 
-    The host waits at most as long as the device works, printed waits included.
+    It may be all of their time, even more than that of the device: the host also waits for work that was launched
+    before the profile began, and for other ranks.
     """
     run = facts.table
-    if run is None or not run.cpu_ns or not run.cpu_hidden_share:
+    if run is None or not run.cpu_hidden_ns or not facts.resources.gpu_ns:
         return 0.0
-    most = max(0.0, (facts.resources.gpu_ns or 0.0) - facts.per_step(run.sync_ns or 0))
-    waits = min(facts.per_step(run.cpu_hidden_share * run.cpu_ns), most)
+    waits = facts.per_step(run.cpu_hidden_ns)
     return waits if waits >= _UNSEEN * facts.step_ns else 0.0
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
-from traceanalyzer.analyzers.compilation.logged import LogFigures, Phases
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation.logged import LogFigures
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import named_code
 
@@ -104,10 +103,7 @@ def _message(code: CompiledCode, log: LogFigures, times: dict[str, int]) -> Mess
     said = {"count": log.compilations, "time": total}
     message = _PHASES(**said, phases=told) if told else _ALL(**said)
     if log.compilations > 1:
-        longest = _longest(code.compilations)
-        message = _LONGEST(headline=message, function=named_code(longest.function, *longest.place), time=longest.time_ns)
+        longest = max(code.compilations, key=lambda row: row.time_ns or 0)
+        named = named_code(longest.function, *longest.place)
+        message = _LONGEST(headline=message, function=named, time=longest.time_ns)
     return _CLOCK(headline=message) if log.is_by_clock else message
-
-
-def _longest(rows: Sequence[Compiling]) -> Compiling:
-    return max(rows, key=lambda row: row.time_ns or 0)
