@@ -266,7 +266,7 @@ def is_of_trace(context: Context) -> bool | None:
     """Whether the logs are of the program of a trace, as far as names show it; None if they cannot.
 
     Graphs and Python functions tell programs apart. Numbers of compilations begin at 0/0 in each, so they decide only
-    without these. A trace without any compiled code has nothing that a log explains.
+    without these. A trace without any compiled code has nothing that a log explains, unless compilation failed.
     """
     names = set(context.trace.names)
     logged = [entry for log in context.compile_logs for entry in log.compilations]
@@ -282,9 +282,8 @@ def is_of_trace(context: Context) -> bool | None:
     }
     if regions and logged:
         return not regions.isdisjoint(entry.id for entry in logged)
-    return (
-        None if any(map(compiled_code.is_compiled, names)) or any(map(compiled_code.is_compilation, names)) else False
-    )
+    signs = (*map(compiled_code.is_compiled, names), *map(compiled_code.is_compilation, names))
+    return None if any(signs) or any(entry.failure for entry in logged) else False
 
 
 def _places(logs: Iterable[CompileLog]) -> Iterator[SourceLine]:
