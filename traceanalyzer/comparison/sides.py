@@ -15,9 +15,9 @@ from traceanalyzer.inputs.opening import FileProgress
 from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
+from traceanalyzer.trace.compile_log import CompileLog
 
 _RUN = "#"
-from traceanalyzer.trace.compile_log import CompileLog
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _is_unknown(row: Compiling) -> bool:
     return row.function is None and row.place[0] is None
 
 
-_COMPILATIONS = optional(
+_CALL_COLUMNS = optional(
     known,
     Column(
         Text("compilation-compiled", "Compiled function"),
@@ -141,18 +141,23 @@ _COMPILATIONS = optional(
     TIME,
     *(replace(phase, cell=_phase(str(phase.cell)), is_extra=True) for phase in _PHASES),
     _BACKWARD_TIME,
-    *(replace(_CACHES[place], cell=f"cache_{name}", if_any=bool, is_extra=True) for place, name in _OUTCOMES),
+)
+_COMPILATIONS = (
+    *_CALL_COLUMNS,
+    *optional(bool, *(replace(_CACHES[place], cell=f"cache_{name}", is_extra=True) for place, name in _OUTCOMES)),
     Column(
         Text("compilation-reason", "Why again"),
         "",
         lambda row: "; ".join(row.reasons) or (None if row.is_again else _FIRST()),
         is_name=True,
+        if_any=known,
     ),
 )
 
 
 def _region(row: CompiledRegion) -> str:
-    return " ".join(filter(None, (row.compilation or "?", named_code(row.function, row.file, row.line))))
+    named = () if row.function is None and row.file is None else (named_code(row.function, row.file, row.line),)
+    return " ".join((row.compilation or "?", *named))
 
 
 _ALONE = (

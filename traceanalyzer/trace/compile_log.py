@@ -112,3 +112,7 @@ class CompileLog:
     breaks: tuple[LoggedBreak, ...] = ()
     guards: tuple[LoggedGuard, ...] = ()
     losses: tuple[Loss, ...] = ()
+    has_generated_code: bool = False
+    """Whether Inductor wrote code for some graph, or loaded it from its cache."""
+    kernels: frozenset[str] = frozenset()
+    """Names of kernels in that code; of long code, those at its beginning."""

@@ -193,6 +193,15 @@ def test_a_log_is_of_a_trace_if_its_graphs_are(tmp_path: Path) -> None:
     assert is_joined(tmp_path, plain("## Call CompiledFxGraph fxyz ##"), log) is False
 
 
+def test_a_log_is_of_a_trace_if_its_kernels_are(tmp_path: Path) -> None:
+    """Both programs number their first compilation 0/0."""
+    code = "triton_poi_fused_add_0 = async_compile.triton('triton_poi_fused_add_0', ...)"
+    log = build.started("0/0") + build.entry("inductor_output_code", {"filename": "c.py"}, "0/0", code)
+    assert is_joined(tmp_path, plain("triton_poi_fused_add_0"), log) is True
+    assert is_joined(tmp_path, plain("triton_poi_fused_mul_0"), log) is False
+    assert is_joined(tmp_path, plain("triton__0d1d2d"), log) is None, "old versions of torch name no kernels"
+
+
 def test_a_log_is_of_a_trace_if_its_functions_are(tmp_path: Path) -> None:
     """Both programs number their first compilation 0/0."""
 
@@ -214,6 +223,7 @@ def test_numbers_decide_where_nothing_else_does(tmp_path: Path) -> None:
     assert is_joined(tmp_path, plain("Torch-Compiled Region: 3/1"), log) is False
     assert is_joined(tmp_path, plain("Torch-Compiled Region"), log) is None, "versions before 2.6 write no numbers"
     assert is_joined(tmp_path, plain("aten::mm"), log) is False
+    assert is_joined(tmp_path, plain("triton__0d1d2d"), log) is False, "the log has no generated code"
     failed = build.measured("0/0", "forward", "/work/train.py", 7, 1, fail_type="X")
     assert is_joined(tmp_path, plain("aten::mm"), failed) is None, "what failed leaves nothing in a trace"
 

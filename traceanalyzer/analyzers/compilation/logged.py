@@ -257,16 +257,17 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 ANOTHER_PROGRAM = (
-    "no function, graph or compiled region of the trace is in this compile log: it is of another program or process; "
-    "name the log of the process that was recorded, or report on the log alone"
+    "no function, kernel, graph or compiled region of the trace is in this compile log: it is of another program or "
+    "process; name the log of the process that was recorded, or report on the log alone"
 )
 
 
 def is_of_trace(context: Context) -> bool | None:
     """Whether the logs are of the program of a trace, as far as names show it; None if they cannot.
 
-    Graphs and Python functions tell programs apart. Numbers of compilations begin at 0/0 in each, so they decide only
-    without these. A trace without any compiled code has nothing that a log explains, unless compilation failed.
+    Graphs, generated kernels and Python functions tell programs apart, and whether kernels were generated at all.
+    Numbers of compilations begin at 0/0 in each, so they decide only without these. A trace without any compiled code
+    has nothing that a log explains, unless compilation failed.
     """
     names = set(context.trace.names)
     logged = [entry for log in context.compile_logs for entry in log.compilations]
@@ -274,16 +275,22 @@ def is_of_trace(context: Context) -> bool | None:
     keys = {lookup.key for entry in logged for lookup in entry.lookups if lookup.key}
     frames = {_tail(f.path, f.function) for name in names if (f := python_frames.parse(name)) is not None}
     functions = {_tail(place.file, place.function) for place in _places(context.compile_logs)}
-    telling = [(own, other) for own, other in ((graphs, keys), (frames, functions)) if own and other]
+    kernels = compiled_code.kernels_in(" ".join(names))
+    generated = {kernel for log in context.compile_logs for kernel in log.kernels}
+    pairs = ((graphs, keys), (kernels, generated), (frames, functions))
+    telling = [(own, other) for own, other in pairs if own and other]
     if telling:
         return any(own & other for own, other in telling)
+    has_kernels = any(map(compiled_code.is_generated_kernel, names))
+    if has_kernels and logged and not any(log.has_generated_code for log in context.compile_logs):
+        return False
     regions = {
         ident for name in names if (ident := compiled_code.region_id(name) or compiled_code.named_compilation(name))
     }
     if regions and logged:
         return not regions.isdisjoint(entry.id for entry in logged)
     signs = (*map(compiled_code.is_compiled, names), *map(compiled_code.is_compilation, names))
-    return None if any(signs) or any(entry.failure for entry in logged) else False
+    return None if has_kernels or any(signs) or any(entry.failure for entry in logged) else False
 
 
 def _places(logs: Iterable[CompileLog]) -> Iterator[SourceLine]:

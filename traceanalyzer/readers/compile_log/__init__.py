@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.knowledge import python_frames
+from traceanalyzer.knowledge import compiled_code, python_frames
 from traceanalyzer.readers.compile_log.entries import (
     LOOKUP,
     NS_PER_S,
@@ -71,7 +71,16 @@ def read(source: Source) -> CompileLog:
     if moved:
         losses.append(Loss("read-compile-log-lines", moved, {"name": source.name}))
     return CompileLog(
-        source.name, count, source.size_bytes, log.last_ns, compilations, breaks, tuple(log.guards), tuple(losses)
+        source.name,
+        count,
+        source.size_bytes,
+        log.last_ns,
+        compilations,
+        breaks,
+        tuple(log.guards),
+        tuple(losses),
+        log.has_generated_code,
+        frozenset(log.kernels),
     )
 
 
@@ -97,6 +106,8 @@ class _Log:
     breaks: list[tuple[Key | None, LoggedBreak]] = field(default_factory=list)
     guards: list[LoggedGuard] = field(default_factory=list)
     uses: dict[tuple[int | None, str], int] = field(default_factory=dict)
+    has_generated_code: bool = False
+    kernels: set[str] = field(default_factory=set)
     first_ns: int | None = None
     last_ns: int = 0
     """Time of the last entry since the first."""
@@ -255,6 +266,11 @@ def _aot(log: _Log, entry: LogEntry) -> None:
     log.update(entry, has_aot=True)
 
 
+def _generated(log: _Log, entry: LogEntry) -> None:
+    log.has_generated_code = True
+    log.kernels.update(compiled_code.kernels_in("\n".join(entry.payload)))
+
+
 def _broke(log: _Log, entry: LogEntry) -> None:
     at, reason, hint, code = graph_break(entry.payload)
     key = log.key(entry)
@@ -291,6 +307,7 @@ _HANDLERS: Mapping[str, Callable[[_Log, LogEntry], None]] = {
     "aot_joint_graph": _aot,
     "aot_forward_graph": _aot,
     "aot_inference_graph": _aot,
+    "inductor_output_code": _generated,
     "artifact": _artifact,
     "guard_added": _guard,
     "guard_added_fast": _guard,
