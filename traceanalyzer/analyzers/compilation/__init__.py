@@ -68,7 +68,7 @@ class Compiling(msgspec.Struct, frozen=True):
     """First line of the function, from the log; null without a log."""
     reasons: tuple[str, ...]
     """Why earlier compilations could not be used, from the log."""
-    phases: logged.Phases | None = None
+    phases: logged.CompilationPhases | None = None
     """Parts of the time, from the log; null if it is not in one."""
     is_by_clock: bool = False
     """Whether the time is only known from the dates of the log's lines."""

@@ -60,7 +60,7 @@ class LoggedGraphBreak(msgspec.Struct, frozen=True):
     code: str | None
     """Text of the line; null if the log does not have it."""
     reason: str
-    """Torch's reason."""
+    """The reason in torch's words."""
     hint: str | None
     """Torch's first hint; null if it has none."""
 
@@ -84,7 +84,7 @@ class CacheUse(msgspec.Struct, frozen=True):
     """Why graphs cannot be cached, each reason once."""
 
 
-class Phases(msgspec.Struct, frozen=True):
+class CompilationPhases(msgspec.Struct, frozen=True):
     """Parts of the time of compilations in ns, which add up to it; null where the log does not contain them."""
 
     dynamo_ns: int | None = None
@@ -97,7 +97,7 @@ class Phases(msgspec.Struct, frozen=True):
     """A backend other than these."""
 
 
-class LogFigures(Phases, frozen=True):
+class LogFigures(CompilationPhases, frozen=True):
     """Sums over everything that the compile logs contain; the phases are those of all compilations."""
 
     compilations: int = 0
@@ -214,7 +214,7 @@ def figures(logs: Sequence[CompileLog], summary: LogSummary) -> LogFigures | Non
     times = [entry.logged_ns if entry.duration_ns is None else entry.duration_ns for entry in every]
     backward = _sum(entry.backward_ns for entry in every)
     return LogFigures(
-        **{name: _sum(getattr(one, name) for one in phases) for name in Phases.__struct_fields__},
+        **{name: _sum(getattr(one, name) for one in phases) for name in CompilationPhases.__struct_fields__},
         compilations=len(every),
         recompilations=sum(compiled_code.is_recompilation(entry.id) for entry in every),
         compiling_ns=_sum((*times, backward)),
@@ -225,17 +225,17 @@ def figures(logs: Sequence[CompileLog], summary: LogSummary) -> LogFigures | Non
     )
 
 
-def phases_of(entry: LoggedCompilation) -> Phases:
+def phases_of(entry: LoggedCompilation) -> CompilationPhases:
     """The phases of one compilation."""
     backend, inductor = entry.backend_ns, entry.inductor_ns
     if backend is None:
-        return Phases(inductor_ns=inductor)
+        return CompilationPhases(inductor_ns=inductor)
     dynamo = None if entry.duration_ns is None else max(0, entry.duration_ns - backend)
     if inductor is not None:
-        return Phases(dynamo, max(0, backend - inductor), inductor)
+        return CompilationPhases(dynamo, max(0, backend - inductor), inductor)
     if entry.has_aot or any(lookup.cache == "aotautograd" for lookup in entry.lookups):
-        return Phases(dynamo, backend)
-    return Phases(dynamo, other_backend_ns=backend)
+        return CompilationPhases(dynamo, backend)
+    return CompilationPhases(dynamo, other_backend_ns=backend)
 
 
 def _cache_use(cache: str, lookups: Sequence[LoggedLookup]) -> CacheUse:
@@ -290,7 +290,7 @@ def is_of_trace(context: Context) -> bool | None:
     if regions and logged:
         return not regions.isdisjoint(entry.id for entry in logged)
     signs = (*map(compiled_code.is_compiled, names), *map(compiled_code.is_compilation, names))
-    return None if has_kernels or any(signs) or any(entry.failure for entry in logged) else False
+    return None if has_kernels or not logged or any(signs) or any(entry.failure for entry in logged) else False
 
 
 def _places(logs: Iterable[CompileLog]) -> Iterator[SourceLine]:

@@ -16,7 +16,7 @@ from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import causes, of_log, typical
+from traceanalyzer.rules.engine.headlines import causes, of_log, of_table, typical
 from traceanalyzer.rules.engine.headlines.causes import MIXED, UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound, with_outside
 from traceanalyzer.simulation.critical_path import CriticalPath
@@ -143,7 +143,7 @@ def headline(facts: Facts, combined: Combined | None) -> Headline:
         said = of_log.headline(facts.need("compilation", CompiledCode), facts.log)
         return Headline(facts.run, "compilation", said.message, said.share, None, None)
     found = unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
-    message = with_outside(facts, causes.with_communication(facts, found.bound, found.message))
+    message = with_outside(facts, of_table.with_communication(facts, found.bound, found.message))
     return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
 
 
@@ -178,7 +178,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
 
 def _of_parts(facts: Facts) -> StepBound:
     """The headline of printed causes, runs of several ranks, and traces without a device or of a start-up."""
-    times, texts = _of_run(facts) if facts.table is None else causes.parts(facts)
+    times, texts = _of_run(facts) if facts.table is None else of_table.parts(facts)
     texts = texts or _WITHOUT_GPU
     bound = None if facts.is_startup else _bound(times, facts.step_ns)
     if bound is None:
@@ -257,16 +257,16 @@ def _nothing(facts: Facts) -> Message:
         return _START_UP(time=startup, step=facts.step_ns, share=startup / facts.step_ns)
     busy = facts.resources.gpu_ns
     if busy is None:
-        if waiting := causes.waiting(facts):
+        if waiting := of_table.waiting(facts):
             return waiting
         sign = _sign(facts)
         return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
-    if (unknown := causes.unseen(facts)) is not None:
+    if (unknown := of_table.unseen(facts)) is not None:
         return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
-def _of_run(facts: Facts) -> causes.Parts:
+def _of_run(facts: Facts) -> of_table.Parts:
     resources = facts.need_step_resources()
     loader, step = resources.exposed_loader_ns, resources.step_ns
     if resources.gpu_ns is None:
@@ -300,7 +300,7 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
 def _sign(facts: Facts) -> str | None:
     """The sign that an accelerator took part although its events were not recorded."""
     if facts.view is not None:
-        return causes.sign(facts.view)
+        return of_table.sign(facts.view)
     own = facts.step_resources
     return own.unread_device if own else None
 
