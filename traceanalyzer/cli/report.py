@@ -192,7 +192,7 @@ def command(
       traceanalyzer report profiling.md
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
-      traceanalyzer report compile_logs/dedicated_log_torch_trace_0.log
+      traceanalyzer report compile_logs/torch.log
 
     \b
     Exit codes:
