@@ -171,7 +171,7 @@ def test_printed_tables_are_analyzed_too(tmp_path: Path) -> None:
     report = analyze(document)
     assert (report.source.format, report.source.name, report.trace) == ("key_averages", "tables.txt", None)
     assert len(plain(report)["tables"]) >= 1
-    with pytest.raises(UsageError, match=r"tables\.txt: .*steps cannot be chosen"):
+    with pytest.raises(UsageError, match=r"tables\.txt: .*steps can only be chosen of a trace"):
         analyze(document, StepChoice(first=1))
     assert analyze(document, StepChoice()) == report
 

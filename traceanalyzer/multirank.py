@@ -29,6 +29,7 @@ from traceanalyzer.rules.engine.facts import sources
 from traceanalyzer.rules.engine.runner import judge
 from traceanalyzer.simulation import what_if
 from traceanalyzer.simulation.what_if import WhatIf
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
@@ -243,7 +244,7 @@ def _measure(inputs: list[str], reading: _Reading) -> tuple[list[_MeasuredFile],
 def _is_no_trace(file: FoundFile) -> bool:
     """Whether it is a saved report, or a text with tables such as a capture leaves beside each trace."""
     seen = sniffing.sniff(file)
-    return any(map(seen.is_a, (FileKind.REPORT, FileKind.DIFFERENCE, FileKind.DOCUMENT)))
+    return any(map(seen.is_a, (FileKind.REPORT, FileKind.DIFFERENCE, FileKind.DOCUMENT, FileKind.COMPILE_LOG)))
 
 
 def _all_of(files: list[FoundFile], reading: _Reading) -> tuple[list[_MeasuredFile], list[str]]:
@@ -269,6 +270,8 @@ def _member(file: FoundFile, reading: _Reading) -> Member:
     content = opening.read(file.location, reading.progress(file.location), reading.jobs)
     if isinstance(content, TableDocument):
         raise UnusableInputError(f"{file.location}: contains printed tables, which cannot be compared between ranks")
+    if isinstance(content, CompileLog):
+        raise UnusableInputError(f"{file.location}: is a compile log, which cannot be compared between ranks")
     if isinstance(content, Trace):
         member = measure_rank(content, reading.steps)
     else:

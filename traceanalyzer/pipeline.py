@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from traceanalyzer import analyzers, simulation
 from traceanalyzer._version import __version__
-from traceanalyzer.analyzers import tables
+from traceanalyzer.analyzers import compilation, tables
+from traceanalyzer.analyzers.compilation import logged
 from traceanalyzer.analyzers.steps import trace_doubts
 from traceanalyzer.config import Config
 from traceanalyzer.errors import UnusableInputError, UsageError
@@ -82,7 +83,7 @@ class SideRecordings:
 
 
 def analyze(
-    measured: Trace | TableDocument,
+    measured: Trace | TableDocument | CompileLog,
     steps: StepChoice | None = None,
     config: Config | None = None,
     compile_logs: Sequence[CompileLog] = (),
@@ -90,7 +91,7 @@ def analyze(
     *,
     jobs: int = 1,
 ) -> model.Report:
-    """Analyze a trace or the tables of a text.
+    """Analyze a trace, the tables of a text, or a compile log.
 
     Args:
         measured: What `load` returned.
@@ -102,15 +103,15 @@ def analyze(
         jobs: Most processes that analyze a large trace, as of `load`.
 
     Raises:
-        UnusableInputError: A capture cannot be read, or none of them agrees.
-        UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for a printed table.
+        UnusableInputError: A capture cannot be read, or none of them agrees; or a log is of another program.
+        UsageError: None of the chosen steps is in the trace, or steps, logs or captures were given for what is none.
     """
     side = SideRecordings(tuple(compile_logs), GraphCaptures(tuple(graph_captures)))
     return _analyze(measured, steps, config or Config(), side, jobs)
 
 
 def _analyze(
-    measured: Trace | TableDocument,
+    measured: Trace | TableDocument | CompileLog,
     steps: StepChoice | None,
     config: Config,
     side: SideRecordings,
@@ -118,13 +119,15 @@ def _analyze(
 ) -> model.Report:
     if isinstance(measured, Trace):
         return _analyze_trace(measured, steps, config, side, jobs)
+    is_log = isinstance(measured, CompileLog)
+    what = "is a compile log" if is_log else "contains printed tables"
     if side.compile_logs:
-        raise UsageError(f"{measured.name}: contains printed tables; a compile log explains only a trace")
+        raise UsageError(f"{measured.name}: {what}; a compile log explains only a trace")
     if side.captures.named:
-        raise UsageError(f"{measured.name}: printed tables launch no graphs; captures are joined with traces")
+        raise UsageError(f"{measured.name}: {what}; captures of graphs are joined only with traces")
     if steps is not None and not steps.is_everything:
-        raise UsageError(f"{measured.name}: printed tables are sums over all steps; steps cannot be chosen")
-    return _analyze_document(measured, config)
+        raise UsageError(f"{measured.name}: {what}; steps can only be chosen of a trace")
+    return _analyze_log(measured, config) if isinstance(measured, CompileLog) else _analyze_document(measured, config)
 
 
 def report_on(
@@ -167,6 +170,9 @@ def _analyze_trace(
 ) -> model.Report:
     rules = selection.choose(config)
     context = context_of(trace, steps, _gpu(trace.info.devices, config), side.compile_logs)
+    is_joined = not side.compile_logs or logged.is_of_trace(context)
+    if is_joined is False:
+        raise UnusableInputError(f"{', '.join(log.name for log in side.compile_logs)}: {logged.ANOTHER_PROGRAM}")
     joined = join_with(context, side.captures)
     results, skipped = analyzers.run(context, ANALYSES, jobs)
     doubts = trace_doubts.analyze(context)
@@ -178,7 +184,9 @@ def _analyze_trace(
     summary = summary_of(trace, context)
     facts = sources.of_trace(summary, results, skipped, context.gpu, causal_model.of(context))
     advice = judge(facts, rules)
-    losses = (*trace.losses, *(loss for log in side.compile_logs for loss in log.losses))
+    losses = [*trace.losses, *(loss for log in side.compile_logs for loss in log.losses)]
+    if is_joined is None:
+        losses.append(Loss("q-compile-log-unmatched", len(side.compile_logs)))
     return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
 
 
@@ -212,6 +220,13 @@ def _analyze_document(document: TableDocument, config: Config) -> model.Report:
     source = ReportSource(document.name, "key_averages", document.size_bytes)
     advice = judge(sources.of_tables(views, results, _gpu((), config)), rules)
     return report_of(source, None, results, skipped, (*document.losses, *tables.doubts(results)), advice)
+
+
+def _analyze_log(log: CompileLog, config: Config) -> model.Report:
+    code = compilation.of_logs((log,))
+    advice = judge(sources.of_log(code), selection.choose(config))
+    source = ReportSource(log.name, "compile_log", log.size_bytes)
+    return report_of(source, None, {"compilation": code}, {}, log.losses, advice)
 
 
 def report_of(

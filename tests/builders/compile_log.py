@@ -28,6 +28,11 @@ def entry(kind: str, value: Any, ident: str | None = None, payload: str = "", **
     return f"{_HEAD}{json.dumps(data)}\n{lines}"
 
 
+def at(text: str, seconds: float) -> str:
+    """Some entries, of which the first was written this many seconds after the minute, of less than ten."""
+    return text.replace("09:59:18.932000", f"09:59:{seconds:09.6f}", 1)
+
+
 def interned(texts: Mapping[int, str]) -> str:
     """Texts that stacks refer to by number."""
     return "".join(entry("str", [text, number]) for number, text in texts.items())

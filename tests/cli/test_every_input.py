@@ -16,7 +16,7 @@ WORDS = (
     "is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a saved "
     "report (report -o x.json)."
 )
-NOTHING = "contains no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
+NOTHING = "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch"
 COMMANDS = ("report", "ranks", "batch", "diff")
 KINDS = (
     "file", "folder", "pattern", "url of a file", "url of a folder", "saved report", "folder of saved reports",

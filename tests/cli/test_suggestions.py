@@ -135,7 +135,7 @@ def test_a_folder_with_several_runs_names_batch_and_ranks(tmp_path: Path) -> Non
 
 def test_a_folder_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no table in here")
-    assert "contains no trace (.json, .json.gz), no text with a profiler table and no saved report" in assert_one_line(
+    assert "contains no trace (.json, .json.gz), no text with a profiler table, no compile log" in assert_one_line(
         call("report", tmp_path)
     )
 

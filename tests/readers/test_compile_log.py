@@ -11,7 +11,7 @@ import pytest
 from tests.builders import compile_log as build
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import opening
-from traceanalyzer.trace.compile_log import CompileLog, LoggedGuard, SourceLine
+from traceanalyzer.trace.compile_log import CompileLog, LoggedGuard, LoggedLookup, SourceLine
 
 
 def read(folder: Path, text: str) -> CompileLog:
@@ -44,7 +44,7 @@ def test_microseconds_are_preferred_to_rounded_seconds(tmp_path: Path) -> None:
 def test_a_graph_break_with_place_reason_and_hint(tmp_path: Path) -> None:
     log = read(tmp_path, build.broke("0/0", "C:\\a b\\train.py", 9, "Data-dependent branching", "Use torch.cond."))
     (found,) = log.breaks
-    assert found.at == SourceLine("C:\\a b\\train.py", 9)
+    assert found.at == SourceLine("C:\\a b\\train.py", 9, "f")
     assert (found.id, found.reason, found.hint) == ("0/0", "Data-dependent branching", "Use torch.cond.")
 
 
@@ -112,14 +112,123 @@ def test_an_id_that_is_used_again_is_another_compilation(tmp_path: Path) -> None
 
 
 def test_hits_and_misses_of_caches(tmp_path: Path) -> None:
-    names = ("fx_graph_cache_miss", "fx_graph_cache_hit", "aotautograd_cache_hit", "fx_graph_runnable")
-    log = read(tmp_path, "".join(build.entry("artifact", {"name": name}, "0/0") for name in names))
-    assert [(c.cache_hits, c.cache_misses) for c in log.compilations] == [(2, 1)]
+    names = ("fx_graph_cache_miss", "fx_graph_cache_hit", "aotautograd_cache_bypass", "fx_graph_runnable")
+    figures = (
+        '{"key": "fabc", "time_taken_ns": 7}',
+        '{"key": "fabd", "time_saved_ns": 8}',
+        '{"cache_bypass_reason": "a \\"b\\""}',
+    )
+    entries = (
+        build.entry("artifact", {"name": name}, "0/0", text) for name, text in zip(names, (*figures, ""), strict=True)
+    )
+    (found,) = read(tmp_path, "".join(entries)).compilations
+    assert found.lookups == (
+        LoggedLookup("fx_graph", "miss", "fabc", 7),
+        LoggedLookup("fx_graph", "hit", "fabd", 8),
+        LoggedLookup("aotautograd", "bypass", reason='a "b"'),
+    )
 
 
 def test_ranks_keep_their_compilations_apart(tmp_path: Path) -> None:
     log = read(tmp_path, build.started("0/0", rank=1) + build.started("0/0", rank=0))
-    assert [(c.rank, c.id) for c in log.compilations] == [(0, "0/0"), (1, "0/0")]
+    assert [(c.rank, c.id) for c in log.compilations] == [(1, "0/0"), (0, "0/0")]
+
+
+def test_compilations_are_in_the_order_of_time(tmp_path: Path) -> None:
+    log = read(tmp_path, build.at(build.started("1/0"), 1.5) + build.at(build.started("0/0"), 3))
+    assert [(c.id, c.start_ns) for c in log.compilations] == [("1/0", 0), ("0/0", 1_500_000_000)]
+    assert log.span_ns == 1_500_000_000
+
+
+def test_a_log_that_goes_on_in_a_new_year(tmp_path: Path) -> None:
+    last = build.started("0/0").replace("V1122 09:59:18", "V1231 23:59:59")
+    first = build.started("1/0").replace("V1122 09:59:18", "V0101 00:00:01")
+    assert read(tmp_path, last + first).span_ns == 2_000_000_000
+
+
+def test_the_reasons_of_a_recompilation_come_before_its_start(tmp_path: Path) -> None:
+    """Torch writes them first; they begin no compilation of their own."""
+    text = build.recompiled("0/1", "0/0: L['n'] == 3") + build.started("0/1") + build.measured("0/1", "f", "f.py", 1, 1)
+    (found,) = read(tmp_path, text).compilations
+    assert (found.id, found.reasons, found.duration_ns) == ("0/1", ("L['n'] == 3",), 1_000_000_000)
+    again = read(tmp_path, text + text).compilations
+    assert [(c.reasons, c.duration_ns) for c in again] == [(("L['n'] == 3",), 1_000_000_000)] * 2, "after a reset"
+
+
+def test_the_caller_is_the_last_line_of_the_user(tmp_path: Path) -> None:
+    """Some versions end the stack with the function itself, others with its caller; wrappers of torch are neither."""
+    files = build.interned({0: "/work/train.py", 1: "/lib/site-packages/torch/_dynamo/external_utils.py"})
+    wrapper = "/lib/site-packages/torch/_dynamo/external_utils.py"
+    stack = [(0, 40, "main"), (1, 68, "inner")]
+    log = read(tmp_path, files + build.started("0/0", stack) + build.measured("0/0", "inner", wrapper, 66, 1))
+    assert log.compilations[0].caller == SourceLine("/work/train.py", 40, "main")
+    stack = [(0, 40, "main"), (1, 68, "_fn"), (0, 9, "f")]
+    called = build.started("0/0", stack) + build.measured(
+        "0/0", "torch_dynamo_resume_in_f_at_9", "/work/train.py", 9, 1
+    )
+    assert read(tmp_path, files + called).compilations[0].caller == SourceLine("/work/train.py", 9, "f")
+
+
+def test_parts_of_the_time(tmp_path: Path) -> None:
+    figures = {"duration_us": 10_000, "aot_autograd_cumulative_compile_time_us": 8000}
+    text = build.measured("0/0", "f", "f.py", 1, 1, **figures, inductor_cumulative_compile_time_us=5000)
+    (found,) = read(tmp_path, text).compilations
+    assert (found.duration_ns, found.backend_ns, found.inductor_ns) == (10_000_000, 8_000_000, 5_000_000)
+    old = {"backend_compile_time_s": 0.5, "inductor_compile_time_s": 0.25}
+    (found,) = read(tmp_path, build.measured("0/0", "f", "f.py", 1, 1, **old)).compilations
+    assert (found.backend_ns, found.inductor_ns) == (500_000_000, 250_000_000)
+
+
+def test_without_figures_the_clock_of_the_lines_tells_the_time(tmp_path: Path) -> None:
+    end = build.entry("dynamo_guards", {}, "0/0")
+    (found,) = read(tmp_path, build.at(build.started("0/0"), 1) + build.at(end, 3.5)).compilations
+    assert (found.duration_ns, found.logged_ns) == (None, 2_500_000_000)
+
+
+BREAK = """Graph break in user code at {file}:{line}
+Reason: Unsupported: print
+User code traceback:
+  File "/work/train.py", line 4, in <module>
+    f(x)
+  File "{file}", line {line}, in {function}
+    print(x)
+    ^^^^^^^^
+Traceback (most recent call last):
+  File "/lib/torch/_dynamo/symbolic_convert.py", line 632, in wrapper
+    return inner_fn(self, inst)"""
+
+
+def broken(line: int, resumed: int, function: str = "f", ident: str = "0/0") -> str:
+    """A function that breaks at a line, and the function that continues after it."""
+    text = BREAK.format(file="/work/train.py", line=line, function=function)
+    first = build.entry("dynamo_graph_break_reason", {}, ident, text) + build.measured(
+        ident, "f", "/work/train.py", 8, 1
+    )
+    name = f"torch_dynamo_resume_in_f_at_{resumed}"
+    return build.started(ident) + first + build.measured("1/0", name, "/work/train.py", resumed, 1)
+
+
+def test_breaks_as_entries_of_their_own_kind(tmp_path: Path) -> None:
+    """Torch 2.3 writes no artifact, and repeats the break among the reasons to start again."""
+    (found,) = read(tmp_path, broken(9, 9)).breaks
+    assert (found.at, found.code) == (SourceLine("/work/train.py", 9, "f"), "print(x)")
+    assert found.function == SourceLine("/work/train.py", 8, "f")
+
+
+def test_the_function_that_continues_tells_the_line_of_a_break(tmp_path: Path) -> None:
+    log = read(tmp_path, broken(99, 9))
+    assert log.breaks[0].at == SourceLine("/work/train.py", 9, "f")
+    assert [(loss.id, loss.count) for loss in log.losses] == [("read-compile-log-lines", 1)]
+
+
+def test_a_break_in_a_function_that_was_inlined_is_where_the_text_says(tmp_path: Path) -> None:
+    log = read(tmp_path, broken(99, 9, "helper"))
+    assert (log.breaks[0].at, log.losses) == (SourceLine("/work/train.py", 99, "helper"), ())
+
+
+def test_a_log_that_ends_within_a_compilation(tmp_path: Path) -> None:
+    log = read(tmp_path, build.started("0/0") + build.measured("0/0", "f", "f.py", 1, 1) + build.started("1/0"))
+    assert [(loss.id, loss.count) for loss in log.losses] == [("read-compile-log-unfinished", 1)]
 
 
 def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:

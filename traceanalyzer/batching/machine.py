@@ -130,7 +130,7 @@ _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 def peak_bytes(peek: Peek) -> int:
     """An upper bound of the memory of a worker that analyzes the file."""
-    if peek.kind in (FileKind.DOCUMENT, FileKind.REPORT, FileKind.DIFFERENCE):
+    if peek.kind in (FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT, FileKind.DIFFERENCE):
         return PROCESS_BYTES + _PER_TEXT_BYTE * min(peek.plain_bytes, LONGEST_TEXT)
     events = peek.plain_bytes * peek.events_per_byte
     return PROCESS_BYTES + int(max(_PER_TRACE_BYTE * peek.plain_bytes, _PER_EVENT * events))

@@ -15,6 +15,7 @@ from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import FileKind, Peek
 from traceanalyzer.inputs.storage import Folder, is_url
 
+_LOG = "is a compile log, and gets a report of its own; report TRACE --compile-log LOG joins it with a trace"
 _REQUESTS = 16
 """Number of concurrent requests to an object store."""
 
@@ -45,7 +46,7 @@ def check_files(
     new = _new(files, catalog, options)
     check = partial(_check, folder=folder)
     for count, (file, seen) in enumerate(_in_order(new, check, is_url(folder.location)), 1):
-        _record(catalog, file, seen)
+        _record(catalog, file, seen, progress)
         progress.found(count)
         if seen.failure is not None:
             progress.note(f"{file.found.name}: {seen.failure}")
@@ -93,7 +94,7 @@ def _recall(file: _New, folder: Folder) -> bytes | None:
     return data if are_there else None
 
 
-def _record(catalog: Catalog, file: _New, seen: _Check) -> None:
+def _record(catalog: Catalog, file: _New, seen: _Check, progress: Progress) -> None:
     if seen.recalled is not None and catalog.finish(file.number, seen.recalled, recalled=True):
         return
     if seen.peek is None:
@@ -105,5 +106,7 @@ def _record(catalog: Catalog, file: _New, seen: _Check) -> None:
     elif kind is FileKind.REPORT and not is_named:
         catalog.set_aside(file.number, machine.peak_bytes(seen.peek))
     else:
+        if kind is FileKind.COMPILE_LOG:
+            progress.note(f"{file.found.name}: {_LOG}")
         may_be_nothing = kind is FileKind.DOCUMENT and not is_named
         catalog.wait(file.number, machine.peak_bytes(seen.peek), may_be_nothing=may_be_nothing)

@@ -78,6 +78,8 @@ def _runs(files: list[SniffedFile]) -> tuple[rank_groups.RankGroup, ...]:
     """The runs that the files are ranks of; only the whole of a saved report says which rank it is of."""
     if len(files) < 2 or files[0].is_a(FileKind.REPORT):
         return ()
+    if files[0].is_a(FileKind.COMPILE_LOG):  # each is of one process, and reported on by itself
+        return tuple(rank_groups.group([rank_groups.RankFile(file.found.name)])[0] for file in files)
     return rank_groups.group(map(_as_file, files))
 
 
@@ -159,14 +161,15 @@ def command(
     force: bool,
     quiet: bool,
 ) -> None:
-    """Report on one trace, or on the tables of a text; - is standard input.
+    """Report on one trace, on the tables of a text, or on a compile log; - is standard input.
 
     An INPUT is a file, a folder (searched at any depth), a quoted pattern, a URL such as s3://bucket/run7/, or a
     saved report (report -o x.json).
 
     A trace is what torch.profiler exports (.json, .json.gz); a text is anything that holds tables of
-    key_averages().table(). The content decides. For a folder, the report covers its only trace, or all ranks
-    of its only run. A saved report is shown as it is, like render does.
+    key_averages().table(); a compile log is what TORCH_TRACE=FOLDER makes torch write. The content decides. For a
+    folder, the report covers its only trace, or all ranks of its only run. A saved report is shown as it is, like
+    render does.
 
     Where graphs launch the kernels of a trace, --graph-capture names a recording of their capture: it shows which
     operators, modules and lines they belong to. In a folder it is found by itself.
@@ -189,6 +192,7 @@ def command(
       traceanalyzer report profiling.md
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
+      traceanalyzer report compile_logs/torch.log
 
     \b
     Exit codes:
@@ -254,7 +258,7 @@ class _Made:
     """A report, and the input from which it was made."""
 
     report: Report
-    measured: Trace | TableDocument | Report | None = None
+    measured: Trace | TableDocument | CompileLog | Report | None = None
     """None: several traces."""
     notes: tuple[str, ...] = ()
     """Further messages to the user."""
@@ -304,7 +308,7 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: 
     return _Made(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content)
 
 
-def _traced(measured: Trace | TableDocument | Report | None, given: str, what: str) -> Trace:
+def _traced(measured: Trace | TableDocument | CompileLog | Report | None, given: str, what: str) -> Trace:
     """What a table or a flame graph is made of.
 
     Raises:
@@ -315,7 +319,8 @@ def _traced(measured: Trace | TableDocument | Report | None, given: str, what: s
     if isinstance(measured, Report):
         raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
     if not isinstance(measured, Trace):
-        raise UsageError(f"{given}: contains printed tables, but {what} is made of a trace")
+        found = "is a compile log" if isinstance(measured, CompileLog) else "contains printed tables"
+        raise UsageError(f"{given}: {found}, but {what} is made of a trace")
     return measured
 
 

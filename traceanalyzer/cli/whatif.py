@@ -18,6 +18,7 @@ from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.prediction import whatif
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
@@ -26,6 +27,7 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 
 _WITHOUT_EVENTS = {
     TableDocument: "contains printed tables",
+    CompileLog: "is a compile log",
     Report: "is a saved report",
     Difference: "is a saved difference",
 }

@@ -397,7 +397,7 @@ def _gpus(reports: Sequence[Report], *, is_typical: bool) -> dict[int, MeasuredG
 
 
 def _resources(reports: Sequence[Report]) -> Resources | None:
-    resources = [headline.resources for report in reports for headline in report.headlines]
+    resources = [headline.resources for report in reports for headline in report.headlines if headline.resources]
     if not resources:
         return None
     means: dict[str, Any] = {f: known_mean(getattr(r, f) for r in resources) for f in Resources.__struct_fields__}

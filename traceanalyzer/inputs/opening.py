@@ -27,7 +27,7 @@ from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
-Content = Trace | TableDocument | Report | Difference
+Content = Trace | TableDocument | CompileLog | Report | Difference
 """The content of an input file."""
 
 FileProgress = Callable[[str], Callable[[int], None]]
@@ -143,8 +143,10 @@ _SAVED = (
 _NOT_SAVED = "is not a report that traceanalyzer saved (report -o x.json); traceanalyzer.load reads traces"
 
 
-def load(path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1) -> Trace | TableDocument:
-    """Read a trace, or a text with tables of `key_averages()`; the content decides.
+def load(
+    path: str | Path, progress: Callable[[int], None] | None = None, *, jobs: int = 1
+) -> Trace | TableDocument | CompileLog:
+    """Read a trace, a text with tables of `key_averages()`, or a compile log of torch; the content decides.
 
     Args:
         path: A Kineto trace (`.json`, `.json.gz`, `.tmp`), any text, the URL of one, or "-" for standard input.
@@ -153,7 +155,7 @@ def load(path: str | Path, progress: Callable[[int], None] | None = None, *, job
             elsewhere this one does all.
 
     Raises:
-        UnusableInputError: Missing, empty, or neither of the two.
+        UnusableInputError: Missing, empty, or none of these.
         MissingDependencyError: A URL whose library is not installed.
     """
     with open_source(path, progress or (lambda _: None)) as source:

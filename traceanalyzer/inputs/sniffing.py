@@ -1,4 +1,4 @@
-"""Detects the kind of a file by its first bytes: a trace, a text with tables, a saved report, or none of these."""
+"""Detects the kind of a file by its first bytes: a trace, a text with tables, a log, a saved report, or none."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
+from traceanalyzer.readers import compile_log
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
 
-NOTHING = "contains no trace (.json, .json.gz), no text with a profiler table and no saved report (report -o x.json)"
+NOTHING = (
+    "contains no trace (.json, .json.gz), no text with a profiler table, no compile log of torch (TORCH_TRACE) and no "
+    "saved report (report -o x.json)"
+)
 """Error text of every command for an input without readable files."""
 
 LONGEST_TEXT = 256 << 20
@@ -49,6 +53,7 @@ class FileKind(Enum):
 
     TRACE = "trace"
     DOCUMENT = "document"
+    COMPILE_LOG = "compile log"
     REPORT = "saved report"
     DIFFERENCE = "saved difference"
     OTHER = "other"
@@ -96,11 +101,12 @@ def sniff(file: FoundFile) -> SniffedFile:
 def that_count(files: Iterable[SniffedFile]) -> list[SniffedFile]:
     """The files of a folder, a pattern or a URL that are to be analyzed.
 
-    These are the traces; without traces, the texts with tables; without both, the saved reports, since reports are
-    usually those of the traces beside them. Files that cannot be read or have another kind never count.
+    These are the traces; without traces, the texts with tables; without both, the compile logs; without all, the saved
+    reports, since reports are usually those of the traces beside them. Files that cannot be read or have another kind
+    never count.
     """
     every = list(files)
-    for kind in (FileKind.TRACE, FileKind.DOCUMENT, FileKind.REPORT):
+    for kind in (FileKind.TRACE, FileKind.DOCUMENT, FileKind.COMPILE_LOG, FileKind.REPORT):
         if of_kind := [file for file in every if file.is_a(kind)]:
             return of_kind
     return []
@@ -128,9 +134,10 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
         return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
     if _is_report(head):
         return other
-    if plain_name(name).endswith(TEXT_SUFFIXES) and not _EVENTS.search(head):
-        has_table = is_named or _finds_table(head, None if is_compressed else file)
-        return Peek(FileKind.DOCUMENT, plain) if has_table else other
+    is_log = compile_log.begins(head)
+    if not _EVENTS.search(head) and (is_log or plain_name(name).endswith(TEXT_SUFFIXES)):
+        has_table = is_log or is_named or _finds_table(head, None if is_compressed else file)
+        return Peek(FileKind.COMPILE_LOG if is_log else FileKind.DOCUMENT, plain) if has_table else other
     if is_named or looks_like_trace(name):
         return trace
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):

@@ -18,6 +18,9 @@ _NAMED = re.compile(rf"\w+_data: .*\bcompile_id=({_ID})$")
 _RESUMED = "torch_dynamo_resume_in_"
 _SIZE_CHECK = re.compile(r"\bassert_size_stride\b")
 
+_KERNEL = re.compile(r"\btriton_(?:poi|per|red|tem|for)_fused_\w+")
+_GRAPH = re.compile(r"## Call CompiledFxGraph (\w+)")
+
 GUARDS = "TorchDynamo Cache Lookup"
 
 
@@ -35,6 +38,22 @@ def region_id(name: str) -> str | None:
     """The compilation that a region runs, such as `0/1`; None in older versions of torch, which do not name it."""
     match = _REGION.match(name)
     return match[1] if match else None
+
+
+def graph_key(name: str) -> str | None:
+    """Torch's key of the graph that an event calls, under which its cache has the graph; None for other events."""
+    match = _GRAPH.match(name)
+    return match[1] if match else None
+
+
+def kernels_in(text: str) -> frozenset[str]:
+    """Names of the kernels that Inductor generated, in its code or as the name of an event."""
+    return frozenset(_KERNEL.findall(text))
+
+
+def is_generated_kernel(name: str) -> bool:
+    """Whether an event is a kernel that Inductor generated; until torch 2.2 many have no names of their own."""
+    return name.startswith(("triton__", "triton_poi_", "triton_per_", "triton_red_"))
 
 
 def is_compilation(name: str) -> bool:

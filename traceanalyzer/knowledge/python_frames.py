@@ -19,6 +19,9 @@ _INSTALLED = re.compile(
 )
 """Parts of paths that occur only in installed packages, the standard library, PyTorch and code that it compiles."""
 
+_TORCH = "/torch/"
+"""Part of the whole path of every file of torch; not all of them are in a package that is named above."""
+
 _CELL = ("<ipython-input", "<stdin>", "<cell ")
 """Code typed into an interpreter or a notebook."""
 
@@ -96,6 +99,11 @@ def is_own(name: str) -> bool:
     """Whether a frame is a named function of the program, not of a library or the interpreter."""
     frame = parse(name)
     return frame is not None and _is_own_path(frame.path) and _ANONYMOUS.fullmatch(frame.function) is None
+
+
+def is_own_file(path: str) -> bool:
+    """Whether a file, by its whole path, is code of the program: not of torch, a library, or the interpreter."""
+    return _TORCH not in path.replace("\\", "/") and _is_own_path(path)
 
 
 def is_telling_library(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reads files into traces and table documents, one package per format; the content decides which one reads."""
+"""Reads files into traces, table documents and compile logs, one package per format; the content decides which."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import kineto
+from traceanalyzer.readers import compile_log, kineto
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
+from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Loss, Trace
 
@@ -20,7 +21,7 @@ _LONGEST_TEXT = 256 << 20
 _ARRAY_OF_OBJECTS = re.compile(rb"\A\s*+\[\s*+(\{\s*\"|\]|$)")
 
 
-def read(source: Source, jobs: int = 1) -> Trace | TableDocument:
+def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog:
     """Read whatever the source holds.
 
     Args:
@@ -28,9 +29,11 @@ def read(source: Source, jobs: int = 1) -> Trace | TableDocument:
         jobs: Most processes that decode a trace; as many as pay for its size do. They change nothing in it.
 
     Raises:
-        UnusableInputError: Neither a trace nor a text with a table.
+        UnusableInputError: Neither a trace, nor a compile log, nor a text with a table.
     """
-    return kineto.read(source, jobs) if _is_trace(source) else _read_text(source)
+    if _is_trace(source):
+        return kineto.read(source, jobs)
+    return compile_log.read(source) if compile_log.begins(source.peek(_HEAD)) else _read_text(source)
 
 
 def _is_trace(source: Source) -> bool:
@@ -65,5 +68,6 @@ def _why_not(source: Source, data: bytes) -> str:
         return "is a gzip file with nothing in it"
     return (
         "contains neither a profiler trace (JSON with a traceEvents list) nor a table of key_averages().table() (a "
-        f"header line with Name, Self CPU %, ... between lines of dashes) in its {len(data):,} bytes"
+        "header line with Name, Self CPU %, ... between lines of dashes) nor a compile log of torch (TORCH_TRACE) in "
+        f"its {len(data):,} bytes"
     )

@@ -22,8 +22,8 @@ class ReportSource(msgspec.Struct, frozen=True):
     name: str
     """Name of the file without its folder."""
     format: str
-    """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `kineto-ranks` for all traces of a
-    run."""
+    """Format of the input: `kineto` for a trace, `key_averages` for printed tables, `compile_log` for a compile log,
+    `kineto-ranks` for all traces of a run."""
     size_bytes: int | None
     """Size of the file as stored, compressed or not, in bytes; null for a stream."""
 
@@ -327,13 +327,13 @@ class Headline(msgspec.Struct, frozen=True):
     bound: str
     """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not show it),
     `gpu-memory`, `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the recording does
-    not show it)."""
+    not show it); of a compile log `compilation`."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None
     """Share of the step (0 to 1) that the bound takes; null if it is unknown."""
-    resources: Resources
-    """Time per step of each resource."""
+    resources: Resources | None
+    """Time per step of each resource; null for a compile log, which has no steps."""
     combined: Combined | None
     """Saving of all fixes together; null if no finding saves anything."""
     shares: Shares | None = None
@@ -350,15 +350,15 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     source: ReportSource
     """The file that the report is about."""
     trace: TraceSummary | None
-    """The trace in a few facts; null for printed tables."""
+    """The trace in a few facts; null for printed tables and compile logs."""
     warnings: tuple[ReportWarning, ...]
     """Losses and doubts, with their consequences."""
     analyses: dict[str, Any]
     """Results of the analyses by key: typed where they were computed, plain data where the report was read back from
     JSON; `result` gives the typed view of both. Those that could not run are in `skipped`."""
     headlines: tuple[Headline, ...]
-    """What bounds the run: one headline for a trace, one per run of a table document; empty where nothing could be
-    measured."""
+    """What bounds the run: one headline for a trace or a compile log, one per run of a table document; empty where
+    nothing could be measured."""
     findings: tuple[Finding, ...]
     """Pieces of advice, by severity, then by what each saves by itself; latent and informational ones last."""
     skipped: tuple[Skipped, ...]

@@ -69,3 +69,16 @@ def word(texts: Mapping[str, Text], key: str) -> Text | Message:
     """The text of a key; the key itself if this version has no text for it."""
     said = clean(key)
     return texts.get(key) or (Message("word-of-another-version", {}, said) if said else UNKNOWN)
+
+
+def code_place(file: str | None, line: int | None) -> str | None:
+    """The last two parts of a path, and the line: enough to find it; None without a file."""
+    if file is None:
+        return None
+    short = "/".join(file.replace("\\", "/").split("/")[-2:])
+    return short if line is None else f"{short}:{line}"
+
+
+def named_code(function: str | None, file: str | None, line: int | None) -> str:
+    """A place in the code with its function; a question mark if both are unknown."""
+    return " ".join(filter(None, (code_place(file, line), function))) or "?"

@@ -85,10 +85,7 @@ TEXTS = (
         "{count:count} events without a category were left out.",
         one="{count:count} event without a category was left out.",
     ),
-    Text(
-        "read-damaged-metadata",
-        "The metadata around the events is damaged; devices and options may be missing.",
-    ),
+    Text("read-damaged-metadata", "The metadata around the events is damaged; devices and options may be missing."),
     Text("read-gzip-truncated", "The gzip stream ends early: everything after that point is missing."),
     Text("read-gzip-damaged", "The gzip stream is damaged: everything after that point is missing."),
     Text("read-gzip-checksum", "The gzip checksum does not match: the content may be damaged."),
@@ -97,6 +94,13 @@ TEXTS = (
         "{count:count} lines of the compile log {name} are damaged and were not read, the first of them line {line}.",
         one="{count:count} line of the compile log {name} is damaged and was not read: line {line}.",
         note="name is a file, line its line's number",
+    ),
+    Text(
+        "read-compile-log-unfinished", "Compilations without an end in the log {name}, which may be cut: {count:count}."
+    ),
+    Text(
+        "read-compile-log-lines",
+        "Graph breaks of which the log {name} names other lines than those where functions continue: {count:count}.",
     ),
     Text("read-gzip-trailing", "Extra bytes after the gzip stream were not read."),
     Text("read-text-too-long", "Only the first {limit:bytes} of the text were searched for tables."),
@@ -178,10 +182,7 @@ TEXTS = (
         "{run}: the printed device total includes annotations as well as kernels (torch before 2.5) and is too high. "
         "Annotations that can be told from kernels are subtracted.",
     ),
-    Text(
-        "q-no-steps-in-table",
-        "{run}: no row shows the number of steps, so everything counts as one step.",
-    ),
+    Text("q-no-steps-in-table", "{run}: no row shows the number of steps, so everything counts as one step."),
     Text(
         "q-total-cannot-be",
         "{run}: the printed total of the host's time is negative, or less than one of its calls took, so it is unknown "
@@ -375,6 +376,7 @@ TEXTS = (
         one="{count:count} kernel, copy or fill of graphs ({share:share} of their time) was joined with the "
         "operators of {names}. Tables marked as joined hold it; other tables count it for the graph launch.",
     ),
+    Text("q-compile-log-unmatched", "No name in the trace shows whether the compile log is of the same program."),
     Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
     Text(
         "q-clock-anomaly",

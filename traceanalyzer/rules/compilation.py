@@ -1,6 +1,6 @@
-"""Detects code that is compiled or loaded within steps, and compiled code in too many parts.
+"""Detects code that is compiled or loaded within steps, in too many parts, again, or although it could be cached.
 
-The rules are compile-or-load-in-step and graph-breaks.
+The rules are compile-or-load-in-step, graph-breaks, recompilations and compile-cache-missed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
 from traceanalyzer.analyzers.compilation.regions import GraphBreak, breaks_at
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, code_at
+from traceanalyzer.report.names import code_place, named_code
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
 from traceanalyzer.structure.portions import Portion
@@ -19,6 +20,9 @@ from traceanalyzer.structure.typical import mean
 
 _IN_STEP = page("compile-or-load-in-step")
 _BREAKS = page("graph-breaks")
+_AGAIN = page("recompilations")
+_MISSED = page("compile-cache-missed")
+_SHOWN = 5
 
 _EACH_STEP, _FEWEST = 0.75, 3
 """Share and number of later steps from which on compiling comes back in each (own choice)."""
@@ -181,7 +185,71 @@ def _line(row: GraphBreak) -> str | None:
     return name if row.line is None else f"{name}:{row.line}"
 
 
+def _logged_breaks(facts: Facts, limits: Limits) -> Drafts:
+    found = facts.need("compilation", CompiledCode).logged_breaks
+    if len(found) < max(1, limits["breaks"]):
+        return
+    places = (code_place(row.file, row.line) or row.function or row.compilation for row in found[:_SHOWN])
+    where = tuple(CodePlace("python", place) for place in places)
+    evidence = Evidence(_BREAKS.text("subject-log")(), len(found), limits["breaks"], "count", where)
+    params = {"breaks": len(found), "place": where[0].name, "reason": found[0].reason.rstrip(".")}
+    summary, advice = _BREAKS.text("summary-log"), _BREAKS.text("advice-log")
+    yield Draft((evidence,), None, params, severity="low", confidence="A", summary=summary, advice=advice)
+
+
+def _recompiled(facts: Facts, limits: Limits) -> Drafts:
+    """Recompilations of a log, as far as a trace did not record them."""
+    code = facts.need("compilation", CompiledCode)
+    rows = [row for row in code.compilations if row.is_again and row.start_ns is None]
+    if code.log is None or len(rows) < max(1, limits["count"]):
+        return
+    rows.sort(key=lambda row: -(row.time_ns or 0))
+    where = tuple(
+        CodePlace(
+            "python", code_place(*row.place) or row.function or row.compilation or "?", value=row.time_ns, unit="ns"
+        )
+        for row in rows[:_SHOWN]
+    )
+    evidence = Evidence(_AGAIN.text("subject")(), len(rows), limits["count"], "count", where)
+    time, whole = sum(row.time_ns or 0 for row in rows), code.log.compiling_ns
+    share = time / whole if whole else 0.0
+    told = next((row for row in rows if row.reasons), rows[0])
+    reason = told.reasons[0].rstrip(".") if told.reasons else _AGAIN.text("unknown")()
+    params = {"count": len(rows), "time": time, "share": share, "reason": reason}
+    params["function"] = named_code(told.function, *told.place)
+    summary = None if time and told is rows[0] else _AGAIN.text("summary-untimed")
+    severity = "medium" if share >= limits["share"] else "low"
+    yield Draft((evidence,), None, params, severity=severity, summary=summary)
+
+
+def _missed(facts: Facts, limits: Limits) -> Drafts:
+    """Graphs that a cache did not have, or could not have; of two caches of one graph, those of Inductor's count."""
+    code = facts.need("compilation", CompiledCode)
+    for cache in sorted(code.caches, key=lambda use: use.cache != "fx_graph")[:1]:
+        misses = cache.misses or cache.bypasses
+        rows = [row for row in code.compilations if (row.cache_misses if cache.misses else row.cache_bypasses)]
+        compiled = sum(row.phases.inductor_ns or 0 for row in rows if row.phases is not None)
+        time = (cache.missed_ns if cache.misses else None) or compiled
+        whole = code.log.compiling_ns if code.log else None
+        share = time / whole if whole else 0.0
+        if not misses or not time or share < limits["share"]:
+            return
+        where = tuple(
+            CodePlace("python", code_place(*row.place) or row.function or "?", value=row.time_ns, unit="ns")
+            for row in rows[:_SHOWN]
+        )
+        evidence = Evidence(_MISSED.text("subject")(), share, limits["share"], "share", where)
+        params = {"cache": cache.cache, "misses": misses, "time": time, "share": share}
+        params["lookups"] = cache.hits + cache.misses + cache.bypasses
+        params["reason"] = "; ".join(cache.bypass_reasons).rstrip(".") or "?"
+        severity = "medium" if share >= limits["severe"] else "low"
+        summary = None if cache.misses else _MISSED.text("summary-bypassed")
+        yield Draft((evidence,), None, params, severity=severity, summary=summary)
+
+
 RULES = (
     _IN_STEP.rule(trace=_in_step),
-    _BREAKS.rule(trace=_breaks),
+    _BREAKS.rule(trace=_breaks, log=_logged_breaks),
+    _AGAIN.rule(trace=_recompiled, log=_recompiled),
+    _MISSED.rule(trace=_missed, log=_missed),
 )

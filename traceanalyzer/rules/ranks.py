@@ -21,6 +21,7 @@ _EXPERTS = page("experts-uneven")
 _LEAST_OF_WAITING = 0.5
 """Least part of the waiting for the busiest experts that balance saves (own choice: tokens vary from batch to
 batch)."""
+_SHOWN = 5
 _SUMMARIES = {
     "computation": _STRAGGLER.text("computes"),
     "loader": _STRAGGLER.text("loads"),
@@ -145,6 +146,27 @@ def _is_steady(late: LateRanks, run: Ranks, limits: Limits) -> bool:
     return run.counted_steps >= limits["host_steps"] and least >= limits["host_least"] * late.wait_ns
 
 
+def _by_sums(facts: Facts, limits: Limits) -> Drafts:
+    """A rank that the sums of all ranks show: the others spend longer in the same collectives."""
+    groups = facts.find("printed_ranks", tuple) or ()
+    found = next((group for group in groups if facts.run in {row.run for row in group.ranks}), None)
+    if found is None or not found.is_named:
+        raise Missing(_STRAGGLER.text("no-table")())
+    if found.last != facts.run:
+        return
+    waits = sorted(row.waits_ns for row in found.ranks if row.run != facts.run)
+    own = next(row.waits_ns for row in found.ranks if row.run == facts.run)
+    wait = facts.per_step(fsum(waits) / len(waits) - own)
+    share = wait / facts.step_ns if facts.step_ns else 0.0
+    if share < limits["wait_share"] or waits[0] - own < limits["of_waiting"] * (fsum(waits) / len(waits) - own):
+        return
+    where = tuple(CodePlace("row", name) for name in found.collectives[:_SHOWN])
+    evidence = (Evidence(_STRAGGLER.text("subject-sums")(), share, limits["wait_share"], "share", where),)
+    rank = (facts.run or "").rpartition("-")[2]
+    params = {"rank": rank, "wait": wait, "share": share, "ranks": len(found.ranks)}
+    yield Draft(evidence, None, params, severity="medium", confidence="B", summary=_STRAGGLER.text("sums"))
+
+
 def _name(row: Caused) -> str:
     return row.name if row.process_group is None else f"{row.name} ({row.process_group})"
 
@@ -181,5 +203,5 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
 
 RULES = (
     _EXPERTS.rule(trace=_experts),
-    _STRAGGLER.rule(trace=_straggler),
+    _STRAGGLER.rule(trace=_straggler, table=_by_sums),
 )

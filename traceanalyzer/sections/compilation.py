@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation import CompiledCode, Compiling
+from traceanalyzer.analyzers.compilation.regions import CompiledRegion
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import code_place, named_code
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections.columns import CALLS, STEP, TIME, Column, facts, known, optional, table
 
@@ -51,7 +53,7 @@ _BREAKS = optional(
     Column(
         Text("compilation-break", "Graph break at", "a file and a line"),
         "",
-        lambda row: _place(row.file, row.line),
+        lambda row: code_place(row.file, row.line),
         is_name=True,
     ),
     Column(Text("compilation-break-calls", "Times"), "count", "calls"),
@@ -64,38 +66,111 @@ _BREAKS = optional(
     ),
     Column(Text("compilation-break-reason", "Reason"), "", "reason", is_name=True),
 )
+_LOGGED_BREAKS = optional(
+    known,
+    _BREAKS[0],
+    Column(Text("compilation-break-code", "Line", "text of a line of code"), "", "code", is_name=True),
+    Column(Text("compilation-break-function", "In", "a function"), "", "function", is_name=True, is_extra=True),
+    _BREAKS[-1],
+)
+_CACHES = optional(
+    bool,
+    Column(Text("compilation-cache", "Cache"), "", "cache", is_name=True),
+    Column(Text("compilation-hits", "Hits", "of a cache"), "count", "hits"),
+    Column(Text("compilation-misses", "Misses", "of a cache"), "count", "misses"),
+    Column(Text("compilation-bypasses", "Bypasses", "of a cache: graphs that cannot be cached"), "count", "bypasses"),
+    Column(Text("compilation-missed", "Misses took", "time of compiling them"), "ns", "missed_ns"),
+    Column(Text("compilation-saved", "Hits saved", "time"), "ns", "saved_ns"),
+    Column(Text("compilation-bypassed", "Why not cached"), "", lambda row: "; ".join(row.bypass_reasons), is_name=True),
+)
+_PHASES = (
+    Column(Text("compilation-dynamo", "Dynamo", "a phase of torch.compile"), "ns", "dynamo_ns"),
+    Column(Text("compilation-aot", "AOTAutograd", "a phase of torch.compile"), "ns", "aot_ns"),
+    Column(Text("compilation-inductor", "Inductor", "a phase of torch.compile"), "ns", "inductor_ns"),
+    Column(Text("compilation-backend", "Other backend", "of torch.compile, not Inductor"), "ns", "other_backend_ns"),
+)
+_BACKWARD_TIME = Column(Text("compilation-backward-time", "Backward pass", "time"), "ns", "backward_ns")
+_LOG_FIGURES = optional(
+    bool,
+    Column(Text("compilation-count", "Compilations"), "count", "compilations"),
+    Column(Text("compilation-again", "Recompilations"), "count", "recompilations"),
+    Column(Text("compilation-logged-time", "Time of all compilations"), "ns", "compiling_ns"),
+    *_PHASES,
+    _BACKWARD_TIME,
+    Column(Text("compilation-log-span", "From the first to the last entry of the log"), "ns", "span_ns"),
+)
 _FORWARD, _BACKWARD = Text("compilation-forward", "Forward"), Text("compilation-backward", "Backward")
+_PASS = Text("compilation-pass", "Pass", "forward or backward")
 _EARLIER = Text("compilation-earlier", "not recorded", "a compilation outside of the recording")
 _FIRST = Text("compilation-first", "first compilation", "of a function")
-_COMPILATIONS = optional(
+_OUTCOMES = ((1, "hits"), (2, "misses"), (3, "bypasses"))
+"""Columns of caches, and what they count."""
+
+
+def _phase(name: str) -> Callable[[Compiling], int | None]:
+    return lambda row: getattr(row.phases, name) if row.phases else None
+
+
+def _is_unknown(row: Compiling) -> bool:
+    return row.function is None and row.place[0] is None
+
+
+_CALL_COLUMNS = optional(
     known,
     Column(
         Text("compilation-compiled", "Compiled function"),
         "",
-        lambda row: _function(row.function, row.file, row.line),
+        lambda row: None if _is_unknown(row) else named_code(row.function, *row.place),
         is_name=True,
+    ),
+    Column(
+        Text("compilation-caller", "Called at", "a file and a line"),
+        "",
+        lambda row: None if row.is_library else code_place(row.caller_file, row.caller_line),
+        is_name=True,
+        is_extra=True,
     ),
     Column(Text("compilation-number", "Compilation", "an id such as 0/1"), "", "compilation", is_name=True),
     Column(
-        Text("compilation-pass", "Pass", "forward or backward"),
+        _PASS,
         "",
         lambda row: (_BACKWARD if row.is_backward else _FORWARD)(),
     ),
     replace(STEP, cell=lambda row: row.step if row.start_ns is not None else _EARLIER(), is_name=True),
+    Column(Text("compilation-start", "Started", "time since the first entry of a log"), "ns", "logged_start_ns"),
     TIME,
+    *(replace(phase, cell=_phase(str(phase.cell)), is_extra=True) for phase in _PHASES),
+    _BACKWARD_TIME,
+)
+_COMPILATIONS = (
+    *_CALL_COLUMNS,
+    *optional(bool, *(replace(_CACHES[place], cell=f"cache_{name}", is_extra=True) for place, name in _OUTCOMES)),
     Column(
         Text("compilation-reason", "Why again"),
         "",
         lambda row: "; ".join(row.reasons) or (None if row.is_again else _FIRST()),
         is_name=True,
+        if_any=known,
     ),
 )
+
+
+def _region(row: CompiledRegion) -> str:
+    named = () if row.function is None and row.file is None else (named_code(row.function, row.file, row.line),)
+    return " ".join((row.compilation or "?", *named))
+
+
+_ALONE = (
+    *(column for column in _COMPILATIONS[:-1] if column.title not in (_PASS, STEP.title)),
+    _COMPILATIONS[-1].of(lambda row: "; ".join(row.reasons) or None),
+)
+"""Columns of the compilations in a log without a trace."""
 _REGIONS = optional(
     known,
     Column(
         Text("compilation-region", "Compiled region"),
         "",
-        lambda row: _region(row.compilation, row.function, row.file, row.line),
+        _region,
         is_name=True,
     ),
     CALLS,
@@ -119,19 +194,26 @@ def build(report: Report, top: int) -> Iterator[Section]:
     compiled = report.result("compilation", CompiledCode)
     if compiled is None:
         return
+    is_alone = report.trace is None
+    shown = {(row.file, row.line, row.reason) for row in compiled.breaks}
+    only_logged = [row for row in compiled.logged_breaks if (row.file, row.line, row.reason) not in shown]
     tables = tuple(
         table(id_, columns, rows[:top], total=len(rows))
         for id_, columns, rows in (
             ("graph_breaks", _BREAKS, compiled.breaks),
-            ("compilations", _COMPILATIONS, compiled.compilations),
+            ("logged_graph_breaks", _LOGGED_BREAKS, only_logged),
+            ("compilations", _ALONE if is_alone else _COMPILATIONS, compiled.compilations),
             ("compiled_regions", _REGIONS, compiled.regions),
+            ("graph_caches", _CACHES, compiled.caches),
         )
         if rows[:top]
     )
     messages = tuple(_messages(compiled, top))
+    figures = (*facts(_FIGURES, compiled), *(facts(_LOG_FIGURES, compiled.log) if compiled.log else ()))
     if tables or messages:
+        topic = Topic.RUNS if is_alone else Topic.HOST
         yield Section(
-            "compilation", TITLE(), messages, facts(_FIGURES, compiled), tables=tables, terms=_TERMS, topic=Topic.HOST
+            "compilation", TITLE(), messages, figures, tables=tables, terms=_TERMS, topic=topic, is_essential=is_alone
         )
 
 
@@ -141,27 +223,7 @@ def _messages(compiled: CompiledCode, top: int) -> Iterator[Message]:
         shapes = ", ".join(copies.shapes) or "?"
         yield _COPIED(count=copies.calls, device=copies.device_ns, host=copies.host_ns, shapes=shapes)
     for failure in compiled.failures[:top]:
-        place = _place(failure.file, failure.line) or "?"
+        place = code_place(failure.file, failure.line) or "?"
         yield _FAILED(function=failure.function or "?", place=place, error=failure.error)
     for guard in compiled.size_guards[:top]:
-        yield _SIZE_GUARD(place=_place(guard.file, guard.line) or "?", expression=guard.expression)
-
-
-def _region(compilation: str | None, function: str | None, file: str | None, line: int | None) -> str:
-    named = _function(function, file, line)
-    return " ".join(filter(None, (compilation or "?", named)))
-
-
-def _function(function: str | None, file: str | None, line: int | None) -> str | None:
-    place = _place(file, line)
-    if place is None:
-        return function
-    return place if function is None else f"{place} {function}"
-
-
-def _place(file: str | None, line: int | None) -> str | None:
-    """The last two parts of a path, and the line: enough to find it."""
-    if file is None:
-        return None
-    short = "/".join(file.replace("\\", "/").split("/")[-2:])
-    return short if line is None else f"{short}:{line}"
+        yield _SIZE_GUARD(place=code_place(guard.file, guard.line) or "?", expression=guard.expression)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
+from traceanalyzer.analyzers.tables.ranks import PrintedRanks
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -52,6 +53,7 @@ _NO_TOTAL = Text("runs-no-total", "The table has no total; the profiled time is 
 _STEPS_FROM = Text("runs-steps-from", "Steps counted by")
 _COPIES = Text("runs-copies", "Copies and fills")
 _HIDDEN = Text("runs-hidden", "Device time in rows that are not printed")
+_HOST_HIDDEN = Text("runs-host-hidden", "Host time in rows that are not printed")
 
 _OPERATORS = Text("runs-operators", "Operators")
 _KERNELS = Text("runs-kernels", "Kernels")
@@ -94,6 +96,22 @@ _MANY = Text(
     "run.",
     note="always five or more",
 )
+_RANKS_TITLE = Text("runs-of-ranks-title", "Communication by rank")
+_COMMUNICATES = Text("runs-communicates", "Communicates", "time in collectives")
+_WAITS_LEAST = Text("runs-waits", "Waits, at least")
+_WAITS = Text(
+    "runs-ranks-wait",
+    "{count:count} ranks run the same collectives. Of each rank's time in them, at least {least:ns} to {most:ns} per "
+    "step is waiting for others; {last} waits least, so it comes last most often.",
+    note="last is an identifier such as rank-3; never only one rank",
+)
+_WAITS_IF = Text(
+    "runs-tables-wait",
+    "{count:count} tables have the same collectives, as those of ranks of one run have. If they are, at least "
+    "{least:ns} to {most:ns} per step of each one's time in them is waiting for others; {last} waits least, so it "
+    "comes last most often.",
+    note="last is an identifier such as table-3; never only one table",
+)
 _STEPS = Text("runs-steps", "Steps")
 _WALL = Text("runs-wall", "Profiled time, estimate")
 _HOST = Text("runs-host", "Host (self CPU)")
@@ -131,11 +149,38 @@ def build(report: Report, top: int) -> Iterator[Section]:
     runs = report.result("runs", tuple[PrintedRun, ...]) or ()
     if len(runs) > 1:
         yield from _side_by_side(runs, top)
+    for group in report.result("printed_ranks", tuple[PrintedRanks, ...]) or ():
+        yield _of_ranks(group, runs)
     if len(runs) > MOST_COMPARED:
         yield from _each_kind(runs, top)
         return
     for run in runs:
         yield from _run(run, top, alone=len(runs) == 1, rates=tuple(throughput.printed_facts(report, run.id)))
+
+
+def _of_ranks(group: PrintedRanks, runs: Sequence[PrintedRun]) -> Section:
+    """What ranks spend in the same collectives, and how much of that is waiting."""
+    steps = {run.id: run.steps for run in runs}
+    waits = [row.waits_ns / steps[row.run] for row in group.ranks]
+    text = _WAITS if group.is_named else _WAITS_IF
+    message = text(count=len(group.ranks), last=group.last, least=min(waits), most=max(waits))
+    columns_ = (
+        Column(_WORDS["rank" if group.is_named else "table"][1], "", "run"),
+        Column(columns.DEVICE.title, "ns", lambda row: _each_step(row.device_ns, steps[row.run])),
+        Column(_COMMUNICATES, "ns", lambda row: _each_step(row.communication_ns, steps[row.run])),
+        Column(_WAITS_LEAST, "ns", lambda row: _each_step(row.waits_ns, steps[row.run])),
+    )
+    return Section(
+        f"ranks-of-{group.ranks[0].run}",
+        _RANKS_TITLE,
+        messages=(message,),
+        tables=(table("printed_ranks", columns_, group.ranks),),
+        topic=Topic.RUNS,
+    )
+
+
+def _each_step(value: int | None, steps: int) -> float | None:
+    return None if value is None else value / steps
 
 
 def _each_kind(runs: tuple[PrintedRun, ...], top: int) -> Iterator[Section]:
@@ -202,9 +247,17 @@ def _facts(run: PrintedRun) -> Iterator[Fact]:
         Fact(_STEPS, run.steps, "count"),
         Fact(_STEPS_FROM, run.steps_from, ""),
         *(Fact(label, value(run), unit) for label, unit, value in _PER_STEP[4:]),
-        Fact(_HIDDEN, run.device_hidden_share, "share"),
+        *_hidden_facts(run),
     ]
     yield from (fact for fact in facts if fact.value is not None)
+
+
+def _hidden_facts(run: PrintedRun) -> tuple[Fact, Fact]:
+    """What is in rows that are not printed; reports of older versions have only the share of the device."""
+    device = Fact(_HIDDEN, run.device_hidden_ns, "ns")
+    if run.device_hidden_ns is None:
+        device = Fact(_HIDDEN, run.device_hidden_share, "share")
+    return device, Fact(_HOST_HIDDEN, run.cpu_hidden_ns, "ns")
 
 
 def _hot_columns(rows: tuple[Hot, ...]) -> tuple[Column, ...]:

@@ -17,6 +17,22 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
+class LoggedLookup:
+    """A lookup in a cache of compiled graphs."""
+
+    cache: str
+    """`fx_graph` (Inductor) or `aotautograd`, as torch names them."""
+    outcome: str
+    """`hit`, `miss`, or `bypass` (a graph that cannot be cached)."""
+    key: str = ""
+    """Torch's key of the graph; empty where the log has none."""
+    compiling_ns: int | None = None
+    """Time that compiling it took, of a miss; of a hit, the time that it saved."""
+    reason: str = ""
+    """Why the cache was bypassed."""
+
+
+@dataclass(frozen=True)
 class LoggedCompilation:
     """One compilation of one function by torch.compile; None means that the log does not contain it."""
 
@@ -26,9 +42,19 @@ class LoggedCompilation:
     code: SourceLine | None = None
     """The function, at its first line."""
     caller: SourceLine | None = None
-    """The line that called it."""
+    """The line of the program that called it: the last of its stack in code of the user."""
+    start_ns: int | None = None
+    """Start since the first entry of the log, by the clock of its lines."""
+    logged_ns: int | None = None
+    """From its first to its last entry by the same clock, without the backward pass: about its duration."""
     duration_ns: int | None = None
     """Time of the compilation, its backend included; the backward pass is compiled later and adds its own time."""
+    backend_ns: int | None = None
+    """Part of it in the backend: AOTAutograd and Inductor, or another one; Dynamo takes the rest."""
+    inductor_ns: int | None = None
+    """Part of that in Inductor."""
+    has_aot: bool = False
+    """Whether AOTAutograd wrote about it."""
     backward_ns: int | None = None
     """Time of compiling the backward pass."""
     reasons: tuple[str, ...] = ()
@@ -39,9 +65,10 @@ class LoggedCompilation:
     """Conditions that are checked at each call."""
     operations: int | None = None
     """Operations in the graph."""
-    cache_hits: int = 0
-    """Graphs that were found in the caches of Inductor and of the autograd compiler."""
-    cache_misses: int = 0
+    lookups: tuple[LoggedLookup, ...] = ()
+    """Lookups in the caches of graphs, the backward pass included."""
+    is_finished: bool = False
+    """Whether its figures were written, which torch does at the end."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,10 @@ class LoggedBreak:
     """Torch's words, one line."""
     hint: str = ""
     """Torch's first hint, one line; empty where it has none."""
+    code: str = ""
+    """The line of the program; empty where the log does not show it."""
+    function: SourceLine | None = None
+    """The function that was compiled."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +105,14 @@ class CompileLog:
     name: str
     entries: int
     """Entries that were read, payloads not counted."""
+    size_bytes: int | None = None
+    span_ns: int | None = None
+    """From the first to the last entry, by the clock of the lines."""
     compilations: tuple[LoggedCompilation, ...] = ()
     breaks: tuple[LoggedBreak, ...] = ()
     guards: tuple[LoggedGuard, ...] = ()
     losses: tuple[Loss, ...] = ()
+    has_generated_code: bool = False
+    """Whether Inductor wrote code for some graph, or loaded it from its cache."""
+    kernels: frozenset[str] = frozenset()
+    """Names of kernels in that code; of long code, those at its beginning."""

@@ -11,6 +11,7 @@ from tests.builders.timeline import Host, Stream, Work, finish
 from tests.rules.compilation import test_graph_breaks as graph_breaks
 from traceanalyzer.analyzers import compilation
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation.logged import is_of_trace
 from traceanalyzer.inputs import opening
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
@@ -172,3 +173,98 @@ def test_a_trace_without_compiled_code_says_so(tmp_path: Path) -> None:
     message = compilation.ANALYSES[0].missing(Context(ta.load(tmp_path / "trace.json")))
     assert message is not None
     assert "no code of torch.compile" in message.text
+
+
+def plain(name: str) -> TraceBuilder:
+    """A trace of one event."""
+    trace = TraceBuilder()
+    Host(trace, at=10).leaf(name, 50)
+    return finish(trace)
+
+
+def is_joined(folder: Path, builder: TraceBuilder, log: str) -> bool | None:
+    builder.write(folder / "trace.json")
+    return is_of_trace(Context(ta.load(folder / "trace.json"), compile_logs=_logs(folder, log)))
+
+
+def test_a_log_is_of_a_trace_if_its_graphs_are(tmp_path: Path) -> None:
+    log = build.started("0/0") + build.entry("artifact", {"name": "fx_graph_cache_hit"}, "0/0", '{"key": "fabc"}')
+    assert is_joined(tmp_path, plain("## Call CompiledFxGraph fabc ##"), log) is True
+    assert is_joined(tmp_path, plain("## Call CompiledFxGraph fxyz ##"), log) is False
+
+
+def test_a_log_is_of_a_trace_if_its_kernels_are(tmp_path: Path) -> None:
+    """Both programs number their first compilation 0/0."""
+    code = "triton_poi_fused_add_0 = async_compile.triton('triton_poi_fused_add_0', ...)"
+    log = build.started("0/0") + build.entry("inductor_output_code", {"filename": "c.py"}, "0/0", code)
+    assert is_joined(tmp_path, plain("triton_poi_fused_add_0"), log) is True
+    assert is_joined(tmp_path, plain("triton_poi_fused_mul_0"), log) is False
+    assert is_joined(tmp_path, plain("triton__0d1d2d"), log) is None, "old versions of torch name no kernels"
+
+
+def test_a_log_is_of_a_trace_if_its_functions_are(tmp_path: Path) -> None:
+    """Both programs number their first compilation 0/0."""
+
+    def with_stack(function: str) -> TraceBuilder:
+        trace = TraceBuilder()
+        host = Host(trace, at=10)
+        with host.frame(f"train.py(7): {function}"):
+            host.leaf("Torch-Compiled Region: 0/0", 50)
+        return finish(trace)
+
+    log = build.started("0/0") + build.measured("0/0", "forward", "/work/train.py", 7, 1)
+    assert is_joined(tmp_path, with_stack("forward"), log) is True
+    assert is_joined(tmp_path, with_stack("evaluate"), log) is False
+
+
+def test_numbers_decide_where_nothing_else_does(tmp_path: Path) -> None:
+    log = build.started("0/0") + build.measured("0/0", "forward", "/work/train.py", 7, 1)
+    assert is_joined(tmp_path, plain("Torch-Compiled Region: 0/0"), log) is True
+    assert is_joined(tmp_path, plain("Torch-Compiled Region: 3/1"), log) is False
+    assert is_joined(tmp_path, plain("Torch-Compiled Region"), log) is None, "versions before 2.6 write no numbers"
+    assert is_joined(tmp_path, plain("aten::mm"), log) is False
+    assert is_joined(tmp_path, plain("triton__0d1d2d"), log) is False, "the log has no generated code"
+    failed = build.measured("0/0", "forward", "/work/train.py", 7, 1, fail_type="X")
+    assert is_joined(tmp_path, plain("aten::mm"), failed) is None, "what failed leaves nothing in a trace"
+
+
+def test_a_compilation_without_a_number_is_the_logged_one_of_its_duration(tmp_path: Path) -> None:
+    """Old versions of torch record no number: 300 us are those of 0/1, and nothing is told twice."""
+    log = build.started("0/0") + build.measured("0/0", "f", "train.py", 3, 0.9)
+    log += build.recompiled("0/1", "0/0: L['n'] == 3") + build.started("0/1")
+    log += build.measured("0/1", "f", "train.py", 3, 0.000_295)
+    trace = TraceBuilder()
+    host = Host(trace, at=10)
+    host.leaf("Torch-Compiled Region", 50)
+    host.leaf("entire_frame_compile", 300)
+    found = analyzed(tmp_path, finish(trace), log)
+    assert [(c.compilation, c.time_ns, c.reasons) for c in found.compilations] == [
+        ("0/1", 300_000, ("L['n'] == 3",)),
+        ("0/0", 900_000_000, ()),
+    ]
+    assert found.log is not None
+    assert (found.log.compilations, found.log.recompilations) == (2, 1)
+
+
+def test_what_a_log_alone_says(tmp_path: Path) -> None:
+    """Parts of the time add up to it; the second function has another backend, the third no figures."""
+    stack = [(0, 40, "main")]
+    log = build.interned({0: "/work/train.py"}) + build.started("0/0", stack)
+    log += build.entry("artifact", {"name": "fx_graph_cache_miss"}, "0/0", '{"time_taken_ns": 500}')
+    times = {"backend_compile_time_s": 0.75, "inductor_compile_time_s": 0.5}
+    log += build.measured("0/0", "forward", "/lib/torch/nn/module.py", 7, 1, **times)
+    log += build.entry("bwd_compilation_metrics", {"inductor_compile_time_s": 0.25}, "0/0")
+    log += build.broke("1/0", "/work/train.py", 9, "why")
+    log += build.started("1/0") + build.measured("1/0", "g", "/work/g.py", 3, 2, backend_compile_time_s=0.5)
+    log += build.at(build.started("2/0"), 19) + build.at(build.entry("dynamo_guards", {}, "2/0"), 19.5)
+    found = compilation.of_logs(_logs(tmp_path, log))
+    assert found.log is not None
+    figures = found.log
+    assert (figures.dynamo_ns, figures.aot_ns, figures.inductor_ns) == (1_750_000_000, 250_000_000, 500_000_000)
+    assert (figures.other_backend_ns, figures.backward_ns) == (500_000_000, 250_000_000)
+    assert (figures.compiling_ns, figures.is_by_clock) == (3_750_000_000, True)
+    first = found.compilations[0]
+    assert (first.is_library, first.place, first.cache_misses) == (True, ("/work/train.py", 40), 1)
+    assert [(b.file, b.line, b.reason) for b in found.logged_breaks] == [("/work/train.py", 9, "why")]
+    assert [(c.cache, c.misses, c.missed_ns, c.saved_ns) for c in found.caches] == [("fx_graph", 1, 500, None)]
+    assert (found.steps, found.breaks_per_step, found.breaks) == (0, None, ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
-from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation import CompiledCode, of_logs
 from traceanalyzer.inputs import opening
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace
@@ -87,6 +89,37 @@ def test_logs_that_others_recorded_are_read_without_loss(
     """Entries and starts of compilations as counted by the lines of the files."""
     (log,) = opening.read_compile_logs([corpus / "field" / "compile" / name])
     assert (log.entries, len(log.compilations), len(log.guards), log.losses) == (entries, compilations, guards, ())
+
+
+def test_frames_and_breaks_of_a_log_that_somebody_edited(corpus: Path) -> None:
+    """The texts of the breaks name lines 10440 and 10442; the functions that continue, stacks and graphs the others."""
+    code = of_logs(opening.read_compile_logs([corpus / "field" / "second" / "comp_metrics.log"]))
+    assert [(row.caller_line, row.time_ns) for row in code.compilations] == [
+        (9559, 12_439_489),
+        (9551, 7_198_095),
+        (9553, 3_393_888),
+    ]
+    assert [(row.line, row.code) for row in code.logged_breaks] == [
+        (9551, "torch._dynamo.graph_break()"),
+        (9553, "torch._dynamo.graph_break()"),
+    ]
+
+
+def test_phases_and_caches_are_those_of_the_lines(corpus: Path) -> None:
+    """Sums of the figures in the file, read here line by line."""
+    path = corpus / "field" / "compile" / "tlparse_cache_hit_miss.log.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        lines = [line.split("] ", 1)[1] for line in stream if '{"compilation_metrics"' in line]
+    figures = [json.loads(line)["compilation_metrics"] for line in lines]
+    names = ("entire_frame_compile_time_s", "inductor_compile_time_s")
+    wanted = [1e9 * sum(one[name] or 0 for one in figures) for name in names]
+    code = of_logs(opening.read_compile_logs([path]))
+    assert code.log is not None
+    parts = code.log.dynamo_ns, code.log.aot_ns, code.log.inductor_ns, code.log.other_backend_ns
+    assert sum(part or 0 for part in parts) == code.log.compiling_ns
+    assert [code.log.compiling_ns, code.log.inductor_ns] == pytest.approx(wanted, abs=6)
+    assert [(use.hits, use.misses, use.missed_ns) for use in code.caches] == [(1, 2, 6_372_999_079 + 6_500_727_742)]
+    assert [row.caller_line for row in code.compilations] == [380, 395, 380, 405, 386, 414]
 
 
 def test_a_failed_compilation_is_told(corpus: Path) -> None:

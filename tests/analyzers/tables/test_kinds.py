@@ -85,3 +85,15 @@ def test_operators_of_old_torch_have_no_namespace() -> None:
     assert [kind for _, kind in old.by_name] == [RowKind.OPERATOR, RowKind.ANNOTATION]
     (new,) = group(document(table(*rows)))
     assert [kind for _, kind in new.by_name] == [RowKind.ANNOTATION, RowKind.ANNOTATION]
+
+
+def test_names_in_code_are_kernels_where_their_times_fit() -> None:
+    """The kernels of a server; of the total of 100 ms, 30 are in the first kernel and 20 in the second."""
+    gemm = row("deep_gemm_kernel", 0, 30, self_device_share=0.3)
+    quantization = row("_per_token_group_quant_fp8", 0, 20, self_device_share=0.2)
+    assert classify([gemm, quantization]) == [RowKind.KERNEL] * 2
+    step = row("model_inference", 0, 90, self_device_share=0.9)
+    assert classify([gemm, quantization, step])[2] is RowKind.ANNOTATION, "longer than all kernels"
+    range_ = row("my_range", 0, 29, self_device_share=0.29)
+    assert classify([row("gemm_kernel", 0, 95, self_device_share=0.95), range_])[1] is RowKind.ANNOTATION, "too much"
+    assert classify([gemm, row("_range", 3), row("_range", 0, 5)])[2] is RowKind.ANNOTATION, "it has a row of the host"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders import compile_log as build
 from tests.builders.timeline import Host, Stream
 from tests.rules.host.test_host_waits_or_logs import on_cpu
 from tests.rules.host_work import compute, looping
@@ -140,3 +141,21 @@ def test_edge_share() -> None:
     share = 200_000 / step
     assert findings(broken(), RULE, {"share": share * (1 + 1e-9)}) == []
     assert findings(broken(), RULE, {"share": share * (1 - 1e-9)})
+
+
+def fires_in_a_compile_log() -> str:
+    """A log without a trace: two functions break."""
+    return build.broke("0/0", "/work/train.py", 7, "Data-dependent branching.") + build.broke("1/0", "b.py", 9, "print")
+
+
+def quiet_in_a_compile_log() -> str:
+    """A function that is one graph."""
+    return build.started("0/0") + build.measured("0/0", "f", "f.py", 1, 1)
+
+
+def test_breaks_of_a_log_are_counted_with_the_place_of_the_first() -> None:
+    (found,) = findings(fires_in_a_compile_log(), RULE)
+    assert found.summary.text == "Graph breaks: 2. The first is at work/train.py:7: Data-dependent branching."
+    assert (found.severity, found.confidence, found.saving) == ("low", "A", None)
+    assert [place.name for place in found.evidence[0].where] == ["work/train.py:7", "b.py:9"]
+    assert not findings(fires_in_a_compile_log(), RULE, {"breaks": 3})

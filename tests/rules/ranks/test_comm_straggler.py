@@ -13,7 +13,7 @@ from tests.builders import TraceBuilder
 from tests.builders.gloo import GlooTraining
 from tests.builders.ranks import Meeting, run
 from tests.rules.communication import test_comm_exposed as comm_exposed
-from tests.rules.judging import findings, report, skipped
+from tests.rules.judging import findings, report, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 from traceanalyzer.analyzers.ranks.model import Ranks
 
@@ -298,3 +298,35 @@ def test_edge_host_least() -> None:
 def test_edge_host_steps() -> None:
     assert findings(fires_over_gloo(), RULE, {"host_steps": 7}) == []
     assert findings(fires_over_gloo(), RULE, {"host_steps": 6})
+
+
+def fires_in_tables() -> str:
+    """The tables of four ranks: all but rank 2 spend 40 ms in a collective, and it spends 10 ms."""
+    return "\n".join(f"## Rank {rank}\n\n{_of_rank(rank, 10 if rank == 2 else 40)}" for rank in range(4))
+
+
+def trap_even_ranks_in_tables() -> str:
+    """A slow network is slow on all ranks."""
+    return "\n".join(f"## Rank {rank}\n\n{_of_rank(rank, 40)}" for rank in range(4))
+
+
+def trap_ranks_that_take_turns_in_tables() -> str:
+    """Two ranks wait less than the others, one as little as the other."""
+    return "\n".join(f"## Rank {rank}\n\n{_of_rank(rank, 10 if rank > 1 else 40)}" for rank in range(4))
+
+
+def _of_rank(rank: int, waits: int) -> str:
+    rows = [("aten::mm", "5.000ms", "0.000us"), ("gemm_kernel", "0.000us", f"{60 + rank / 100:.3f}ms")]
+    rows.append(("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "0.000us", f"{waits}.000ms"))
+    cells = [
+        {"Name": name, "Self CPU": host, "CPU total": host, "Self CUDA": own, "CUDA total": own, "# of Calls": 4}
+        for name, host, own in rows
+    ]
+    return table(cells, cpu="5.000ms", device=f"{60 + rank / 100 + waits:.3f}ms")
+
+
+def test_by_the_sums_of_tables_the_rank_that_waits_least_is_late() -> None:
+    (finding,) = findings(fires_in_tables(), RULE)
+    assert (finding.run, finding.saving, finding.confidence) == ("rank-2", None, "B")
+    assert "By the sums of 4 ranks, the others spend 30.00 ms per step (43 %) longer" in finding.summary.text
+    assert finding.evidence[0].where[0].name == "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

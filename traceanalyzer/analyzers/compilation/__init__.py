@@ -7,31 +7,41 @@ whose region runs within the region before the break: regions within regions are
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from traceanalyzer.analyzers.compilation import regions
-from traceanalyzer.analyzers.compilation.regions import (
-    CompiledRegion,
+from traceanalyzer.analyzers.compilation import logged, regions
+from traceanalyzer.analyzers.compilation.logged import (
+    CacheUse,
     FailedCompilation,
-    GraphBreak,
+    LogFigures,
+    LoggedGraphBreak,
     LogSummary,
     SizeGuard,
     place_of,
 )
-from traceanalyzer.knowledge import compiled_code
+from traceanalyzer.analyzers.compilation.regions import CompiledRegion, GraphBreak
+from traceanalyzer.knowledge import compiled_code, python_frames
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import graph_calls
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
+from traceanalyzer.trace.compile_log import CompileLog, LoggedCompilation
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
 _BEFORE_ALL = -1
+_SAME = 0.05
+"""Own choice: the recorded and the logged time of one compilation differ by less, because one range is in the other."""
 
 
 class Compiling(msgspec.Struct, frozen=True):
@@ -58,6 +68,34 @@ class Compiling(msgspec.Struct, frozen=True):
     """First line of the function, from the log; null without a log."""
     reasons: tuple[str, ...]
     """Why earlier compilations could not be used, from the log."""
+    phases: logged.CompilationPhases | None = None
+    """Parts of the time, from the log; null if it is not in one."""
+    is_by_clock: bool = False
+    """Whether the time is only known from the dates of the log's lines."""
+    logged_start_ns: int | None = None
+    """Start in ns since the first entry of the log; null if it is not in one."""
+    backward_ns: int | None = None
+    """Time in ns of compiling the backward pass, which comes later; null if the log has none."""
+    is_library: bool = False
+    """Whether the function is one of torch or a library, such as a wrapper around code of the user."""
+    caller_function: str | None = None
+    """Name of the function that called it: the last one on the stack that is code of the user; null without a log."""
+    caller_file: str | None = None
+    """Its file; null without a log."""
+    caller_line: int | None = None
+    """The line of the call; null without a log."""
+    cache_hits: int | None = None
+    """Its graphs that a cache had, of all caches; null if it is not in a log."""
+    cache_misses: int | None = None
+    """Its graphs that a cache did not have."""
+    cache_bypasses: int | None = None
+    """Its graphs that cannot be cached."""
+
+    @property
+    def place(self) -> tuple[str | None, int | None]:
+        """File and line in code of the user: of the function, or of the call of one that is unknown or a library's."""
+        is_elsewhere = self.is_library or self.file is None
+        return (self.caller_file, self.caller_line) if is_elsewhere else (self.file, self.line)
 
 
 class InputCopies(msgspec.Struct, frozen=True):
@@ -114,12 +152,18 @@ class CompiledCode(msgspec.Struct, frozen=True):
     without steps."""
     entering_behind_ns_per_step: float | None = None
     """Part of `entering_ns_per_step` in regions after graph breaks; null without steps."""
+    log: LogFigures | None = None
+    """Sums over the compile logs; null without logs."""
+    logged_breaks: tuple[LoggedGraphBreak, ...] = ()
+    """All graph breaks in the logs, in their order."""
+    caches: tuple[CacheUse, ...] = ()
+    """Lookups in the caches of compiled graphs, from the logs."""
 
 
 def analyze(context: Context) -> CompiledCode:
     """The cost of compiled code on the host."""
     steps = program_steps(context).typical
-    logs = regions.summarize_logs(context.compile_logs, context.trace.info.rank)
+    logs = logged.summarize_logs(context.compile_logs, context.trace.info.rank)
     rows, breaks, (entering, behind) = regions.analyze(context, steps, logs)
     guards, checks = _time(context, compiled_code.is_guards)
     sizes = _frames(context)
@@ -145,7 +189,34 @@ def analyze(context: Context) -> CompiledCode:
         logs=logs.names,
         entering_ns_per_step=per_step(entering),
         entering_behind_ns_per_step=per_step(behind),
+        **_only_logged(context.compile_logs, logs),
     )
+
+
+def of_logs(compile_logs: Sequence[CompileLog]) -> CompiledCode:
+    """What compile logs say without a trace; of several ranks, those of the lowest."""
+    logs = logged.summarize_logs(compile_logs, None)
+    unknown: dict[str, Any] = {
+        name: None for name in CompiledCode.__struct_fields__ if name.endswith(("per_step", "input_copies"))
+    }
+    return CompiledCode(
+        steps=0,
+        compiling_ns=0,
+        regions=(),
+        breaks=(),
+        compilations=tuple(map(_of_log, logs.compilations)),
+        failures=logs.failures,
+        size_guards=logs.guards,
+        logs=logs.names,
+        **unknown,
+        **_only_logged(compile_logs, logs),
+    )
+
+
+def _only_logged(compile_logs: Sequence[CompileLog], logs: LogSummary) -> dict[str, Any]:
+    """Fields that only logs fill."""
+    figures = logged.figures(compile_logs, logs)
+    return {"log": figures, "logged_breaks": logs.graph_breaks, "caches": logs.caches}
 
 
 def _time(context: Context, wanted: regions.Wanted) -> tuple[int, int]:
@@ -173,16 +244,54 @@ def compiling_ns(context: Context) -> int:
 
 
 def compilations(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
-    """All compilations: first those in the recording, in the order of time, then those only in logs."""
+    """All compilations, each once: first those in the recording, in the order of time, then those only in logs."""
     recorded = _recorded(context, logs)
     seen = {row.compilation for row in recorded}
-    only_logged = []
-    for entry in logs.compilations:
-        if entry.id not in seen:
-            again = compiled_code.is_recompilation(entry.id)
-            place = place_of(entry.code or entry.caller)
-            only_logged.append(Compiling(entry.id, False, again, None, entry.duration_ns, None, *place, entry.reasons))
-    return (*recorded, *only_logged)
+    return (*recorded, *(_of_log(entry) for entry in logs.compilations if entry.id not in seen))
+
+
+def _of_log(entry: LoggedCompilation) -> Compiling:
+    """A compilation that is only in a log."""
+    is_by_clock = entry.duration_ns is None
+    row = Compiling(
+        compilation=entry.id,
+        is_backward=False,
+        is_again=compiled_code.is_recompilation(entry.id),
+        start_ns=None,
+        time_ns=entry.logged_ns if is_by_clock else entry.duration_ns,
+        step=None,
+        function=None,
+        file=None,
+        line=None,
+        reasons=entry.reasons,
+        is_by_clock=is_by_clock,
+    )
+    return _explained(row, entry)
+
+
+def _explained(row: Compiling, entry: LoggedCompilation | None) -> Compiling:
+    """A compilation with what the log says about it; a recorded backward pass has times of its own."""
+    if entry is None:
+        return row
+    function, file, line = place_of(entry.code)
+    row = replace(row, function=function, file=file, line=line, reasons=entry.reasons)
+    if row.is_backward:
+        return row
+    caller_function, caller_file, caller_line = place_of(entry.caller)
+    outcomes = Counter(lookup.outcome for lookup in entry.lookups)
+    return replace(
+        row,
+        phases=logged.phases_of(entry),
+        logged_start_ns=entry.start_ns,
+        backward_ns=entry.backward_ns,
+        is_library=entry.code is not None and not python_frames.is_own_file(entry.code.file),
+        caller_function=caller_function,
+        caller_file=caller_file,
+        caller_line=caller_line,
+        cache_hits=outcomes["hit"],
+        cache_misses=outcomes["miss"],
+        cache_bypasses=outcomes["bypass"],
+    )
 
 
 def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
@@ -196,23 +305,35 @@ def _recorded(context: Context, logs: LogSummary) -> tuple[Compiling, ...]:
     steps = program_steps(context).every
     step = steps.at(tree.start_ns[outermost])
     compilations = []
+    left = [entry for entry in logs.compilations if entry.id not in ids]
     for position, at in sorted(zip(outermost.tolist(), step.tolist(), strict=True), key=lambda p: rows[p[0]]):
         row, known = int(rows[position]), ids[position]
-        logged = logs.of(known)
-        name = names[int(host.name[row])]
-        compilations.append(
-            Compiling(
-                known,
-                compiled_code.is_backward_compilation(name),
-                known is not None and compiled_code.is_recompilation(known),
-                int(host.start_ns[row]),
-                int(host.dur_ns[row]),
-                steps.names[at] if at >= 0 else None,
-                *place_of(logged.code if logged else None),
-                logged.reasons if logged else (),
-            )
+        is_backward = compiled_code.is_backward_compilation(names[int(host.name[row])])
+        duration = int(host.dur_ns[row])
+        entry = logs.of(known)
+        if known is None and not is_backward and (entry := _as_long(left, duration)) is not None:
+            left.remove(entry)
+            known = entry.id
+        compiling = Compiling(
+            compilation=known,
+            is_backward=is_backward,
+            is_again=known is not None and compiled_code.is_recompilation(known),
+            start_ns=int(host.start_ns[row]),
+            time_ns=duration,
+            step=steps.names[at] if at >= 0 else None,
+            function=None,
+            file=None,
+            line=None,
+            reasons=(),
         )
+        compilations.append(_explained(compiling, entry))
     return tuple(compilations)
+
+
+def _as_long(logged: Sequence[LoggedCompilation], duration: int) -> LoggedCompilation | None:
+    """The first logged compilation of about this duration: old versions of torch record no number."""
+    fitting = (one for one in logged if one.duration_ns and abs(one.duration_ns - duration) <= _SAME * duration)
+    return next(fitting, None)
 
 
 def _is_within_equal(context: Context, tree: Tree, rows: I64) -> Bool:

@@ -1,12 +1,13 @@
-"""Compiled regions of the typical steps, the graph breaks between them, and what compile logs say about both."""
+"""Compiled regions of the typical steps, and the graph breaks between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
+from traceanalyzer.analyzers.compilation.logged import LogSummary, place_of
 from traceanalyzer.knowledge import compiled_code, marks
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -14,99 +15,8 @@ from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.compile_log import CompileLog, LoggedBreak, LoggedCompilation, SourceLine
 from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
-
-_RESUME = "torch_dynamo_resume_in_"
-
-
-class FailedCompilation(msgspec.Struct, frozen=True):
-    """A compilation that ended with an error, after which the function runs without compilation or not at all."""
-
-    compilation: str
-    """Numbers of the function and of its compilation, as torch counts them."""
-    function: str | None
-    """Name of the function; null if the log does not say."""
-    file: str | None
-    """Its file; null if the log does not say."""
-    line: int | None
-    """Its first line; null if the log does not say."""
-    error: str
-    """The error message of torch."""
-
-
-class SizeGuard(msgspec.Struct, frozen=True):
-    """A condition on a size that became part of compiled code."""
-
-    expression: str
-    """The condition, with torch's names of symbols such as s0."""
-    file: str | None
-    """File of the line that caused the condition; null if it is not in the log."""
-    line: int | None
-    """The line that caused the condition; null if it is not in the log."""
-
-
-class LogSummary(msgspec.Struct, frozen=True):
-    """Entries of all logs of this process."""
-
-    names: tuple[str, ...]
-    compilations: tuple[LoggedCompilation, ...]
-    breaks: tuple[LoggedBreak, ...]
-    guards: tuple[SizeGuard, ...]
-
-    @property
-    def failures(self) -> tuple[FailedCompilation, ...]:
-        """Compilations that ended with an error."""
-        return tuple(
-            FailedCompilation(entry.id, *place_of(entry.code or entry.caller), entry.failure)
-            for entry in self.compilations
-            if entry.failure is not None
-        )
-
-    def of(self, compilation: str | None) -> LoggedCompilation | None:
-        """Log entries about a compilation; if several have the same id, about the last one."""
-        return next((entry for entry in reversed(self.compilations) if entry.id == compilation), None)
-
-    def code(self, compilation: str | None) -> SourceLine | None:
-        """The function of a compilation."""
-        entry = self.of(compilation)
-        return None if entry is None else entry.code
-
-    def broken(self, before: str | None, behind: str | None) -> LoggedBreak | None:
-        """The break in one compilation after which another compilation continues.
-
-        A compilation may break at several lines; the function that continues is named after the line.
-        """
-        here = [entry for entry in self.breaks if entry.id == before]
-        code = self.code(behind)
-        resumed = None if code is None or not code.function.startswith(_RESUME) else code.function.rpartition("_")[2]
-        exact = [entry for entry in here if entry.at is not None and str(entry.at.line) == resumed]
-        return next(iter(exact or here), None)
-
-
-def summarize_logs(logs: Sequence[CompileLog], rank: int | None) -> LogSummary:
-    """All log entries about one process.
-
-    Args:
-        logs: Logs of any processes.
-        rank: Rank of the process; None selects the lowest rank in the logs.
-    """
-    ranks = {entry.rank for log in logs for entry in log.compilations if entry.rank is not None}
-    wanted = {None, min(ranks, default=None) if rank is None else rank}
-    guards = {SizeGuard(entry.expression, *place_of(entry.at)[1:]): None for log in logs for entry in log.guards}
-    return LogSummary(
-        tuple(log.name for log in logs),
-        tuple(entry for log in logs for entry in log.compilations if entry.rank in wanted),
-        tuple(entry for log in logs for entry in log.breaks if entry.rank in wanted),
-        tuple(guards),
-    )
-
-
-def place_of(code: SourceLine | None) -> tuple[str | None, str | None, int | None]:
-    """Function, file and line; unknown ones are None."""
-    return (None, None, None) if code is None else (code.function or None, code.file, code.line)
-
 
 Wanted = Callable[[str], bool]
 

@@ -143,8 +143,8 @@ class Matched(msgspec.Struct, frozen=True):
     """Rows of collectives that several ranks have."""
 
     rows: I64
-    """Ordered by collective, then by duration (by waiting after `waiting.measure_waits`): the rank that came last is the
-    first of its collective."""
+    """Ordered by collective, then by duration (by waiting after `measure_waits`): the rank that came last is the first
+    of its collective."""
     collective: I64
     """Number of the collective of each row, 0..count-1."""
     count: int

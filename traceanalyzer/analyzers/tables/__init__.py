@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from traceanalyzer.analyzers.tables import grouping, runs, throughput
+from traceanalyzer.analyzers.tables import grouping, ranks, runs, throughput
 from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge import marks
@@ -35,6 +35,7 @@ RESULTS = {
     "tables": tuple[grouping.PrintedTable, ...],
     "runs": tuple[PrintedRun, ...],
     "printed_throughput": tuple[throughput.PrintedThroughput, ...],
+    "printed_ranks": tuple[ranks.PrintedRanks, ...],
 }
 """Types of the results of a document by key; `recording`, of the first run, is that of a trace."""
 
@@ -64,6 +65,7 @@ def run(document: TableDocument, views: Sequence[RunView]) -> tuple[dict[str, An
         "tables": grouping.list_tables(document, views),
         "runs": printed_runs,
         "printed_throughput": throughput.analyze(document, printed_runs),
+        "printed_ranks": ranks.analyze(printed_runs),
     }
     if printed_runs:
         results["recording"] = recording(views[0], printed_runs[0])

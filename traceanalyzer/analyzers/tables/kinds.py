@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from traceanalyzer.knowledge import marks
@@ -27,6 +27,7 @@ class RowKind(StrEnum):
     """Work of the profiler or of the driver, which CUPTI reports as overhead."""
 
 
+_ON_DEVICE = frozenset({RowKind.KERNEL, RowKind.COPY})
 _COPY = re.compile(r"(Memcpy|Memset) ")
 _RUNTIME = re.compile(r"(cuda|hip|cu|xpu|ze|ur|mtia|aclrt|musa)[A-Z]\w*$")
 _KERNEL = re.compile(
@@ -34,6 +35,10 @@ _KERNEL = re.compile(
     r"^void |_\d+x\d+|^sm\d",
     re.IGNORECASE,
 )
+_IDENTIFIER = re.compile(r"\w*_\w*")
+"""A name in code, as kernels of Triton have; annotations may have one, too."""
+_SUM_OF_ROUNDED = 1.01
+"""By what rounded times of rows may exceed the total (own choice)."""
 _OPERATOR = re.compile(r"::|Backward\d*$|^\w+_$")
 MARKS = ("ProfilerStep", "Optimizer.", "enumerate(", "nccl:", "gloo:", "[pl]", "## ", "DataParallel.", "Distributed")
 """First words of names of annotations that torch and Lightning make."""
@@ -73,7 +78,7 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
 
     A row without host time is of the device: a copy, a kernel, or the projection of an annotation, which has a host row
     of the same name or a name that no kernel has. Other names are those of kernels if one operator has exactly as many
-    calls and exactly the same device time.
+    calls and exactly the same device time, or if they are names in code and their times fit.
 
     Args:
         rows: All rows of the table.
@@ -95,7 +100,30 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
         if launched[_on_device(row)] > 0 and (host is None or _on_device(host) == _on_device(row)):
             launched[_on_device(row)] -= 1
             kinds[position] = RowKind.KERNEL
+    for position in _kernels_by_time(rows, kinds, on_host):
+        kinds[position] = RowKind.KERNEL
     return kinds
+
+
+def _kernels_by_time(rows: Sequence[TableRow], kinds: Sequence[RowKind], on_host: Collection[str]) -> Iterator[int]:
+    """Rows of the device whose names could be those of annotations, but whose times are those of kernels.
+
+    They fit into the total with the other kernels, and are shorter than those together: an annotation spans the kernels
+    of its range.
+    """
+    known = [row.self_device_ns or 0 for row, kind in zip(rows, kinds, strict=True) if kind in _ON_DEVICE]
+    shares = [(row.self_device_share or 0.0, row.self_device_ns or 0) for row in rows]
+    share, time = max(shares, default=(0.0, 0))
+    total = time / share if share else float("inf")
+    counted = sum(known)
+    for position, row in enumerate(rows):
+        if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name in on_host:
+            continue
+        own = row.self_device_ns or 0
+        is_named = _IDENTIFIER.fullmatch(row.name) and not row.name.startswith(MARKS)
+        if is_named and own < sum(known) and counted + own <= _SUM_OF_ROUNDED * total:
+            counted += own
+            yield position
 
 
 def is_device_row(row: TableRow) -> bool:

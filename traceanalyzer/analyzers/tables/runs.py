@@ -148,6 +148,11 @@ class PrintedRun(msgspec.Struct, frozen=True):
     row shows any."""
     profiler_ns: int | None = None
     """Self CPU time in ns of the profiler itself; null where no row shows any."""
+    cpu_hidden_ns: int | None = None
+    """Host time in ns in rows that are not printed: the total without the printed rows; null without a total."""
+    device_hidden_ns: int | None = None
+    """Device time in ns that is neither in printed kernels, copies and fills nor in printed operators; null without a
+    total."""
     has_event_spans: bool = False
     """Whether the printed device times are spans between events, which include waits for the host, so that the
     device's time is unknown."""
@@ -195,6 +200,8 @@ def analyze(view: RunView) -> PrintedRun:
     largest = max((value for value in known if value is not None), default=None)
     shown_device = sum_known(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
     of_operators = sum_known(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
+    cpu_hidden = _hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows))
+    device_hidden = _hidden(device, max(shown_device or 0, of_operators or 0))
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -210,8 +217,8 @@ def analyze(view: RunView) -> PrintedRun:
             PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
         ),
         allocated_bytes=_allocated(rows),
-        cpu_hidden_share=_hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows)),
-        device_hidden_share=_hidden(device, max(shown_device or 0, of_operators or 0)),
+        cpu_hidden_share=_share(cpu_hidden, cpu),
+        device_hidden_share=_share(device_hidden, device),
         annotations_in_total=spans.are_in_total,
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
@@ -223,6 +230,8 @@ def analyze(view: RunView) -> PrintedRun:
         profiler_ns=parts.profiler_ns,
         has_event_spans=are_spans,
         total_cannot_be=totals.cannot_be,
+        cpu_hidden_ns=cpu_hidden,
+        device_hidden_ns=device_hidden,
     )
 
 
@@ -244,9 +253,9 @@ def _allocated(rows: list[tuple[TableRow, RowKind]]) -> int | None:
     return sum(size for size in sizes if size > 0) if sizes else None
 
 
-def _hidden(total: int | None, shown: int | None) -> float | None:
-    """Share of a total that is not printed; a little less than 0 is rounding, and counts as 0."""
-    return max(0.0, 1 - (shown or 0) / total) if total else None
+def _hidden(total: int | None, shown: int | None) -> int | None:
+    """The part of a total that is not printed; a little less than 0 is rounding, and counts as 0."""
+    return max(0, total - (shown or 0)) if total else None
 
 
 def _hot(rows: list[tuple[TableRow, RowKind]], kind: RowKind, cpu: int | None, device: int | None) -> tuple[Hot, ...]:

@@ -219,7 +219,7 @@ class SummaryOpening:
 
     run: str | None
     text: Markup
-    step: str
+    step: str | None
     resources: tuple[Meter, ...]
 
 
@@ -330,7 +330,7 @@ def _opening(headline: Headline, runs: dict[str, str], language: Language) -> Su
     return SummaryOpening(
         runs.get(headline.run or ""),
         prose(language.say(headline.message)),
-        language.text(_STEP, step=headline.resources.step_ns),
+        language.text(_STEP, step=headline.resources.step_ns) if headline.resources else None,
         tuple(
             Meter(
                 cards.resource_name(key, language),
@@ -339,7 +339,7 @@ def _opening(headline: Headline, runs: dict[str, str], language: Language) -> Su
                 percent(share),
                 _TONES[key],
             )
-            for key, ns, share in cards.resources(headline.resources)
+            for key, ns, share in (cards.resources(headline.resources) if headline.resources else ())
             if ns
         ),
     )

@@ -94,7 +94,10 @@ Detector = Callable[[Facts, Limits], Iterable[Draft]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. `trace` judges a trace, `table` a run of a table document; None where the rule does not apply."""
+    """One rule. `trace` judges a trace, `table` a run of a table document, `log` a compile log without a trace.
+
+    None where the rule does not apply.
+    """
 
     id: str
     """The name of its file with hyphens: a noun for the bad state."""
@@ -120,6 +123,7 @@ class Rule:
     """Addresses of official documentation."""
     trace: Detector | None = None
     table: Detector | None = None
+    log: Detector | None = None
     no_trace: Message | None = None
     """The reason why a trace cannot be judged; needed if `trace` is None."""
     no_table: Message | None = None
@@ -174,7 +178,7 @@ class RulePage(msgspec.Struct, frozen=True):
         """The text with this key."""
         return self.texts[key]
 
-    def rule(self, trace: Detector | None = None, table: Detector | None = None) -> Rule:
+    def rule(self, trace: Detector | None = None, table: Detector | None = None, log: Detector | None = None) -> Rule:
         """The rule of this page with these detectors; the texts no-trace and no-table say why one is missing."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != "texts"}
         return Rule(
@@ -184,6 +188,7 @@ class RulePage(msgspec.Struct, frozen=True):
             not_when=self.text("not-when"),
             trace=trace,
             table=table,
+            log=log,
             no_trace=self._reason("no-trace"),
             no_table=self._reason("no-table"),
             **own,

@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.headlines import causes, headline
+from traceanalyzer.rules.engine.headlines import headline, of_table
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
@@ -190,6 +190,8 @@ def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
     rule = entry.rule
     if facts.is_graph_capture:
         raise Missing(_CAPTURE())
+    if facts.log is not None:
+        return rule.log(facts, entry.limits) if rule.log is not None else ()
     detector = rule.trace if facts.table is None else rule.table
     if detector is None:
         reason = rule.no_trace if facts.table is None else rule.no_table
@@ -212,7 +214,7 @@ def _budget(facts: Facts) -> Budget:
         Budget.of(facts.resources, is_estimate=facts.table is not None),
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
-        unseen_waits=causes.unseen_waits(facts),
+        unseen_waits=of_table.unseen_waits(facts),
     )
 
 

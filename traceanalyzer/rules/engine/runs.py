@@ -51,7 +51,7 @@ def _beside(headline: Headline, first: Headline, counted: Collection[str | None]
 
 
 def _message(headline: Headline, first: Headline) -> Message:
-    step, before = headline.resources.step_ns, first.resources.step_ns
+    step, before = (each.resources.step_ns if each.resources else None for each in (headline, first))
     if not step or not before:
         return headline.message
     params = {"headline": headline.message, "step": step, "other": first.run, "before": before}

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers import kernels, operators
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation.logged import LogFigures
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.idle.step_idle import StepIdle
 from traceanalyzer.analyzers.tables import is_hardly_any
@@ -121,6 +123,12 @@ class Facts:
 
     model: Model | None = None
     """The causal model of the trace, which prices changes; None if there is none."""
+
+    @property
+    def log(self) -> LogFigures | None:
+        """The sums over a compile log without a trace; None for all else."""
+        code = self.find("compilation", CompiledCode) if self.summary is None else None
+        return None if code is None else code.log
 
     def find(self, key: str, kind: type[R]) -> R | None:
         """The result of an analysis by its key; None if the analysis was skipped."""

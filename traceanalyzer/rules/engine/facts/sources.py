@@ -1,4 +1,4 @@
-"""Makes facts: of a trace, of the runs of a table document, of a run of several ranks."""
+"""Makes facts: of a trace, of the runs of a table document, of a compile log, of a run of several ranks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import fsum
 from typing import Any
 
+from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.tables.grouping import RunView
@@ -74,7 +75,8 @@ def of_tables(views: Iterable[RunView], results: Mapping[str, Any], gpu: Gpu | N
     for view, run in zip(views, results["runs"], strict=True):
         if run.wall_estimate_ns_per_step:
             resources = _printed_resources(run, run.wall_estimate_ns_per_step)
-            found.append(Facts(resources, run.steps, run.id, run, view, gpu=gpu))
+            of_all = {key: results[key] for key in ("printed_ranks",) if key in results}
+            found.append(Facts(resources, run.steps, run.id, run, view, gpu=gpu, results=of_all))
     return tuple(found)
 
 
@@ -89,6 +91,11 @@ def _printed_resources(run: PrintedRun, step_ns: float) -> Resources:
         loader_ns=mean(loader, run.steps),
         communication_ns=None,
     )
+
+
+def of_log(code: CompiledCode) -> tuple[Facts, ...]:
+    """The one run of a compile log, which has no steps."""
+    return (Facts(Resources(0.0, None, None, None, None), 0, results={"compilation": code}),)
 
 
 def of_ranks(summary: TraceSummary, results: Mapping[str, Any]) -> tuple[Facts, ...]:

@@ -7,6 +7,7 @@ from math import fsum
 from statistics import median
 from typing import Any
 
+from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -16,8 +17,8 @@ from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import causes, typical
-from traceanalyzer.rules.engine.headlines.causes import UNNAMED, gpu_bound
+from traceanalyzer.rules.engine.headlines import causes, of_log, of_table, typical
+from traceanalyzer.rules.engine.headlines.causes import MIXED, UNNAMED, gpu_bound
 from traceanalyzer.rules.engine.headlines.typical import StepBound, with_outside
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
@@ -133,8 +134,11 @@ _OUTSIDE = Text(
 
 def headline(facts: Facts, combined: Combined | None) -> Headline:
     """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+    if facts.log is not None:
+        said = of_log.headline(facts.need("compilation", CompiledCode), facts.log)
+        return Headline(facts.run, "compilation", said.message, said.share, None, None)
     found = unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
-    message = with_outside(facts, found.message)
+    message = with_outside(facts, of_table.with_communication(facts, found.bound, found.message))
     return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
 
 
@@ -169,7 +173,7 @@ def _of_typical_step(facts: Facts) -> StepBound | None:
 
 def _of_parts(facts: Facts) -> StepBound:
     """The headline of printed causes, runs of several ranks, and traces without a device or of a start-up."""
-    times, texts = _of_run(facts) if facts.table is None else causes.parts(facts)
+    times, texts = _of_run(facts) if facts.table is None else of_table.parts(facts)
     texts = texts or _WITHOUT_GPU
     bound = None if facts.is_startup else _bound(times, facts.step_ns)
     if bound is None:
@@ -177,15 +181,15 @@ def _of_parts(facts: Facts) -> StepBound:
         share = largest / facts.step_ns if facts.step_ns else None
         return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
     share = times[bound] / facts.step_ns
-    said: dict[str, Any] = {"part": (times[bound], facts.step_ns)}
+    quantities: dict[str, Any] = {"part": (times[bound], facts.step_ns)}
     if texts is not _WITH_GPU and texts is not _WITHOUT_GPU:
-        said = {"time": times[bound], "step": facts.step_ns, "share": share}
-    message: Message = texts[bound](**said)
+        quantities = {"time": times[bound], "step": facts.step_ns, "share": share}
+    message: Message = texts[bound](**quantities)
     if bound == "host" and texts is _WITHOUT_GPU:
         message = causes.with_operators(facts, message)
-    found = _with_sleep(facts, StepBound("gpu-compute" if bound == UNNAMED else bound, message, share))
-    found = _with_waiting(facts, found)
-    return StepBound(found.bound, _qualified(facts, found.message), found.share)
+    said = _with_sleep(facts, StepBound("gpu-compute" if bound in (UNNAMED, MIXED) else bound, message, share))
+    said = _with_waiting(facts, said)
+    return StepBound(said.bound, _qualified(facts, said.message), said.share)
 
 
 def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
@@ -250,16 +254,16 @@ def _nothing(facts: Facts) -> Message:
         return _START_UP(part=(facts.startup_per_step, facts.step_ns))
     busy = facts.resources.gpu_ns
     if busy is None:
-        if waiting := causes.waiting(facts):
+        if waiting := of_table.waiting(facts):
             return waiting
         sign = _sign(facts)
         return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
-    if (unknown := causes.unseen(facts)) is not None:
+    if (unknown := of_table.unseen(facts)) is not None:
         return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
 
 
-def _of_run(facts: Facts) -> causes.Parts:
+def _of_run(facts: Facts) -> of_table.Parts:
     resources = facts.need_step_resources()
     loader, step = resources.exposed_loader_ns, resources.step_ns
     if resources.gpu_ns is None:
@@ -293,7 +297,7 @@ def _without_device(facts: Facts, loader: float) -> dict[str, float]:
 def _sign(facts: Facts) -> str | None:
     """The sign that an accelerator took part although its events were not recorded."""
     if facts.view is not None:
-        return causes.sign(facts.view)
+        return of_table.sign(facts.view)
     own = facts.step_resources
     return own.unread_device if own else None
 
