@@ -18,8 +18,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 OUT = Path(__file__).resolve().parent.parent / "build"
 SETS = ("advice", "advice-field")
 BINDING = ("advice",)
-"""Sets that must pass. The other one was written for traces that no report had been read of: of it the reports on several
-ranks must pass, and the others are only shown."""
+"""Sets that must pass. The other one was written for traces that no report had been read of: of it the reports on
+several ranks must pass, and the others are only shown."""
 FOLDERS = ("corpus", "documents")
 COMPRESSED = (".gz", ".json", ".txt")
 
