@@ -94,13 +94,13 @@ class Intervals:
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""
-        if not self:
-            return np.zeros(len(start), np.int64)
-        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
-        return self._passed(passed, np.maximum(end, start)) - self._passed(passed, start)
+        return self.before(np.maximum(end, start)) - self.before(start)
 
-    def _passed(self, passed: I64, times: I64) -> I64:
-        """Time of this set before each of the given times."""
+    def before(self, times: I64) -> I64:
+        """How much time of this set lies before each of the given times, in nanoseconds."""
+        if not self:
+            return np.zeros(len(times), np.int64)
+        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
         row = np.searchsorted(self.start, times, side="right")
         open_part = np.where(row > 0, np.minimum(times, self.end[row - 1]) - self.start[row - 1], 0)
         return passed[np.maximum(row - 1, 0)] + open_part

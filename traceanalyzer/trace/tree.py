@@ -57,18 +57,20 @@ class Tree:
             return cls(times, times, positions, positions, positions, 0, {}), np.empty(0, np.int64)
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
-        start, end, thread = start_ns[rows], end[rows], thread[rows]
-        threads = _slices_by_thread(thread)
+        start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
+        del start_ns, dur_ns, thread  # columns of a large trace fill memory; the caller may need these no longer
         clock = _Clock.of(start, end)
         rank = _ranks(threads)
         begins, ends = clock.at(rank, start), clock.at(rank, end)
+        del rank
         depth, parent, limit = _nest(begins, ends)
         clipped = 0
         if limit is not None:
             clipped, end, ends = int((end[limit] < end).sum()), end[limit], ends[limit]
-        after = np.searchsorted(begins, ends, side="left")
-        after = np.where(end > start, after, np.arange(1, len(rows) + 1))
-        return cls(start, end, depth, parent, _narrow(after), clipped, threads), rows
+        after = _narrow(np.searchsorted(begins, ends, side="left"))
+        instant = np.flatnonzero(end == start)
+        after[instant] = instant + 1
+        return cls(start, end, depth, parent, after, clipped, threads), rows
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -79,6 +81,11 @@ class Tree:
         return np.repeat(
             np.array([*self.threads], np.int32), [part.stop - part.start for part in self.threads.values()]
         )
+
+    @property
+    def dur_ns(self) -> I64:
+        """Duration of each slice, until its clipped end."""
+        return self.end_ns - self.start_ns
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time, the innermost slice of its thread with start <= time < end.
@@ -235,38 +242,40 @@ def _ranks(threads: dict[int, slice]) -> I64:
 
 def _nest(start: I64, end: I64) -> tuple[I32, I32, I64 | None]:
     """Depths, parents, and the slice at whose end each slice ends; None if that is always itself."""
-    depth = np.arange(len(start)) - _closed_before(start, end)
+    depth = _depths(start, end)
     parent = _parents(depth)
-    nested = parent != NO_PARENT
-    limit = None
-    if (end[nested] > end[parent[nested]]).any():
-        limit = _limits(start, end)
-        depth = np.arange(len(start)) - _closed_before(start, end[limit])
-        parent = _parents(depth)
-    return _narrow(depth), _narrow(parent), limit
+    if not (end > take_or(end, parent, np.iinfo(np.int64).max)).any():
+        return depth, parent, None
+    limit = _limits(start, end)
+    depth = _depths(start, end[limit])
+    return depth, _parents(depth), limit
 
 
 def _narrow(positions: I64) -> I32:
     return positions.astype(np.int32)
 
 
-def _closed_before(start: I64, end: I64) -> I64:
-    """For each slice, how many of the slices before it have ended when it starts."""
+def _depths(start: I64, end: I64) -> I32:
+    """For each slice, how many of the slices before it have not ended when it starts."""
     instant = end == start
     ends = ascending(end[~instant]) if instant.any() else ascending(end)
+    depth = np.arange(len(start), dtype=np.int32)
+    depth -= _narrow(np.searchsorted(ends, start, side="right"))
     # A slice without length ends at once: those before this one have ended, whatever their time.
-    closed: I64 = np.searchsorted(ends, start, side="right") + np.cumsum(instant) - instant
-    return closed
+    depth -= np.cumsum(instant, dtype=np.int32) - instant
+    return depth
 
 
-def _parents(depth: Array) -> I64:
+def _parents(depth: I32) -> I32:
     """Find the parent of each slice: the last one before it that is one less deep."""
     # The first child follows its parent directly; each other one has the parent of the one before it on its level.
-    order = stable_order(depth)
+    order = _narrow(stable_order(depth))
     is_first = np.append(False, depth[1:] > depth[:-1])[order]
-    first = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))  # each level begins with a first child
-    parent = np.empty(len(depth), np.int64)
-    parent[order] = np.where(depth[order] > 0, order[first] - 1, NO_PARENT)
+    first = np.where(is_first, np.arange(len(order), dtype=np.int32), np.int32(0))
+    np.maximum.accumulate(first, out=first)  # each level begins with a first child
+    parent = np.empty(len(depth), np.int32)
+    parent[order] = order[first] - 1
+    parent[depth == 0] = NO_PARENT
     return parent
 
 

@@ -104,7 +104,7 @@ def analyze(context: Context) -> Conversions:
     keys = _keys(context, nodes, asking)
     first, groups = group(*keys)
     count, times = len(first), context.cached(node_times)
-    device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
+    device_ns, host_ns = times.device_total_ns[nodes], context.host.tree.dur_ns[asking]
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
     sums = {

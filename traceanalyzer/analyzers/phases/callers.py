@@ -15,8 +15,10 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I64, take_or
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 DEEPEST = 24
 """Levels of callers that are distinguished; what is deeper belongs to the last of them (own choice)."""
@@ -55,7 +57,7 @@ def analyze(context: Context) -> Callers:
     label, labels = _labels(context, tree)
     place, parent, name = _places(tree, label)
     events = np.flatnonzero(context.in_scope(trace.device.start_ns))
-    node = take_or(host_tree.link(trace, tree).innermost, context.links.launch[events], NO_PARENT)
+    node = _around_launches(trace, tree.tree, context.links.launch[events])
     at, calls = take_or(place, node, 0), count_by(place[context.in_scope(tree.tree.start_ns)], len(parent))
     first, groups = group(at, trace.device.name[events])
     time, count = sum_by(groups, trace.device.dur_ns[events], len(first)), count_by(groups, len(first))
@@ -87,16 +89,22 @@ def _calls(context: Context) -> host_tree.HostTree:
     return host_tree.build(context.trace, kind)
 
 
+def _around_launches(trace: Trace, tree: Tree, launches: I64) -> I64:
+    """For each launch the innermost call around it, -1 for none or an unknown launch."""
+    thread = take_or(trace.launches.thread, launches, NO_PARENT)
+    return tree.innermost(thread, take_or(trace.launches.start_ns, launches, 0))
+
+
 def _labels(context: Context, tree: host_tree.HostTree) -> tuple[I64, list[str]]:
     """For each call the number of its label, and the labels: names, or their patterns if too many are alike."""
-    codes, of_node = np.unique(tree.name, return_inverse=True)
+    codes, of_node = ranked(tree.name)
     names = [context.trace.names[code] for code in codes.tolist()]
     patterns = list(map(pattern, names))
     alike = {each: patterns.count(each) for each in set(patterns)} if len(names) > MANY else {}
     shown = [each if alike.get(each, 0) > MANY else name for name, each in zip(names, patterns, strict=True)]
     labels = list(dict.fromkeys(shown))
     number = {label: position for position, label in enumerate(labels)}
-    return np.array([number[label] for label in shown], np.int64)[of_node.ravel()], labels
+    return np.array([number[label] for label in shown], np.int64)[of_node], labels
 
 
 def _places(found: host_tree.HostTree, label: I64) -> tuple[I64, I64, I64]:

@@ -19,6 +19,7 @@ from traceanalyzer.structure.sums import members, rows_by, sum_by
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
+from traceanalyzer.trace.tables import HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 FAIR_SHARE = 0.05
@@ -117,18 +118,23 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     leaves &= is_among(host.thread, found.threads)
     rows = np.flatnonzero(leaves & (evaluated | (host.thread != found.engine)))
     calls = np.flatnonzero(is_among(launches.thread, found.threads) & (launches.thread != found.engine))
-    slices = Slices.join((Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls)))
+    parts = ((OwnerKind.OPERATOR, host, rows), (OwnerKind.CALL, launches, calls))
+    slices = Slices.join(Slices.of(kind, table, _outside(found, chosen, table, rows)) for kind, table, rows in parts)
+    tree, order = _nest(slices)
+    return slices.take(order[tree.parent == NO_PARENT])
+
+
+def _outside(found: Critical, chosen: Slices, table: HostEvents | Launches, rows: I64) -> I64:
+    """Those of some rows of a table that lie near the steps that count, and start outside of the chosen slices."""
     low, high = found.window
-    slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
-    free = np.ones(len(slices), np.bool_)
-    of_thread = rows_by(slices.thread)
+    rows = rows[(table.start_ns[rows] < high) & (table.end_ns[rows] > low)]
+    free = np.ones(len(rows), np.bool_)
+    of_thread = rows_by(table.thread[rows])
     for thread, own in members(chosen.thread):
         here = of_thread(thread)
         owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
-        free[here] = ~owned.contains(slices.start_ns[here])
-    slices = slices.take(free)
-    tree, order = _nest(slices)
-    return slices.take(order[tree.parent == NO_PARENT])
+        free[here] = ~owned.contains(table.start_ns[rows[here]])
+    return rows[free]
 
 
 def _is_told_by_autograd(name: str) -> bool:
