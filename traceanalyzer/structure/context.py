@@ -87,8 +87,7 @@ class Context:
         """Which events count in sums: those that start in the chosen steps, or all."""
         self._asked_scope = True
         if self._counted is not None:
-            counted: Bool = self._counted.at(start_ns) >= 0
-            return counted
+            return self._counted.contain(start_ns)
         if self.scope is None:
             return np.ones(len(start_ns), np.bool_)
         return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])

@@ -8,7 +8,6 @@ descendants follow it directly. Threads are laid one after another on one clock,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -44,6 +43,10 @@ class Tree:
     """Number of slices that started inside another and ended after it; they end where their parent ends."""
     threads: dict[int, slice]
     """Positions of the slices of each thread."""
+    clock: _Clock
+    """A clock on which threads follow each other."""
+    begins: I64
+    """Start of each slice on this clock."""
 
     @classmethod
     def build(cls, thread: I32, start_ns: I64, dur_ns: I64) -> tuple[Tree, I64]:
@@ -54,7 +57,8 @@ class Tree:
         """
         if not len(start_ns):
             times, positions = np.empty(0, np.int64), np.empty(0, np.int32)
-            return cls(times, times, positions, positions, positions, 0, {}), np.empty(0, np.int64)
+            clock = _Clock.of(times, times)
+            return cls(times, times, positions, positions, positions, 0, {}, clock, times), np.empty(0, np.int64)
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
         start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
@@ -70,7 +74,7 @@ class Tree:
         after = _narrow(np.searchsorted(begins, ends, side="left"))
         instant = np.flatnonzero(end == start)
         after[instant] = instant + 1
-        return cls(start, end, depth, parent, after, clipped, threads), rows
+        return cls(start, end, depth, parent, after, clipped, threads, clock, begins), rows
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -106,17 +110,16 @@ class Tree:
                 rest.append(closed + first)
         deep = np.concatenate(rest)
         if len(deep):
-            clock, begins = self._on_clock
-            ends, at = clock.at(_ranks(self.threads), self.end_ns), clock.at(rank_of[thread[deep]], times[deep])
-            found[deep] = _innermost(begins, ends, self.depth, at)
+            ends = self.clock.at(_ranks(self.threads), self.end_ns)
+            at = self.clock.at(rank_of[thread[deep]], times[deep])
+            found[deep] = _innermost(self.begins, ends, self.depth, at)
         return found
 
     def _open_nearby(self, rank: I64, times: I64, found: I64) -> I64:
         """Write positions for some points, given with the ranks of their threads; the rows for which more is to do."""
-        clock, begins = self._on_clock
         # the last that has started is it, or one around it is
-        found[:] = np.searchsorted(begins, clock.at(rank, times), side="right") - 1
-        found[(rank == NO_PARENT) | (take_or(begins, found, NO_PARENT) < clock.start_of(rank))] = NO_PARENT
+        found[:] = np.searchsorted(self.begins, self.clock.at(rank, times), side="right") - 1
+        found[(rank == NO_PARENT) | (take_or(self.begins, found, NO_PARENT) < self.clock.start_of(rank))] = NO_PARENT
         closed = np.flatnonzero(found != NO_PARENT)
         for _ in range(_STEPS_UP):
             closed = closed[self.end_ns[found[closed]] <= times[closed]]
@@ -125,12 +128,6 @@ class Tree:
             found[closed] = self.parent[found[closed]]
             closed = closed[found[closed] != NO_PARENT]
         return closed
-
-    @cached_property
-    def _on_clock(self) -> tuple[_Clock, I64]:
-        """A clock on which threads follow each other, and the starts of the slices on it."""
-        clock = _Clock.of(self.start_ns, self.end_ns)
-        return clock, clock.at(_ranks(self.threads), self.start_ns)
 
     def nearest(self, marked: Bool) -> I64:
         """For each slice, itself or its nearest ancestor that is marked, -1 for none.

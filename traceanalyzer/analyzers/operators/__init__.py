@@ -21,7 +21,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
 from traceanalyzer.structure.operator_times import Peer, Priced, node_times, peers
-from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -104,17 +104,22 @@ def _rows_by_name(context: Context) -> tuple[Operator, ...]:
 
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
-    return OperatorsByShape(*typical.beside(context, _rows_by_shape))
+    found = OperatorsByShape(*typical.beside(context, _rows_by_shape))
+    context.release(_calls)
+    return found
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
-    trace, nodes = context.trace, _counted(context)
-    row = context.host.row[nodes]
-    keys = (context.host.name[nodes], trace.host.shapes[row], trace.host.types[row])
-    first, groups = group(*keys)
-    codes = np.column_stack([key[first] for key in keys]).tolist()
-    del row, keys
-    sums = np.column_stack([sum_by(groups, _figure(context, field, nodes), len(first)) for field in _FIGURES])
+    trace, (nodes, groups, first) = context.trace, context.cached(_calls)
+    inside = context.in_scope(context.host.tree.start_ns[nodes])
+    chosen, of = (nodes, groups) if inside.all() else (nodes[inside], groups[inside])
+    occurs = np.flatnonzero(count_by(of, len(first)))
+    sums = np.column_stack([sum_by(of, _figure(context, field, chosen), len(first))[occurs] for field in _FIGURES])
+    node = nodes[first[occurs]]
+    row = context.host.row[node]
+    codes = zip(
+        context.host.name[node].tolist(), trace.host.shapes[row].tolist(), trace.host.types[row].tolist(), strict=True
+    )
     rows = [
         OperatorByShape(
             trace.names[name], trace.shapes[shape], trace.types[kind], **dict(zip(_FIGURES, figures, strict=True))
@@ -125,9 +130,16 @@ def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
     return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
 
 
-def _counted(context: Context) -> I64:
-    """Nodes of the host tree that are calls of operators and start in the chosen steps, or anywhere."""
-    return np.flatnonzero(context.host.is_row & context.in_scope(context.host.tree.start_ns))
+def _calls(context: Context) -> tuple[I64, I64, I64]:
+    """The nodes of the host tree that are calls of operators, by operator, input shapes and input types.
+
+    Returns:
+        The nodes, the group of each, and of each group the place of its first node among them.
+    """
+    nodes = np.flatnonzero(context.host.is_row)
+    row, host = context.host.row[nodes], context.trace.host
+    first, groups = group(context.host.name[nodes], host.shapes[row], host.types[row])
+    return nodes, groups, first
 
 
 def _cost(context: Context) -> str:
