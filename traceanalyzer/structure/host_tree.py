@@ -64,7 +64,7 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
         return take_or(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
     @cached_property
-    def top(self) -> I64:
+    def top(self) -> I32:
         """For each node, the node that stands for it after duplicates were merged."""
         return self.tree.nearest(~self.merged)
 

@@ -129,7 +129,7 @@ class Tree:
             closed = closed[found[closed] != NO_PARENT]
         return closed
 
-    def nearest(self, marked: Bool) -> I64:
+    def nearest(self, marked: Bool) -> I32:
         """For each slice, itself or its nearest ancestor that is marked, -1 for none.
 
         Every slice points to its parent, a marked one to itself; each round follows two pointers at once, so that
@@ -138,26 +138,26 @@ class Tree:
         if _FEW * np.count_nonzero(marked) < len(self):
             return self._nearest_of_few(np.flatnonzero(marked))
         ends = marked | (self.parent == NO_PARENT)
-        pointer = np.where(ends, np.arange(len(self)), self.parent)
-        left = np.flatnonzero(~ends)
+        pointer = np.where(ends, np.arange(len(self), dtype=np.int32), self.parent)
+        left = _narrow(np.flatnonzero(~ends))
         while True:
             above = pointer[left]
             goes_on = ~ends[above]
             left = left[goes_on]
             if not len(left):
-                return np.where(marked[pointer], pointer, NO_PARENT)
+                return np.where(marked[pointer], pointer, np.int32(NO_PARENT))
             pointer[left] = pointer[above[goes_on]]
 
-    def _nearest_of_few(self, marked: I64) -> I64:
+    def _nearest_of_few(self, marked: I64) -> I32:
         """For each slice, itself or its nearest ancestor at one of some positions, which ascend; -1 for none."""
         if not len(marked):
-            return np.full(len(self), NO_PARENT, np.int64)
+            return np.full(len(self), NO_PARENT, np.int32)
         after = self.after[marked].astype(np.int64)
         depth = _narrow(np.arange(len(marked)) - np.searchsorted(ascending(after), marked, side="right"))
         changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # slices around are constant between
         changes = changes[changes < len(self)]
         around = _innermost(marked, after, depth, changes)
-        found = take_or(marked, around, NO_PARENT)
+        found = _narrow(take_or(marked, around, NO_PARENT))
         return np.repeat(found, np.diff(np.append(changes, len(self))))
 
     def sums(self, values: I64) -> I64:

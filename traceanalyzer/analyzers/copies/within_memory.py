@@ -183,7 +183,7 @@ def _asking(context: Context, nodes: I64) -> I64:
     """For each copy, the outermost operator around it that only copies."""
     host = context.host
     asks = np.append(context.trace.names.where(_asks)[host.name], False)
-    return host.tree.nearest(~asks[host.tree.parent])[nodes]
+    return host.tree.nearest(~asks[host.tree.parent])[nodes].astype(np.int64)
 
 
 def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:
