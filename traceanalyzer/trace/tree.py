@@ -137,15 +137,15 @@ class Tree:
         """
         if _FEW * np.count_nonzero(marked) < len(self):
             return self._nearest_of_few(np.flatnonzero(marked))
-        ends = marked | (self.parent == NO_PARENT)
-        pointer = np.where(ends, np.arange(len(self), dtype=np.int32), self.parent)
-        left = _narrow(np.flatnonzero(~ends))
+        ends = np.append(marked, True)  # the last is for -1
+        pointer = np.where(marked, np.arange(len(self), dtype=np.int32), self.parent)
+        left = _narrow(np.flatnonzero(~marked & (self.parent != NO_PARENT)))
         while True:
             above = pointer[left]
             goes_on = ~ends[above]
             left = left[goes_on]
             if not len(left):
-                return np.where(marked[pointer], pointer, np.int32(NO_PARENT))
+                return pointer
             pointer[left] = pointer[above[goes_on]]
 
     def _nearest_of_few(self, marked: I64) -> I32:
