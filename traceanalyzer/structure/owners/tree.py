@@ -15,8 +15,8 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners.critical import Critical
 from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates, own_roles
-from traceanalyzer.structure.sums import members, sum_by
-from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.structure.sums import group, members, sum_by
+from traceanalyzer.trace.distinct import is_among, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import HostEvents, Launches
@@ -84,7 +84,7 @@ def _owns(found: Critical, tree: Tree, slices: Slices, role: I64) -> Bool:
     if not library.any():
         return np.ones(len(slices), np.bool_)
     time = found.kept.within(tree.start_ns, tree.end_ns)
-    label = np.unique(slices.name, return_inverse=True)[1]
+    label = ranked(slices.name)[1]
     total = sum_by(label[outer := tree.outermost(label)], time[outer], int(label.max()) + 1)
     heavy = total[label] >= FAIR_SHARE * found.kept.length
     passed = _is_passed_on(tree, label, time, total)
@@ -102,7 +102,7 @@ def _is_passed_on(tree: Tree, label: I64, time: I64, total: I64) -> Bool:
     """Which slices, together with others of their label, take nearly all of the time of the label around them."""
     nested = np.flatnonzero(tree.parent != NO_PARENT)
     around = label[tree.parent[nested]]
-    pair = np.unique(around * (int(label.max()) + 1) + label[nested], return_inverse=True)[1]
+    pair = group(around, label[nested])[1]
     shares = sum_by(pair, time[nested], len(nested))[pair]
     passed = np.zeros(len(tree), np.bool_)
     passed[nested] = (shares >= PASSED_ON * total[around]) | (around == label[nested])
