@@ -62,18 +62,15 @@ class _Rows(msgspec.Struct, frozen=True):
         at = np.searchsorted(group[own], group[before], side="right") - 1 - (passed[first[to]] - passed[before + 1])
         known = at >= np.searchsorted(group[own], group[before])
         before, at = before[known], at[known]
-        opens = opened[first]
-        row = np.concatenate((kept, first[opens], before))
-        end = np.concatenate((kept, last[opens], own[at]))
+        first, last = first[opened[first]], last[opened[first]]
+        leads = np.searchsorted(kept, first)
+        row = np.append(np.insert(kept, leads, first), before)
         new = int(group.max(initial=0)) + 1 + np.arange(len(before))
-        groups = np.concatenate((group[kept], group[first[opens]], new))
-        is_earlier = np.arange(len(row)) >= len(kept)
-        order = np.lexsort((row, ~is_earlier, groups))
+        groups = np.append(np.insert(group[kept], leads, group[first]), new)
+        is_earlier = np.append(np.insert(np.zeros(len(kept), np.bool_), leads, True), np.ones(len(before), np.bool_))
         place = np.full(len(part) + 1, NOTHING)
-        position = np.argsort(order)
-        place[before], place[kept] = position[len(row) - len(before) :], position[: len(kept)]
-        is_earlier = is_earlier[order]
-        return cls(row[order], is_earlier, groups[order], place, place[end[order][is_earlier]])
+        place[before], place[kept] = np.arange(len(row) - len(before), len(row)), np.flatnonzero(~is_earlier)
+        return cls(row, is_earlier, groups, place, place[np.append(last, own[at])])
 
 
 class _Round(msgspec.Struct, frozen=True):

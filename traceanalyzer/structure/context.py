@@ -45,50 +45,49 @@ class Context:
         self.gpu = gpu or gpus.only(trace.info.devices)
         self._chosen = chosen
         self._repetitions = repetitions
-        self._computed: dict[tuple[Hashable, ...], Any] = {}
-        self._of_scope: set[tuple[Hashable, ...]] = set()
-        """Keys of the results that depend on what is in scope."""
+        self._shared: dict[tuple[Hashable, ...], Any] = {}
+        """Results that do not depend on what is in scope, for this context and all that `only` makes of it."""
+        self._of_scope: dict[tuple[Hashable, ...], Any] = {}
+        """Results that depend on what is in scope."""
         self._asked_scope = False
         """Whether what is being computed has asked what is in scope."""
-        self._whole: Context | None = None
         self._counted: Steps | None = None
 
     def only(self, steps: Steps) -> Context:
         """The same trace, of which only what starts in some steps is in scope; they do not overlap.
 
-        What does not depend on the scope is shared with this context where it was computed before.
+        What does not depend on the scope is computed once for both.
         """
         _ = self.host, self.links, self.steps, self.inferred_steps
         part = copy(self)
-        part._computed, part._of_scope, part._whole, part._counted = {}, set(), self, steps
+        part._of_scope, part._counted = {}, steps
         return part
 
     def cached(self, compute: Callable[Concatenate[Context, ...], T], *arguments: Hashable) -> T:
         """The result of a function of this context and further arguments, computed at the first request only."""
         key = (compute, *arguments)
-        whole = self._whole
-        if key not in self._computed and whole is not None and key in whole._computed and key not in whole._of_scope:
-            return cast("T", whole._computed[key])
-        if key not in self._computed:
+        if key in self._shared:
+            return cast("T", self._shared[key])
+        if key not in self._of_scope:
             asked, self._asked_scope = self._asked_scope, False
-            self._computed[key] = compute(self, *arguments)
-            if self._asked_scope:
-                self._of_scope.add(key)
+            result = compute(self, *arguments)
+            (self._of_scope if self._asked_scope else self._shared)[key] = result
             self._asked_scope |= asked
-        self._asked_scope |= key in self._of_scope
-        return cast("T", self._computed[key])
+            return result
+        self._asked_scope = True
+        return cast("T", self._of_scope[key])
 
     def release(self, *computed: Callable[[Context], Any]) -> None:
         """Free results of `cached` that take much memory and are no longer needed."""
-        for key in [key for key in self._computed if key[0] in computed]:
-            del self._computed[key]
+        for known in (self._shared, self._of_scope):
+            for key in [key for key in known if key[0] in computed]:
+                del known[key]
 
     def in_scope(self, start_ns: I64) -> Bool:
         """Which events count in sums: those that start in the chosen steps, or all."""
         self._asked_scope = True
         if self._counted is not None:
-            counted: Bool = self._counted.at(start_ns) >= 0
-            return counted
+            return self._counted.contain(start_ns)
         if self.scope is None:
             return np.ones(len(start_ns), np.bool_)
         return (start_ns >= self.scope[0]) & (start_ns < self.scope[1])

@@ -240,7 +240,9 @@ def innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, ti
 def _innermost(slices: HostEvents | Launches | Frames, rows: I64, thread: I32, times: I64) -> I64:
     points = ascending(times)
     start = slices.start_ns[rows]
-    following = np.append(points, np.iinfo(np.int64).max)[np.searchsorted(points, start)]
+    before = np.searchsorted(start, points, side="right")  # the rows of a table are in the order of time
+    counts = np.diff(np.concatenate(([0], before, [len(start)])))
+    following = np.repeat(np.append(points, np.iinfo(np.int64).max), counts)
     rows = rows[following < start + slices.dur_ns[rows]]  # open at that point, so the slice contains a point
     tree, rows = nest(slices, rows)
     return take_or(rows, tree.innermost(thread, times), NO_PARENT)

@@ -15,7 +15,7 @@ from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, U8, UNKNOWN, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category, Frames, HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -59,10 +59,12 @@ class HostTree(msgspec.Struct, frozen=True, dict=True):
 
     def without_modules(self, position: I64) -> I64:
         """For each position, itself or its nearest ancestor that is not a module (-1 for none)."""
+        if not (self.kind == NodeKind.MODULE).any():
+            return position
         return take_or(self.tree.nearest(self.kind != NodeKind.MODULE), position, NO_PARENT)
 
     @cached_property
-    def top(self) -> I64:
+    def top(self) -> I32:
         """For each node, the node that stands for it after duplicates were merged."""
         return self.tree.nearest(~self.merged)
 
@@ -106,18 +108,24 @@ def build(trace: Trace, kind: U8) -> HostTree:
         kind: Of every host row, from `kinds`.
     """
     host, frames = trace.host, trace.frames
-    rows = np.flatnonzero(kind != NodeKind.NONE)
-    modules = np.flatnonzero(frames.module_id != UNKNOWN)
-    start = np.concatenate((host.start_ns[rows], frames.start_ns[modules]))
-    order = np.argsort(start, kind="stable")
-    dur = np.concatenate((host.dur_ns[rows], frames.dur_ns[modules]))[order]
-    thread = np.concatenate((host.thread[rows], frames.thread[modules]))[order]
-    tree, nested = Tree.build(thread, start[order], dur)
-    order = order[nested]  # from positions in the tree to the concatenated rows
-    row = np.concatenate((rows, modules)).astype(np.int32)[order]
-    name = np.concatenate((host.name[rows], frames.name[modules]))[order]
-    node_kind = np.concatenate((kind[rows], np.full(len(modules), NodeKind.MODULE, np.uint8)))[order]
-    category = np.concatenate((host.category[rows], np.full(len(modules), Category.FRAME, np.uint8)))[order]
+    rows = np.flatnonzero(kind != NodeKind.NONE).astype(np.int32)
+    modules = np.flatnonzero(frames.module_id != UNKNOWN).astype(np.int32)
+
+    def joined(of_host: Array, of_frames: Array) -> Array:
+        return np.concatenate((of_host[rows], of_frames[modules])) if len(modules) else of_host[rows]
+
+    order = np.argsort(joined(host.start_ns, frames.start_ns), kind="stable").astype(np.int32)
+    tree, nested = Tree.build(
+        joined(host.thread, frames.thread)[order],
+        joined(host.start_ns, frames.start_ns)[order],
+        joined(host.dur_ns, frames.dur_ns)[order],
+    )
+    order = order[nested]  # from positions in the tree to the joined rows
+    del nested
+    row = np.concatenate((rows, modules))[order]
+    name = joined(host.name, frames.name)[order]
+    node_kind = joined(kind, np.full(len(frames), NodeKind.MODULE, np.uint8))[order]
+    category = joined(host.category, np.full(len(frames), Category.FRAME, np.uint8))[order]
     wrapper = trace.names.where(marks.is_wrapper)[name]
     return HostTree(tree, name, node_kind, category, row, _merged(tree, name, category), wrapper)
 
@@ -130,12 +138,12 @@ def nest(table: HostEvents | Launches | Frames, rows: I64) -> tuple[Tree, I64]:
 
 def _merged(tree: Tree, name: I32, category: U8) -> Bool:
     """Which nodes are the only child of a parent with the same name, both operators: `aten::x` calling itself."""
+    operator = category == Category.OPERATOR
+    alike = (name == take_or(name, tree.parent, UNKNOWN)) & operator & take_or(operator, tree.parent, False)
+    alike = np.flatnonzero(alike)
+    children = np.bincount(tree.parent[tree.parent != NO_PARENT], minlength=len(tree))
     merged = np.zeros(len(tree), np.bool_)
-    nested = np.flatnonzero(tree.parent != NO_PARENT)
-    parent = tree.parent[nested]
-    only = np.bincount(parent, minlength=len(tree))[parent] == 1
-    operators = (category[nested] == Category.OPERATOR) & (category[parent] == Category.OPERATOR)
-    merged[nested] = only & operators & (name[nested] == name[parent])
+    merged[alike[children[tree.parent[alike]] == 1]] = True
     return merged
 
 
@@ -219,6 +227,7 @@ def _node_of_launches(trace: Trace, host: HostTree, innermost: I64) -> I64:
     named = (launches.external_id > 0) & (launches.external_id != launches.correlation)
     homeless = np.flatnonzero((node == NO_PARENT) & named)
     if len(homeless):
+        node = node.copy()
         node[homeless] = _by_external_id(trace, host, homeless)
     return node
 

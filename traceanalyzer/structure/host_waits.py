@@ -14,7 +14,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 LOADERS = 200
@@ -71,9 +71,9 @@ def too_deep(context: Context) -> int:
     return int((around != NO_PARENT).sum())
 
 
-def _first_named(context: Context, position: I64) -> I64:
+def _first_named(context: Context, position: I64) -> I32:
     """For each node, itself or its nearest ancestor that is named; -1 for none."""
-    return take_or(context.cached(_nearest_named), position, NO_PARENT)
+    return take_or(context.cached(_nearest_named), position, np.int32(NO_PARENT))
 
 
 def operators_around(context: Context, node: int) -> tuple[str, ...]:
@@ -87,13 +87,13 @@ def operators_around(context: Context, node: int) -> tuple[str, ...]:
     return tuple(reversed(found))
 
 
-def _named_above(context: Context) -> I64:
+def _named_above(context: Context) -> I32:
     """The nearest named ancestor of each node, -1 for none; one more -1 at the end answers for the position -1."""
-    nearest = np.append(context.cached(_nearest_named), NO_PARENT)
-    return np.append(nearest[context.host.tree.parent], NO_PARENT)
+    nearest = np.append(context.cached(_nearest_named), np.int32(NO_PARENT))
+    return np.append(nearest[context.host.tree.parent], np.int32(NO_PARENT))
 
 
-def _nearest_named(context: Context) -> I64:
+def _nearest_named(context: Context) -> I32:
     """For each node, itself or its nearest ancestor that is named around a wait; -1 for none.
 
     Steps and modules are not named, nor is an operator that calls itself again.

@@ -18,7 +18,7 @@ from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _EVALUATION = "autograd::engine::evaluate_function: "
@@ -33,11 +33,11 @@ class ModuleOwners(msgspec.Struct, frozen=True):
     is_module: Bool
     is_evaluation: Bool
     """The outermost node of each function that autograd evaluated."""
-    evaluation: I64
+    evaluation: I32
     """For each node, the evaluation around it, itself included, or -1."""
-    module: I64
+    module: I32
     """For each node, the innermost module call around it, itself included, or -1."""
-    owner: I64
+    owner: I32
     """For each node, the innermost module call or evaluation around it, itself included, or -1."""
     launch_node: I64
     """For each launch, the innermost node around it, modules included, or -1."""
@@ -103,7 +103,7 @@ def forward_nodes(context: Context) -> tuple[I64, I64]:
     return evaluations, _accumulations_follow(context, evaluations, source[evaluations])
 
 
-def _by_flow(context: Context, evaluation: I64, source: I64) -> None:
+def _by_flow(context: Context, evaluation: I32, source: I64) -> None:
     """Fill in the forward end of each flow whose backward end lies in an evaluation."""
     flows, tree = context.trace.flows, context.host.tree
     node = tree.innermost(flows.thread, flows.start_ns)

@@ -27,14 +27,13 @@ class NodeTimes(msgspec.Struct, frozen=True, eq=False):
     device_self_ns: I64
     device_total_ns: I64
     host_self_ns: I64
-    host_total_ns: I64
 
 
 def node_times(context: Context) -> NodeTimes:
     """Self and total times of every node, by the plugin's rules (METRICS: P1, 5 and 6)."""
     host, links, trace = context.host, context.links, context.trace
     tree, size = host.tree, len(host.tree)
-    total = tree.end_ns - tree.start_ns
+    total = tree.dur_ns
     launch_device = _device_time_of_launches(trace, links.launch)
     top = host.top
     launches = np.flatnonzero(_counted_launches(host, links.node))
@@ -45,7 +44,7 @@ def node_times(context: Context) -> NodeTimes:
     runtime = sum_by(owner, own_calls, size)
     children = np.flatnonzero((tree.parent != NO_PARENT) & ~host.merged)
     nested = sum_by(top[tree.parent[children]], total[children], size)
-    return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime, total)
+    return NodeTimes(device_self, tree.sums(device_self), total - nested - runtime)
 
 
 def _device_time_of_launches(trace: Trace, launch: I64) -> I64:

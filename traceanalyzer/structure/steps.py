@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from traceanalyzer.knowledge.marks import step_number
 from traceanalyzer.structure.host_tree import Links, NodeKind
 from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I64, U8, take_or
+from traceanalyzer.trace.table import I64, U8, Bool, take_or
 from traceanalyzer.trace.tables import Category
 
 _TAIL_SHARE = 0.8
@@ -65,6 +66,13 @@ class Steps(msgspec.Struct, frozen=True):
         step = np.searchsorted(self.start_ns, times, side="right") - 1
         inside = (step >= 0) & (times < take_or(self.end_ns, step, 0))
         return np.where(inside, step, -1)
+
+    def contain(self, times: I64) -> Bool:
+        """Which points in time lie in a step."""
+        if len(self) and (self.start_ns[1:] >= self.end_ns[:-1]).all():  # steps that touch are looked up as one
+            return Intervals.union(self.start_ns, self.end_ns).contains(times)
+        inside: Bool = self.at(times) >= 0
+        return inside
 
     def take(self, rows: slice) -> Steps:
         """Keep some of the steps."""

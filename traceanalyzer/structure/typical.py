@@ -42,8 +42,11 @@ def part(context: Context) -> Context:
 
 def beside(context: Context, rows: Callable[[Context], tuple[T, ...]]) -> tuple[tuple[T, ...], tuple[T, ...] | None]:
     """The rows of a table for all that is in scope, and for the typical steps; None where these are the same."""
-    found, steady = rows(context), rows(part(context))
-    return found, None if steady == found else steady
+    steady = part(context)
+    found = context.cached(rows)
+    if steady is context or steady.cached(rows) == found:
+        return found, None
+    return found, steady.cached(rows)
 
 
 @cached

@@ -36,8 +36,10 @@ class Intervals:
         if not (start[1:] >= start[:-1]).all():
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
-        reach = np.maximum.accumulate(end)
+        reach = end if (end[1:] >= end[:-1]).all() else np.maximum.accumulate(end)
         opens = np.flatnonzero(start[1:] > reach[:-1]) + 1
+        if len(opens) == len(start) - 1:
+            return cls(start, end)
         return cls(start[np.append(0, opens)], reach[np.append(opens - 1, len(start) - 1)])
 
     def __len__(self) -> int:
@@ -94,13 +96,13 @@ class Intervals:
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""
-        if not self:
-            return np.zeros(len(start), np.int64)
-        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
-        return self._passed(passed, np.maximum(end, start)) - self._passed(passed, start)
+        return self.before(np.maximum(end, start)) - self.before(start)
 
-    def _passed(self, passed: I64, times: I64) -> I64:
-        """Time of this set before each of the given times."""
+    def before(self, times: I64) -> I64:
+        """How much time of this set lies before each of the given times, in nanoseconds."""
+        if not self:
+            return np.zeros(len(times), np.int64)
+        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
         row = np.searchsorted(self.start, times, side="right")
         open_part = np.where(row > 0, np.minimum(times, self.end[row - 1]) - self.start[row - 1], 0)
         return passed[np.maximum(row - 1, 0)] + open_part
@@ -139,10 +141,10 @@ class LabelledTime:
         inside = np.cumsum(np.concatenate(change)[order], dtype=np.int32)
         moments = moments[order]
         winner = _winners([label for label, _ in used], unlabelled)[inside]
-        last_at_time = np.append(moments[1:] > moments[:-1], True)
-        moments, winner = moments[last_at_time], winner[last_at_time]
-        changes = np.append(True, winner[1:] != winner[:-1])
-        return cls(moments[changes], winner[changes], unlabelled)
+        last_at_time = np.flatnonzero(np.append(moments[1:] > moments[:-1], True))
+        winner = winner[last_at_time]
+        changes = np.flatnonzero(np.append(True, winner[1:] != winner[:-1]))
+        return cls(moments[last_at_time[changes]], winner[changes], unlabelled)
 
     def within(self, start: I64, end: I64, labels: Sequence[int]) -> list[I64]:
         """How much time each interval has of each label, in nanoseconds; intervals with end < start have none."""

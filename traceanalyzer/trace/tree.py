@@ -8,7 +8,6 @@ descendants follow it directly. Threads are laid one after another on one clock,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -44,6 +43,10 @@ class Tree:
     """Number of slices that started inside another and ended after it; they end where their parent ends."""
     threads: dict[int, slice]
     """Positions of the slices of each thread."""
+    clock: _Clock
+    """A clock on which threads follow each other."""
+    begins: I64
+    """Start of each slice on this clock."""
 
     @classmethod
     def build(cls, thread: I32, start_ns: I64, dur_ns: I64) -> tuple[Tree, I64]:
@@ -54,21 +57,24 @@ class Tree:
         """
         if not len(start_ns):
             times, positions = np.empty(0, np.int64), np.empty(0, np.int32)
-            return cls(times, times, positions, positions, positions, 0, {}), np.empty(0, np.int64)
+            clock = _Clock.of(times, times)
+            return cls(times, times, positions, positions, positions, 0, {}, clock, times), np.empty(0, np.int64)
         end = start_ns + dur_ns
         rows = _nesting_order(thread, start_ns, end)
-        start, end, thread = start_ns[rows], end[rows], thread[rows]
-        threads = _slices_by_thread(thread)
+        start, end, threads = start_ns[rows], end[rows], _slices_by_thread(thread[rows])
+        del start_ns, dur_ns, thread  # columns of a large trace fill memory; the caller may need these no longer
         clock = _Clock.of(start, end)
         rank = _ranks(threads)
         begins, ends = clock.at(rank, start), clock.at(rank, end)
+        del rank
         depth, parent, limit = _nest(begins, ends)
         clipped = 0
         if limit is not None:
             clipped, end, ends = int((end[limit] < end).sum()), end[limit], ends[limit]
-        after = np.searchsorted(begins, ends, side="left")
-        after = np.where(end > start, after, np.arange(1, len(rows) + 1))
-        return cls(start, end, depth, parent, _narrow(after), clipped, threads), rows
+        after = _narrow(np.searchsorted(begins, ends, side="left"))
+        instant = np.flatnonzero(end == start)
+        after[instant] = instant + 1
+        return cls(start, end, depth, parent, after, clipped, threads, clock, begins), rows
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -79,6 +85,11 @@ class Tree:
         return np.repeat(
             np.array([*self.threads], np.int32), [part.stop - part.start for part in self.threads.values()]
         )
+
+    @property
+    def dur_ns(self) -> I64:
+        """Duration of each slice, until its clipped end."""
+        return self.end_ns - self.start_ns
 
     def innermost(self, thread: I32, times: I64) -> I64:
         """For each point in time, the innermost slice of its thread with start <= time < end.
@@ -99,17 +110,16 @@ class Tree:
                 rest.append(closed + first)
         deep = np.concatenate(rest)
         if len(deep):
-            clock, begins = self._on_clock
-            ends, at = clock.at(_ranks(self.threads), self.end_ns), clock.at(rank_of[thread[deep]], times[deep])
-            found[deep] = _innermost(begins, ends, self.depth, at)
+            ends = self.clock.at(_ranks(self.threads), self.end_ns)
+            at = self.clock.at(rank_of[thread[deep]], times[deep])
+            found[deep] = _innermost(self.begins, ends, self.depth, at)
         return found
 
     def _open_nearby(self, rank: I64, times: I64, found: I64) -> I64:
         """Write positions for some points, given with the ranks of their threads; the rows for which more is to do."""
-        clock, begins = self._on_clock
         # the last that has started is it, or one around it is
-        found[:] = np.searchsorted(begins, clock.at(rank, times), side="right") - 1
-        found[(rank == NO_PARENT) | (take_or(begins, found, NO_PARENT) < clock.start_of(rank))] = NO_PARENT
+        found[:] = np.searchsorted(self.begins, self.clock.at(rank, times), side="right") - 1
+        found[(rank == NO_PARENT) | (take_or(self.begins, found, NO_PARENT) < self.clock.start_of(rank))] = NO_PARENT
         closed = np.flatnonzero(found != NO_PARENT)
         for _ in range(_STEPS_UP):
             closed = closed[self.end_ns[found[closed]] <= times[closed]]
@@ -119,13 +129,7 @@ class Tree:
             closed = closed[found[closed] != NO_PARENT]
         return closed
 
-    @cached_property
-    def _on_clock(self) -> tuple[_Clock, I64]:
-        """A clock on which threads follow each other, and the starts of the slices on it."""
-        clock = _Clock.of(self.start_ns, self.end_ns)
-        return clock, clock.at(_ranks(self.threads), self.start_ns)
-
-    def nearest(self, marked: Bool) -> I64:
+    def nearest(self, marked: Bool) -> I32:
         """For each slice, itself or its nearest ancestor that is marked, -1 for none.
 
         Every slice points to its parent, a marked one to itself; each round follows two pointers at once, so that
@@ -133,27 +137,27 @@ class Tree:
         """
         if _FEW * np.count_nonzero(marked) < len(self):
             return self._nearest_of_few(np.flatnonzero(marked))
-        ends = marked | (self.parent == NO_PARENT)
-        pointer = np.where(ends, np.arange(len(self)), self.parent)
-        left = np.flatnonzero(~ends)
+        ends = np.append(marked, True)  # the last is for -1
+        pointer = np.where(marked, np.arange(len(self), dtype=np.int32), self.parent)
+        left = _narrow(np.flatnonzero(~marked & (self.parent != NO_PARENT)))
         while True:
             above = pointer[left]
             goes_on = ~ends[above]
             left = left[goes_on]
             if not len(left):
-                return np.where(marked[pointer], pointer, NO_PARENT)
+                return pointer
             pointer[left] = pointer[above[goes_on]]
 
-    def _nearest_of_few(self, marked: I64) -> I64:
+    def _nearest_of_few(self, marked: I64) -> I32:
         """For each slice, itself or its nearest ancestor at one of some positions, which ascend; -1 for none."""
         if not len(marked):
-            return np.full(len(self), NO_PARENT, np.int64)
+            return np.full(len(self), NO_PARENT, np.int32)
         after = self.after[marked].astype(np.int64)
         depth = _narrow(np.arange(len(marked)) - np.searchsorted(ascending(after), marked, side="right"))
         changes = distinct(np.concatenate((np.zeros(1, np.int64), marked, after)))  # slices around are constant between
         changes = changes[changes < len(self)]
         around = _innermost(marked, after, depth, changes)
-        found = take_or(marked, around, NO_PARENT)
+        found = _narrow(take_or(marked, around, NO_PARENT))
         return np.repeat(found, np.diff(np.append(changes, len(self))))
 
     def sums(self, values: I64) -> I64:
@@ -235,38 +239,40 @@ def _ranks(threads: dict[int, slice]) -> I64:
 
 def _nest(start: I64, end: I64) -> tuple[I32, I32, I64 | None]:
     """Depths, parents, and the slice at whose end each slice ends; None if that is always itself."""
-    depth = np.arange(len(start)) - _closed_before(start, end)
+    depth = _depths(start, end)
     parent = _parents(depth)
-    nested = parent != NO_PARENT
-    limit = None
-    if (end[nested] > end[parent[nested]]).any():
-        limit = _limits(start, end)
-        depth = np.arange(len(start)) - _closed_before(start, end[limit])
-        parent = _parents(depth)
-    return _narrow(depth), _narrow(parent), limit
+    if not (end > take_or(end, parent, np.iinfo(np.int64).max)).any():
+        return depth, parent, None
+    limit = _limits(start, end)
+    depth = _depths(start, end[limit])
+    return depth, _parents(depth), limit
 
 
 def _narrow(positions: I64) -> I32:
     return positions.astype(np.int32)
 
 
-def _closed_before(start: I64, end: I64) -> I64:
-    """For each slice, how many of the slices before it have ended when it starts."""
+def _depths(start: I64, end: I64) -> I32:
+    """For each slice, how many of the slices before it have not ended when it starts."""
     instant = end == start
     ends = ascending(end[~instant]) if instant.any() else ascending(end)
+    depth = np.arange(len(start), dtype=np.int32)
+    depth -= _narrow(np.searchsorted(ends, start, side="right"))
     # A slice without length ends at once: those before this one have ended, whatever their time.
-    closed: I64 = np.searchsorted(ends, start, side="right") + np.cumsum(instant) - instant
-    return closed
+    depth -= np.cumsum(instant, dtype=np.int32) - instant
+    return depth
 
 
-def _parents(depth: Array) -> I64:
+def _parents(depth: I32) -> I32:
     """Find the parent of each slice: the last one before it that is one less deep."""
     # The first child follows its parent directly; each other one has the parent of the one before it on its level.
-    order = stable_order(depth)
+    order = _narrow(stable_order(depth))
     is_first = np.append(False, depth[1:] > depth[:-1])[order]
-    first = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))  # each level begins with a first child
-    parent = np.empty(len(depth), np.int64)
-    parent[order] = np.where(depth[order] > 0, order[first] - 1, NO_PARENT)
+    first = np.where(is_first, np.arange(len(order), dtype=np.int32), np.int32(0))
+    np.maximum.accumulate(first, out=first)  # each level begins with a first child
+    parent = np.empty(len(depth), np.int32)
+    parent[order] = order[first] - 1
+    parent[depth == 0] = NO_PARENT
     return parent
 
 

@@ -72,5 +72,5 @@ def analyze(trace: TraceBuilder, reasons: Sequence[str | None] | None = None) ->
     if reasons is not None:
         steps = context.steps
         found = ProgramSteps(steps.names, steps.start_ns, steps.end_ns, steps.found_by, tuple(reasons))
-        context._computed[program_steps.__wrapped__,] = found  # type: ignore[attr-defined]  # as if the steps had been judged so
+        context._shared[program_steps.__wrapped__,] = found  # type: ignore[attr-defined]  # as if the steps had been judged so
     return serving.analyze(context)

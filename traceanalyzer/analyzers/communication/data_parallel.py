@@ -174,7 +174,7 @@ def _distribution(context: Context) -> tuple[Distribution, ...]:
     found = []
     for code, rows in members(host.name[nodes]):
         own = nodes[rows]
-        sums = (int(column[own].sum()) for column in (times.host_total_ns, times.device_total_ns))
+        sums = (int(column[own].sum()) for column in (host.tree.dur_ns, times.device_total_ns))
         found.append(Distribution(names[code], len(own), *sums))
     return tuple(sorted(found, key=lambda row: (-row.host_ns, row.name)))
 

@@ -35,7 +35,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog, LoggedCompilation
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 _COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
@@ -377,7 +377,7 @@ def input_copies(context: Context, steps: Steps) -> InputCopies | None:
     return InputCopies(len(copies), int(time.sum()), _device_ns(context, copies), _shapes(context, copies))
 
 
-def _last_launch(context: Context, region: I64) -> I64:
+def _last_launch(context: Context, region: I32) -> I64:
     """For each node, the start of the last graph launch in it if it is a region, or -1."""
     calls = np.flatnonzero(graph_calls(context))
     around = take_or(region, context.links.innermost[calls], NO_PARENT)

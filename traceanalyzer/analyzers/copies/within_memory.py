@@ -105,7 +105,7 @@ def analyze(context: Context) -> Conversions:
     keys = _keys(context, nodes, asking)
     first, groups = group(*keys)
     count, times = len(first), context.cached(node_times)
-    device_ns, host_ns = times.device_total_ns[nodes], times.host_total_ns[asking]
+    device_ns, host_ns = times.device_total_ns[nodes], context.host.tree.dur_ns[asking]
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
     sums = {
@@ -191,7 +191,7 @@ def _asking(context: Context, nodes: I64) -> I64:
     """For each copy, the outermost operator around it that only copies."""
     host = context.host
     asks = np.append(context.trace.names.where(_asks)[host.name], False)
-    return host.tree.nearest(~asks[host.tree.parent])[nodes]
+    return host.tree.nearest(~asks[host.tree.parent])[nodes].astype(np.int64)
 
 
 def _keys(context: Context, nodes: I64, asking: I64) -> tuple[I64, ...]:

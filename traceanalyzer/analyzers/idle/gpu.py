@@ -99,7 +99,7 @@ def _metrics(context: Context, number: int, kernels: Bool, window: tuple[int, in
         utilization=Intervals.union(start, start + dur).clip(*window).length / length,
         busy_share=busy_share,
         idle_share=1 - busy_share,
-        est_sm_efficiency=_sm_efficiency(start, start + dur, device.blocks_per_sm[own], whole),
+        est_sm_efficiency=_sm_efficiency(start, start + dur, device.blocks_per_sm[own], clipped, whole),
         est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), clipped),
         tensor_core_share=tensor_cores,
         tensor_core_unknown_share=unknown,
@@ -114,19 +114,27 @@ def _in_steps(context: Context, number: int, kernels: Bool) -> UseInSteps | None
     if not within.length:
         return None
     start, end, blocks = device.start_ns[kernels], device.end_ns[kernels], device.blocks_per_sm[kernels]
-    occupancy = device.occupancy[kernels]
+    occupancy, time = device.occupancy[kernels], within.within(start, end)
     return UseInSteps(
         utilization=(Intervals.union(start, end) & within).length / within.length,
         busy_share=(gaps.busy(context, number) & within).length / within.length,
-        est_sm_efficiency=_sm_efficiency(start, end, blocks, within),
-        est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), within.within(start, end)),
-        tensor_core_share=_tensor_core_shares(context, np.flatnonzero(kernels)[within.within(start, end) > 0])[0],
+        est_sm_efficiency=_sm_efficiency(start, end, blocks, time, within),
+        est_achieved_occupancy=_mean(np.where(occupancy >= 0, occupancy / 100, np.nan), time),
+        tensor_core_share=_tensor_core_shares(context, np.flatnonzero(kernels)[time > 0])[0],
     )
 
 
-def _sm_efficiency(start: I64, end: I64, blocks: F64, within: Intervals) -> float | None:
-    """The integral of min(1, sum of blocks per SM of the running kernels) over some times, over their length."""
-    rows = (blocks > 0) & (within.within(start, end) > 0)
+def _sm_efficiency(start: I64, end: I64, blocks: F64, time: I64, within: Intervals) -> float | None:
+    """The integral of min(1, sum of blocks per SM of the running kernels) over some times, over their length.
+
+    Args:
+        start: Start of each kernel.
+        end: Its end.
+        blocks: Its blocks per SM.
+        time: How much of it lies within the times.
+        within: The times.
+    """
+    rows = (blocks > 0) & (time > 0)
     if not rows.any():
         return None
     times = np.concatenate((start[rows], end[rows]))
@@ -134,7 +142,7 @@ def _sm_efficiency(start: I64, end: I64, blocks: F64, within: Intervals) -> floa
     order = np.argsort(times, kind="stable")
     load = np.cumsum(change[order])[:-1]
     load[load < 1e-9] = 0  # remove rounding errors after the end of the last kernel
-    counted = within.within(times[order][:-1], times[order][1:])
+    counted = np.diff(within.before(times[order]))
     return float((np.minimum(load, 1) * counted).sum()) / within.length
 
 

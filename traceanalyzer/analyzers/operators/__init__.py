@@ -22,11 +22,11 @@ from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysi
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import owners
-from traceanalyzer.structure.operator_times import NodeTimes, Peer, Priced, node_times, peers
+from traceanalyzer.structure.operator_times import Peer, Priced, node_times, peers
 from traceanalyzer.structure.portions import Occurrences
-from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.distinct import distinct
-from traceanalyzer.trace.table import I64, Array, Bool
+from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.distinct import distinct, is_among
+from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _ROWS = 200
@@ -48,6 +48,9 @@ class OperatorTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Duration of the calls in ns."""
     beside_ns: int = 0
     """Part of `host_self_ns` on threads other than the one that makes the steps and those of autograd."""
+
+
+_FIGURES = OperatorTimes.__struct_fields__
 
 
 class Operator(OperatorTimes, frozen=True):
@@ -92,15 +95,21 @@ def by_name(context: Context) -> Operators:
 
 
 def _rows_by_name(context: Context) -> tuple[Operator, ...]:
-    nodes, names = _counted(context), context.trace.names
-    rows = [Operator(names[name], **figures) for (name,), figures in _sums(context, nodes, context.host.name[nodes])]
+    sums: dict[str, list[int]] = {}
+    for row in context.cached(_rows_by_shape):
+        own = sums.setdefault(row.name, [0] * len(_FIGURES))
+        for place, field in enumerate(_FIGURES):
+            own[place] += getattr(row, field)
+    rows = [Operator(name=name, **dict(zip(_FIGURES, own, strict=True))) for name, own in sums.items()]
     cost = _cost(context)
     return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name)))
 
 
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
-    return OperatorsByShape(*typical.beside(context, _rows_by_shape))
+    found = OperatorsByShape(*typical.beside(context, _rows_by_shape))
+    context.release(_calls)
+    return found
 
 
 def operators_at(context: Context, rows: Sequence[tuple[str, str | None, str | None]]) -> Iterator[Occurrences]:
@@ -120,20 +129,36 @@ def operators_at(context: Context, rows: Sequence[tuple[str, str | None, str | N
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
-    trace, nodes = context.trace, _counted(context)
-    row = context.host.row[nodes]
-    keys = (context.host.name[nodes], trace.host.shapes[row], trace.host.types[row])
+    trace, (nodes, groups, first) = context.trace, context.cached(_calls)
+    inside = context.in_scope(context.host.tree.start_ns[nodes])
+    chosen, of = (nodes, groups) if inside.all() else (nodes[inside], groups[inside])
+    occurs = np.flatnonzero(count_by(of, len(first)))
+    sums = np.column_stack([sum_by(of, _figure(context, field, chosen), len(first))[occurs] for field in _FIGURES])
+    node = nodes[first[occurs]]
+    row = context.host.row[node]
+    codes = zip(
+        context.host.name[node].tolist(), trace.host.shapes[row].tolist(), trace.host.types[row].tolist(), strict=True
+    )
     rows = [
-        OperatorByShape(trace.names[name], trace.shapes[shape], trace.types[kind], **figures)
-        for (name, shape, kind), figures in _sums(context, nodes, *keys)
+        OperatorByShape(
+            trace.names[name], trace.shapes[shape], trace.types[kind], **dict(zip(_FIGURES, figures, strict=True))
+        )
+        for (name, shape, kind), figures in zip(codes, sums.tolist(), strict=True)
     ]
     cost = _cost(context)
     return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
 
 
-def _counted(context: Context) -> I64:
-    """Nodes of the host tree that are calls of operators and start in the chosen steps, or anywhere."""
-    return np.flatnonzero(context.host.is_row & context.in_scope(context.host.tree.start_ns))
+def _calls(context: Context) -> tuple[I64, I64, I64]:
+    """The nodes of the host tree that are calls of operators, by operator, input shapes and input types.
+
+    Returns:
+        The nodes, the group of each, and of each group the place of its first node among them.
+    """
+    nodes = np.flatnonzero(context.host.is_row)
+    row, host = context.host.row[nodes], context.trace.host
+    first, groups = group(context.host.name[nodes], host.shapes[row], host.types[row])
+    return nodes, groups, first
 
 
 def _cost(context: Context) -> str:
@@ -141,18 +166,17 @@ def _cost(context: Context) -> str:
     return "device_self_ns" if len(context.trace.device) else "host_self_ns"
 
 
-def _sums(context: Context, nodes: I64, *keys: Array) -> Iterator[tuple[list[int], dict[str, int]]]:
-    """The keys of each group of calls that agree in them, and the figures of the group by the names of their fields."""
-    times = context.cached(node_times)
-    first, groups = group(*keys)
-    columns = {
-        "calls": context.calls_of(nodes),
-        **{field: getattr(times, field)[nodes] for field in NodeTimes.__struct_fields__},
-        "beside_ns": np.where(context.cached(_beside)[nodes], times.host_self_ns[nodes], 0),
-    }
-    figures = np.column_stack([sum_by(groups, values, len(first)) for values in columns.values()]).tolist()
-    for codes, values in zip(np.column_stack([key[first] for key in keys]).tolist(), figures, strict=True):
-        yield codes, dict(zip(columns, values, strict=True))
+def _figure(context: Context, field: str, nodes: I64) -> I64:
+    """A figure of some nodes, by the name of its field in rows."""
+    times, tree = context.cached(node_times), context.host.tree
+    if field == "calls":
+        return context.calls_of(nodes)
+    if field == "host_total_ns":
+        return tree.dur_ns[nodes]
+    if field == "beside_ns":
+        return np.where(context.cached(_beside)[nodes], times.host_self_ns[nodes], 0)
+    figures: I64 = getattr(times, field)[nodes]
+    return figures
 
 
 def _beside(context: Context) -> Bool:
@@ -165,8 +189,8 @@ def _beside(context: Context) -> Bool:
     makes = distinct(thread[host.kind == NodeKind.STEP])
     if not len(makes) and len(tree):
         outermost = tree.parent == NO_PARENT
-        makes = np.array([np.bincount(thread[outermost], (tree.end_ns - tree.start_ns)[outermost]).argmax()])
-    return ~np.isin(thread, np.append(makes, thread[context.cached(owners).is_evaluation]))
+        makes = np.array([np.bincount(thread[outermost], tree.dur_ns[outermost]).argmax()])
+    return ~is_among(thread, np.append(makes, distinct(thread[context.cached(owners).is_evaluation])))
 
 
 class ShapeCost(msgspec.Struct, frozen=True):
@@ -203,7 +227,7 @@ class ShapeCosts(msgspec.Struct, frozen=True):
 
 def shape_costs(context: Context) -> ShapeCosts:
     """One row per operator, input shapes and input types that put something on the device."""
-    ran = [row for row in context.cached(by_shape).rows if row.device_self_ns and row.input_shapes]
+    ran = [row for row in context.cached(_rows_by_shape) if row.device_self_ns and row.input_shapes]
     sizes = [_size(row) for row in ran]
     priced = [
         Priced((row.name, *size) if size else None, row.input_shapes, row.calls, row.device_self_ns)
@@ -243,7 +267,7 @@ def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | Non
 _SHAPE_COSTS_QUESTION = "What does an operator cost per shape, and does a call of the same size cost less?"
 ANALYSES = (
     Analysis(100, "operators", Operators, by_name, needs=(OPERATORS,)),
-    Analysis(110, "operators_by_shape", OperatorsByShape, lambda context: context.cached(by_shape), needs=(OPERATORS,)),
+    Analysis(110, "operators_by_shape", OperatorsByShape, by_shape, needs=(OPERATORS,)),
     Analysis(
         380,
         "shape_costs",

@@ -15,8 +15,10 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.sums import count_by, group, sum_by
-from traceanalyzer.trace.table import I64, take_or
-from traceanalyzer.trace.tree import NO_PARENT
+from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.model import Trace
+from traceanalyzer.trace.table import I32, I64, take_or
+from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 DEEPEST = 24
 """Levels of callers that are distinguished; what is deeper belongs to the last of them (own choice)."""
@@ -55,7 +57,7 @@ def analyze(context: Context) -> Callers:
     label, labels = _labels(context, tree)
     place, parent, name = _places(tree, label)
     events = np.flatnonzero(context.in_scope(trace.device.start_ns))
-    node = take_or(host_tree.link(trace, tree).innermost, context.links.launch[events], NO_PARENT)
+    node = _around_launches(trace, tree.tree, context.links.launch[events])
     at, calls = take_or(place, node, 0), count_by(place[context.in_scope(tree.tree.start_ns)], len(parent))
     first, groups = group(at, trace.device.name[events])
     time, count = sum_by(groups, trace.device.dur_ns[events], len(first)), count_by(groups, len(first))
@@ -87,26 +89,34 @@ def _calls(context: Context) -> host_tree.HostTree:
     return host_tree.build(context.trace, kind)
 
 
-def _labels(context: Context, tree: host_tree.HostTree) -> tuple[I64, list[str]]:
+def _around_launches(trace: Trace, tree: Tree, launches: I64) -> I64:
+    """For each launch the innermost call around it, -1 for none or an unknown launch."""
+    thread = take_or(trace.launches.thread, launches, NO_PARENT)
+    return tree.innermost(thread, take_or(trace.launches.start_ns, launches, 0))
+
+
+def _labels(context: Context, tree: host_tree.HostTree) -> tuple[I32, list[str]]:
     """For each call the number of its label, and the labels: names, or their patterns if too many are alike."""
-    codes, of_node = np.unique(tree.name, return_inverse=True)
+    codes = distinct(tree.name)
     names = [context.trace.names[code] for code in codes.tolist()]
     patterns = list(map(pattern, names))
     alike = {each: patterns.count(each) for each in set(patterns)} if len(names) > MANY else {}
     shown = [each if alike.get(each, 0) > MANY else name for name, each in zip(names, patterns, strict=True)]
     labels = list(dict.fromkeys(shown))
     number = {label: position for position, label in enumerate(labels)}
-    return np.array([number[label] for label in shown], np.int64)[of_node.ravel()], labels
+    of_name = np.zeros(int(codes.max(initial=0)) + 1, np.int32)
+    of_name[codes] = [number[label] for label in shown]
+    return of_name[tree.name], labels
 
 
-def _places(found: host_tree.HostTree, label: I64) -> tuple[I64, I64, I64]:
+def _places(found: host_tree.HostTree, label: I32) -> tuple[I32, I32, I32]:
     """For each call its place; for each place the one around it and its label. The first place is around all."""
-    tree, place = found.tree, np.zeros(len(label), np.int64)
-    parents, labels = [np.zeros(1, np.int64)], [np.full(1, NO_PARENT, np.int64)]
+    tree, place = found.tree, np.zeros(len(label), np.int32)
+    parents, labels = [np.zeros(1, np.int32)], [np.full(1, NO_PARENT, np.int32)]
     count = 1
     for depth in range(int(tree.depth.max(initial=-1)) + 1):
         rows = np.flatnonzero(tree.depth == depth)
-        around = take_or(place, tree.parent[rows], 0)
+        around = take_or(place, tree.parent[rows], np.int32(0))
         same = found.merged[rows] | (depth >= DEEPEST)
         place[rows[same]] = around[same]
         rows, around = rows[~same], around[~same]
@@ -118,7 +128,7 @@ def _places(found: host_tree.HostTree, label: I64) -> tuple[I64, I64, I64]:
     return place, np.concatenate(parents), np.concatenate(labels)
 
 
-def _with_ancestors(parent: I64, launched: dict[int, list[tuple[int, int, int]]]) -> dict[int, int]:
+def _with_ancestors(parent: I32, launched: dict[int, list[tuple[int, int, int]]]) -> dict[int, int]:
     """The places that launch something and those around them, each with its position among them."""
     kept = {0}
     for row in launched:

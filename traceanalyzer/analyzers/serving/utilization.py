@@ -291,7 +291,7 @@ def repeated(context: Context) -> Bool:
     nodes = np.flatnonzero((within != NO_PARENT) & (call != NO_PARENT))
     in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
     made = np.flatnonzero(forward & (within == NO_PARENT))
-    again = in_checkpoint[within[nodes]] | _same(context, call[nodes], made)
+    again = in_checkpoint[within[nodes]] | _same(context, call[nodes].astype(np.int64), made)
     is_repeated = np.zeros(len(host.tree), np.bool_)
     is_repeated[nodes[again]] = True
     return is_repeated

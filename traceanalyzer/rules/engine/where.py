@@ -37,18 +37,24 @@ SPANS = 200
 def selections(resolver: Resolver, change: TimeSaved) -> tuple[Selection, ...]:
     """Where a change is, at most `SPANS` times of all."""
     found = [entry for part in _parts(resolver, change) for entry in _entries(resolver.context, part)]
-    lengths = sorted((length for entry in found for _, length in entry.spans), reverse=True)
-    least = lengths[SPANS - 1] if len(lengths) > SPANS else 0
-    left = SPANS - sum(length > least for length in lengths)
-    return tuple(_shortened(entry, least, left) if least else entry for entry in found)
+    lengths = np.concatenate([length for _, _, length in found]) if found else np.empty(0, np.int64)
+    least = int(np.partition(lengths, -SPANS)[-SPANS]) if len(lengths) > SPANS else 0
+    left = SPANS - int((lengths > least).sum())
+    return tuple(_with_times(entry, start, length, least, left) for entry, start, length in found)
 
 
-def _shortened(entry: Selection, least: int, left: int) -> Selection:
-    """Without the times that are shorter than the least, and with some of those that are as long."""
-    kept = [span for span in entry.spans if span[1] > least]
-    kept += [span for span in entry.spans if span[1] == least][: max(0, left - len(kept))]
-    omitted = sum(length for _, length in entry.spans) - sum(length for _, length in kept)
-    return replace(entry, spans=tuple(sorted(kept)), omitted=len(entry.spans) - len(kept), omitted_ns=omitted)
+def _with_times(entry: Selection, start: I64, length: I64, least: int, left: int) -> Selection:
+    """With its times: without those that are shorter than the least, and with some of those that are as long."""
+    rows = np.arange(len(length))
+    if least:
+        longer, equal = np.flatnonzero(length > least), np.flatnonzero(length == least)
+        rows = ascending(np.concatenate((longer, equal[: max(0, left - len(longer))])))
+    return replace(
+        entry,
+        spans=tuple(zip(start[rows].tolist(), length[rows].tolist(), strict=True)),
+        omitted=len(length) - len(rows),
+        omitted_ns=int(length.sum()) - int(length[rows].sum()),
+    )
 
 
 def once(context: Context, change: TimeSaved, found: Sequence[Selection]) -> Once | None:
@@ -96,15 +102,19 @@ def _idle_times(finding: Finding) -> Intervals:
     return reduce(or_, every, Intervals.none())
 
 
-def _entries(context: Context, part: Occurrences) -> Iterator[Selection]:
-    """One entry for each device or thread, in the typical steps; outside of them, if nothing is in them."""
+def _entries(context: Context, part: Occurrences) -> Iterator[tuple[Selection, I64, I64]]:
+    """One entry for each device or thread, in the typical steps; outside of them, if nothing is in them.
+
+    Returns:
+        The entries without their times; start and duration of each of these, in the order of time.
+    """
     steps, count = typical.times(context), max(1, typical.count(context))
     on_device = part.kind in ("device", "idle")
     for place, own in members(part.place):
         every = Intervals.union(part.start_ns[own], part.end_ns[own])
         inside = every & steps
         start, end = _in_single_steps(context, inside) if inside else (every.start, every.end)
-        yield Selection(
+        entry = Selection(
             kind=part.kind,
             name=part.name,
             rank=None,
@@ -112,12 +122,13 @@ def _entries(context: Context, part: Occurrences) -> Iterator[Selection]:
             thread=None if on_device else _label(context, place),
             ns_per_step=inside.length / count if inside else None,
             count=len(own),
-            spans=tuple(zip(start.tolist(), (end - start).tolist(), strict=True)),
+            spans=(),
             omitted=0,
             omitted_ns=0,
             outside_steps=not inside,
             ns=None if inside else every.length,
         )
+        yield entry, start, end - start
 
 
 def _in_single_steps(context: Context, times: Intervals) -> tuple[I64, I64]:

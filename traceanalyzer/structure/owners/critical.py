@@ -82,7 +82,7 @@ def critical_in(context: Context, kept: Intervals, steps: int) -> Critical:
         return Critical(NO_PARENT, None, (), Intervals.none(), 0, Intervals.none(), Intervals.none())
     main, engine = threads[0], threads[1] if len(threads) > 1 else None
     none = Intervals.none()
-    handed, episodes = (none, none) if engine is None else _handed_over(context, main, engine)
+    handed, episodes = (none, none) if engine is None else context.cached(_handed_over, main, engine)
     return Critical(main, engine, _others(context, threads), kept, steps, handed, episodes)
 
 

@@ -9,11 +9,13 @@ operators of `DistributedDataParallel.forward` show it.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
 from traceanalyzer.knowledge import host_roles, python_frames
 from traceanalyzer.knowledge.first_match import finds
+from traceanalyzer.knowledge.kernel_names import NAMES_KEPT
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import mark_rows
@@ -194,6 +196,7 @@ def own_roles(context: Context, slices: Slices) -> I64:
     return np.array(told, np.int64)[of_slice]
 
 
+@lru_cache(NAMES_KEPT)
 def _role(kind: int, name: str) -> str | None:
     if kind == OwnerKind.BROADCAST:
         return host_roles.BUFFERS

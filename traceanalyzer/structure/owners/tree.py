@@ -15,10 +15,11 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners.critical import Critical
 from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates, own_roles
-from traceanalyzer.structure.sums import members, rows_by, sum_by
-from traceanalyzer.trace.distinct import is_among
+from traceanalyzer.structure.sums import group, members, sum_by
+from traceanalyzer.trace.distinct import is_among, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
+from traceanalyzer.trace.tables import HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 FAIR_SHARE = 0.05
@@ -83,7 +84,7 @@ def _owns(found: Critical, tree: Tree, slices: Slices, role: I64) -> Bool:
     if not library.any():
         return np.ones(len(slices), np.bool_)
     time = found.kept.within(tree.start_ns, tree.end_ns)
-    label = np.unique(slices.name, return_inverse=True)[1]
+    label = ranked(slices.name)[1]
     total = sum_by(label[outer := tree.outermost(label)], time[outer], int(label.max()) + 1)
     heavy = total[label] >= FAIR_SHARE * found.kept.length
     passed = _is_passed_on(tree, label, time, total)
@@ -101,7 +102,7 @@ def _is_passed_on(tree: Tree, label: I64, time: I64, total: I64) -> Bool:
     """Which slices, together with others of their label, take nearly all of the time of the label around them."""
     nested = np.flatnonzero(tree.parent != NO_PARENT)
     around = label[tree.parent[nested]]
-    pair = np.unique(around * (int(label.max()) + 1) + label[nested], return_inverse=True)[1]
+    pair = group(around, label[nested])[1]
     shares = sum_by(pair, time[nested], len(nested))[pair]
     passed = np.zeros(len(tree), np.bool_)
     passed[nested] = (shares >= PASSED_ON * total[around]) | (around == label[nested])
@@ -117,18 +118,22 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
     leaves &= is_among(host.thread, found.threads)
     rows = np.flatnonzero(leaves & (evaluated | (host.thread != found.engine)))
     calls = np.flatnonzero(is_among(launches.thread, found.threads) & (launches.thread != found.engine))
-    slices = Slices.join((Slices.of(OwnerKind.OPERATOR, host, rows), Slices.of(OwnerKind.CALL, launches, calls)))
-    low, high = found.window
-    slices = slices.take((slices.start_ns < high) & (slices.start_ns + slices.dur_ns > low))
-    free = np.ones(len(slices), np.bool_)
-    of_thread = rows_by(slices.thread)
-    for thread, own in members(chosen.thread):
-        here = of_thread(thread)
-        owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
-        free[here] = ~owned.contains(slices.start_ns[here])
-    slices = slices.take(free)
+    parts = ((OwnerKind.OPERATOR, host, rows), (OwnerKind.CALL, launches, calls))
+    slices = Slices.join(Slices.of(kind, table, _outside(found, chosen, table, rows)) for kind, table, rows in parts)
     tree, order = _nest(slices)
     return slices.take(order[tree.parent == NO_PARENT])
+
+
+def _outside(found: Critical, chosen: Slices, table: HostEvents | Launches, rows: I64) -> I64:
+    """Those of some rows of a table that lie near the steps that count, and start outside of the chosen slices."""
+    low, high = found.window
+    rows = rows[(table.start_ns[rows] < high) & (table.end_ns[rows] > low)]
+    free = np.ones(len(rows), np.bool_)
+    for thread, own in members(chosen.thread):  # few: threads whose owners are reported
+        here = np.flatnonzero(table.thread[rows] == thread)
+        owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
+        free[here] = ~owned.contains(table.start_ns[rows[here]])
+    return rows[free]
 
 
 def _is_told_by_autograd(name: str) -> bool:
