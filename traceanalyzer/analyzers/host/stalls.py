@@ -96,7 +96,7 @@ def analyze(context: Context) -> HostStalls:
 
 
 def stalls_at(context: Context) -> Iterator[Occurrences]:
-    """When threads stall."""
+    """When threads of the host stand still."""
     found, tree, launches = context.cached(_find), context.host.tree, context.trace.launches
     inner = np.flatnonzero(np.isin(tree.parent, found.nodes))
     apart = rows_by(np.concatenate((tree.thread[inner], launches.thread)))
