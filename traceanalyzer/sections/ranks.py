@@ -74,7 +74,7 @@ _RANK_COLUMNS = optional(
 _STRIP = Text("ranks-strip", "Parts of its step", "head of a column of bars")
 _LEGEND = Text(
     "ranks-strip-legend",
-    "Bars: █ computes, ▓ communicates, ░ waits for others, · is idle.",
+    "Bars: █ computes, ▓ communicates, ░ waits for others, ▁ is idle.",
     "what a rank does in its step",
 )
 _WORST = 3
@@ -306,7 +306,7 @@ def _strip(row: RankRow, longest_ns: float) -> str:
     waits = row.exposed_wait_ns or 0.0
     parts = (row.computation_ns, max(0.0, row.exposed_ns - waits), waits, (row.idle_ns or 0.0) + (row.loader_ns or 0.0))
     ends = [round(min(1.0, fsum(parts[: number + 1]) / longest_ns) * _CELLS) for number in range(len(parts))]
-    return "".join(sign * (end - start) for sign, start, end in zip("█▓░·", [0, *ends], ends, strict=False))
+    return "".join(sign * (end - start) for sign, start, end in zip("█▓░▁", [0, *ends], ends, strict=False))
 
 
 def _late(ranks: Ranks, top: int) -> SectionTable:
