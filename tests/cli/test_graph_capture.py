@@ -153,7 +153,7 @@ def test_captures_need_a_trace_that_launches_graphs(tmp_path: Path) -> None:
     )
     assert "the trace launches no graphs" in line
     printed = ta.load(FIXTURES / "captured" / "two_threads.key_averages.txt")
-    with pytest.raises(UsageError, match="printed tables launch no graphs"):
+    with pytest.raises(UsageError, match="captures of graphs are joined only with traces"):
         ta.analyze(printed, graph_captures=["capture.json.gz"])
 
 

@@ -76,9 +76,9 @@ _BY_GRAPH = optional(
     columns.MEDIAN,
     Column(Text("launches-graph-shortest", "Shortest"), "ns", "shortest_ns"),
     Column(Text("launches-graph-longest", "Longest"), "ns", "longest_ns"),
-    Column(Text("launches-graph-gap", "Gap", "between two repetitions of a graph, median"), "ns", "gap_ns"),
+    Column(Text("launches-graph-gap", "Gap", "between two repetitions of a graph, median"), "ns", "median_gap_ns"),
     Column(Text("launches-graph-first", "First call", "duration of the first launch call"), "ns", "first_call_ns"),
-    Column(Text("launches-graph-later", "Later calls", "median duration of the launch calls"), "ns", "call_ns"),
+    Column(Text("launches-graph-later", "Later calls", "median duration of the launch calls"), "ns", "median_call_ns"),
 )
 _TERMS = (
     Term(

@@ -73,6 +73,10 @@ def test_what_they_do(kernel: str, wanted: str) -> None:
     assert operation(kernel) == wanted
 
 
-def test_ranks_are_compared_by_collectives_of_libraries_alone() -> None:
+def test_ranks_are_compared_by_their_own_kernels_too_which_need_not_end_at_once() -> None:
     facts = [rank_facts.analyze(Context(read_built(built(name)))) for name in (REDUCE, "ncclDevKernel_AllReduce_Sum")]
-    assert [len(found.collectives.start_ns) for found in facts] == [0, 4]
+    assert [len(found.collectives.start_ns) for found in facts] == [4, 4]
+    assert [[(kind.is_own, kind.is_even) for kind in found.kinds] for found in facts] == [
+        [(True, False)],
+        [(False, True)],
+    ]

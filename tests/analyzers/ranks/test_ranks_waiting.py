@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzers.ranks.joining import by_rank, joined
 from tests.builders.ranks import Meeting, run
-from traceanalyzer.analyzers.ranks import rows
+from traceanalyzer.analyzers.ranks import waiting
 from traceanalyzer.analyzers.ranks.model import RankRange
 
 EXTRA = {0: 0, 1: 100, 2: 400, 3: 300}
@@ -85,7 +85,7 @@ def test_the_cause_is_passed_on_through_groups() -> None:
 
 
 def test_with_very_many_ranks_the_last_one_is_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_MOST_RANKS", 7)
+    monkeypatch.setattr(waiting, "_MOST_RANKS", 7)
     found = joined(run(8, LAYERS))
     assert {late.rank for late in found.stragglers} == {0, 1, 2, 3}
     assert sum(late.caused_ns for late in found.stragglers) == pytest.approx(7 * 400_000 / 8)

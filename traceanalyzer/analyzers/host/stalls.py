@@ -163,6 +163,9 @@ def _rows(context: Context) -> Iterator[StallRow]:
         ("call", calls, (launches.name, launches.start_ns, launches.dur_ns)),
     ):
         name, start, time = columns
+        if not len(rows):
+            continue
+        every = rows_by(name)
         for code, own in members(name[rows]):
             mine = rows[own]
             longest = mine[int(time[mine].argmax())]
@@ -173,7 +176,7 @@ def _rows(context: Context) -> Iterator[StallRow]:
                 time_ns=int(time[mine].sum()),
                 longest_ns=int(time[longest]),
                 longest_start_ns=int(start[longest]),
-                usual_ns=int(np.median(time[name == code])),
+                usual_ns=int(np.median(time[every(code)])),
             )
 
 

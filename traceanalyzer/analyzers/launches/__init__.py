@@ -76,12 +76,12 @@ class GraphRepetitions(msgspec.Struct, frozen=True):
     """Shortest such time in ns."""
     longest_ns: int
     """Longest such time in ns."""
-    gap_ns: float | None
+    median_gap_ns: float | None
     """Median time in ns from the end of a repetition to the start of the next one; null for a single one, and where
     repetitions overlap."""
     first_call_ns: int
     """Duration of the first call in ns, which may upload the graph to the device."""
-    call_ns: float | None
+    median_call_ns: float | None
     """Median duration of the later calls in ns; null for a single one."""
 
 
@@ -211,9 +211,9 @@ def _repetitions(context: Context) -> tuple[GraphRepetitions, ...]:
                 median_ns=float(np.median(took)),
                 shortest_ns=int(took.min()),
                 longest_ns=int(took.max()),
-                gap_ns=float(np.median(gaps)) if len(gaps) and gaps.min() >= 0 else None,
+                median_gap_ns=float(np.median(gaps)) if len(gaps) and gaps.min() >= 0 else None,
                 first_call_ns=int(called[own[0]]),
-                call_ns=float(np.median(called[own][1:])) if len(own) > 1 else None,
+                median_call_ns=float(np.median(called[own][1:])) if len(own) > 1 else None,
             )
         )
     found.sort(key=lambda row: (-row.median_ns * row.repetitions, row.first_kernel))

@@ -35,7 +35,7 @@ _KERNEL = re.compile(
     r"^void |_\d+x\d+|^sm\d",
     re.IGNORECASE,
 )
-_IDENTIFIER = re.compile(r"\w*_\w*")
+_IDENTIFIER = re.compile(r"\w+")
 """A name in code, as kernels of Triton have; annotations may have one, too."""
 _SUM_OF_ROUNDED = 1.01
 """By what rounded times of rows may exceed the total (own choice)."""
@@ -120,7 +120,7 @@ def _kernels_by_time(rows: Sequence[TableRow], kinds: Sequence[RowKind], on_host
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name in on_host:
             continue
         own = row.self_device_ns or 0
-        is_named = _IDENTIFIER.fullmatch(row.name) and not row.name.startswith(MARKS)
+        is_named = "_" in row.name and _IDENTIFIER.fullmatch(row.name) and not row.name.startswith(MARKS)
         if is_named and own < sum(known) and counted + own <= _SUM_OF_ROUNDED * total:
             counted += own
             yield position

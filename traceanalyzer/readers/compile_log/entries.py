@@ -114,7 +114,7 @@ _PLACE = re.compile(r"Graph break in user code at (.+):(\d+)\s*$")
 _REASON = re.compile(r"(?:Graph Break Reason|Reason):\s*(.*)$")
 _HINT = re.compile(r"\s*Hint:\s*(.*)$")
 _END = re.compile(r"User code traceback:|Traceback \(most recent|\s*Developer debug context")
-_FRAME = re.compile(r'\s*File ".*", line (\d+), in (.*?)\s*$')
+_FRAME = re.compile(r'\s*File ".*", line (\d+), in (.*)')
 _GENERAL = re.compile(r"Encountered graph break|Call to")
 """Reasons of this kind only say that there is a break; the next line says why."""
 
@@ -147,7 +147,7 @@ def _innermost(lines: Sequence[str], at: SourceLine | None) -> tuple[str, str]:
     for frame, line in itertools.pairwise((*stack, "")):
         if found := _FRAME.match(frame):
             is_there = at is not None and int(found[1]) == at.line
-            function = found[2] if is_there else ""
+            function = found[2].strip() if is_there else ""
             code = line.strip() if is_there and not _FRAME.match(line) else ""
     return function, code
 

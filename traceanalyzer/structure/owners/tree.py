@@ -15,7 +15,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners.critical import Critical
 from traceanalyzer.structure.owners.slices import OwnerKind, Slices, candidates, own_roles
-from traceanalyzer.structure.sums import group, members, sum_by
+from traceanalyzer.structure.sums import group, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import is_among, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
@@ -129,8 +129,9 @@ def _outside(found: Critical, chosen: Slices, table: HostEvents | Launches, rows
     low, high = found.window
     rows = rows[(table.start_ns[rows] < high) & (table.end_ns[rows] > low)]
     free = np.ones(len(rows), np.bool_)
-    for thread, own in members(chosen.thread):  # few: threads whose owners are reported
-        here = np.flatnonzero(table.thread[rows] == thread)
+    of_thread = rows_by(table.thread[rows])
+    for thread, own in members(chosen.thread):
+        here = of_thread(thread)
         owned = Intervals.union(chosen.start_ns[own], (chosen.start_ns + chosen.dur_ns)[own])
         free[here] = ~owned.contains(table.start_ns[rows[here]])
     return rows[free]
