@@ -34,7 +34,7 @@ def test_the_rank_that_would_take_longest_comes_first() -> None:
     assert [row[0] for row in section.tables[0].rows] == [1, 0, 2]
     assert [row[3:5] for row in section.tables[0].rows] == [(0, 4), (300_000, 0), (300_000, 0)]
     # of 1525 us rank 1 computes 1300 and sends 200; the others compute 1000 and wait 300
-    bars = "██████████████████████████▓▓▓▓", "████████████████████▓▓▓▓░░░░░░"
+    bars = "██████████████████████████▓▓▓▓ ◄", "████████████████████▓▓▓▓░░░░░░"
     assert [row[5] for row in section.tables[0].rows] == [bars[0], bars[1], bars[1]]
     said = " ".join(message.text for message in section.messages)
     assert "a rank waits 200.0 us per step" in said

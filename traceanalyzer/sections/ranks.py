@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import fsum
 
@@ -74,11 +74,12 @@ _RANK_COLUMNS = optional(
 _STRIP = Text("ranks-strip", "Parts of its step", "head of a column of bars")
 _LEGEND = Text(
     "ranks-strip-legend",
-    "Bars: █ computes, ▓ communicates, ░ waits for others, ▁ is idle.",
+    "Bars: █ computes, ▓ communicates, ░ waits for others, ▁ is idle; ◄ is late.",
     "what a rank does in its step",
 )
 _WORST = 3
 """Kinds of collectives with most waiting that stand beside the ranks."""
+_LATE_SIGN = " ◄"
 _CELLS = 30
 """Length of the longest bar in characters."""
 _EVERY_RANK = 16
@@ -217,7 +218,8 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if ranks is None:
         return
     recording, slowdown = report.result("recording", Recording), report.result("stragglers", Stragglers)
-    tables = [_ranks(ranks, top)]
+    late = () if slowdown is None else slowdown.late_ranks or (slowdown.late_rank,)
+    tables = [_ranks(ranks, top, late)]
     bars = tables[0].columns
     if ranks.groups:
         tables.append(table("ranks_groups", _GROUP_COLUMNS, ranks.groups, min(top, _WORST)))
@@ -290,12 +292,12 @@ def _by_own(ranks: Ranks) -> list[RankRow]:
     return sorted(ranks.ranks, key=lambda row: (-(row.own_ns or row.mean_step_ns or 0.0), row.rank))
 
 
-def _ranks(ranks: Ranks, top: int) -> SectionTable:
+def _ranks(ranks: Ranks, top: int, late: Collection[int | None]) -> SectionTable:
     """The ranks; all waiting is shown if its exposed part is unknown."""
     waits = _WAIT.of("wait_ns") if ranks.exposed_wait_ns is None else _WAIT
     shown = [waits if column == _WAIT else column for column in _RANK_COLUMNS]
     longest = max((row.mean_step_ns or 0.0 for row in ranks.ranks), default=0.0)
-    shown.append(Column(_STRIP, "", lambda row: _strip(row, longest), if_any=bool))
+    shown.append(Column(_STRIP, "", lambda row: _strip(row, longest) + _LATE_SIGN * (row.rank in late), if_any=bool))
     return replace(table("ranks", shown, _by_own(ranks), max(top, _EVERY_RANK)), is_whole=True)
 
 
