@@ -81,5 +81,8 @@ def _per_step(rows: Sequence[GroupRow], run: Ranks) -> tuple[float | None, float
     return (
         fsum(count for count, _ in times) / steps,
         fsum(count * row.wait_ns for count, row in times) / steps,
-        fsum(count * row.transfer_ns for count, row in times) / steps,
+        fsum(
+            count * (row.transfer_ns if row.rank_transfer_ns is None else row.rank_transfer_ns) for count, row in times
+        )
+        / steps,
     )

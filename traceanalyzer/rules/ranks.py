@@ -178,10 +178,8 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
     if not rows or not run.mean_step_ns or late_rank.again(facts, run) is not None:
         return
     collectives = sum(row.collectives for row in rows)
-    waiting, transfer = (
-        mean(fsum(getattr(row, f"{part}_ns") * row.collectives for row in rows), len(run.steps))
-        for part in ("wait", "transfer")
-    )
+    waiting = mean(fsum(row.wait_ns * row.collectives for row in rows), len(run.steps))
+    transfer = mean(fsum((row.rank_transfer_ns or 0.0) * row.collectives for row in rows), len(run.steps))
     share = waiting / run.mean_step_ns
     if share < limits["wait_share"]:
         return

@@ -140,6 +140,9 @@ class GroupRow(msgspec.Struct, frozen=True):
     bus_gb_per_s: float | None
     """Algorithm bandwidth times the factor of the operation, in 10^9 bytes per second, as in the analysis
     `communication`; null if unknown."""
+    rank_transfer_ns: float | None = None
+    """What remains of the durations without waiting in ns, mean over collectives and ranks; longer than `transfer_ns`
+    where parts are unequal. Null in reports of old versions."""
     is_own: bool = False
     """Whether these are a program's own kernels, of no library of collectives, such as DeepEP's."""
     start_skew_ns: float | None = None

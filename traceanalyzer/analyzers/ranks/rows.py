@@ -231,6 +231,7 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
             transfer_ns=transfer / len(first),
             algorithm_gb_per_s=rate,
             bus_gb_per_s=None if rate is None or factor is None else rate * factor,
+            rank_transfer_ns=int(waits.transfer[rows].sum()) / len(rows),
             is_own=facts.is_own,
             **_starts(run, rows),
         )
