@@ -269,6 +269,63 @@ def test_each_way_to_capture_nothing_has_a_text_of_its_own(tmp_path: Path, code:
     assert why in last
 
 
+def test_the_recording_with_the_slowest_step_is_kept(tmp_path: Path) -> None:
+    run = capture(tmp_path, "training.py", "60", "--slow-at", "14", options=("--slowest", "30", "--steps", "2"))
+    assert run.code == 7, run.err
+    found = facts(only(tmp_path))
+    assert (found.steps, found.ended, len(step_names(only(tmp_path)))) == (2, "complete", 2)
+    assert max(step.ns for step in found.recorded) >= 400_000_000
+    assert found.timing.profiled is not None
+    assert found.timing.profiled.steps == 2
+
+
+def test_the_slowest_step_so_far_is_kept_when_a_program_ends_early(tmp_path: Path) -> None:
+    capture(tmp_path, "training.py", "24", "--slow-at", "8", options=("--slowest", "500", "--steps", "2"))
+    assert max(step.ns for step in facts(only(tmp_path)).recorded) >= 400_000_000
+
+
+def test_a_recording_begins_again_after_some_steps(tmp_path: Path) -> None:
+    run = capture(tmp_path, "training.py", "50", options=("--every", "12", "--steps", "2"))
+    assert run.code == 7, run.err
+    found = [facts(trace) for trace in traces(tmp_path)]
+    assert [one.steps for one in found] == [2, 2, 2]
+    assert all(one.timing.after is not None and one.timing.before is not None for one in found)
+
+
+def test_a_signal_asks_for_a_recording(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*CAPTURE, "-o", tmp_path, "--on-signal", "--", sys.executable, PROGRAMS / "training.py", "400", "--forever"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        for wanted in (1, 2):
+            for _ in range(20):  # it trains
+                assert process.stdout.readline().startswith("step ")
+            assert len(traces(tmp_path)) == wanted - 1
+            process.send_signal(signal.SIGUSR1)
+            while len(traces(tmp_path)) < wanted:
+                assert process.stdout.readline().startswith("step ")
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=PATIENCE_S)[1]
+    finally:
+        process.kill()
+    assert errors.startswith(f"traceanalyzer: nothing is recorded until you ask for it: kill -USR1 {process.pid}\n")
+    assert [facts(trace).steps for trace in traces(tmp_path)] == [5, 5]
+
+
+def test_nobody_asked_for_a_recording(tmp_path: Path) -> None:
+    run = capture(tmp_path, "training.py", "9", options=("--on-signal",))
+    assert run.code == 7
+    assert "nobody asked for a recording with SIGUSR1" in run.err.splitlines()[-1]
+    both = capture(tmp_path, "training.py", "9", options=("--on-signal", "--every", "3"))
+    why = "traceanalyzer: --every and --on-signal: choose one; both say when to record again\n"
+    assert (both.code, both.err) == (2, why)
+
+
 def test_forked_processes_that_train_write_one_each(tmp_path: Path) -> None:
     run = capture(tmp_path, "forks.py", options=("--steps", "2"))
     assert (run.code, run.out) == (0, "[0, 0] 1\n"), run.err

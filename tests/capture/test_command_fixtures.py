@@ -11,6 +11,7 @@ from tests.builders.captured import COMMANDED
 from tests.builders.fixture_set import FOLDER
 from tests.capture.capturing import facts
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.model import Report
 from traceanalyzer.structure.context import Context
 
@@ -85,3 +86,15 @@ FOUND = {
 def test_real_captures_have_the_findings_that_they_should(path: Path) -> None:
     found = {finding.rule for finding in ta.analyze(ta.load(path)).findings}
     assert found == FOUND.get(path.name.removesuffix(".json.gz"), set())
+
+
+def test_the_report_on_the_ranks_says_what_a_step_takes_without_the_profiler() -> None:
+    joint = ta.ranks([FOLDER / "captured" / f"command_rank{rank}.json.gz" for rank in (0, 1)])
+    own = [report(f"command_rank{rank}").result("capture", Capture) for rank in (0, 1)]
+    control = [capture.control_step_ns for capture in own if capture is not None and capture.control_step_ns]
+    run = joint.result("ranks", Ranks)
+    assert run is not None
+    assert len(control) == 2
+    assert run.control_step_ns == sum(control) / 2
+    first = ta.render(joint, "terminal").splitlines()
+    assert first[first.index("The step without the profiler") + 1].startswith("  A step takes 3.899 ms without")

@@ -7,11 +7,7 @@ import msgspec
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
-from traceanalyzer.trace.capture_facts import CaptureFacts, StepTimes, Timing
-
-_ENOUGH = 3
-"""Least number of steps for which the median is used instead of the mean."""
-
+from traceanalyzer.trace.capture_facts import CaptureFacts, StepTimes
 
 _MOST_OVERHEAD = 4.0
 """Own choice: recording without stacks costs less than this many times the step (three, in steps of tiny operators)."""
@@ -51,22 +47,11 @@ def analyze(context: Context) -> Capture:
     """The facts of the trace, and the overhead that its control steps show."""
     facts = context.trace.info.capture
     assert facts is not None, "missing() was asked first"  # noqa: S101
-    control, profiled = _step_ns(_control(facts.timing)), _step_ns(facts.timing.profiled)
+    control, profiled = facts.timing.control_ns, facts.timing.profiled_ns
     overhead = profiled / control - 1 if control and profiled is not None else None
     rate = _rows_per_s(facts, control)
     samples, tokens = (None, rate) if facts.generates else (rate, None)
     return Capture(facts, control, profiled, overhead, samples, tokens, _queued_share(facts.timing.profiled))
-
-
-def _control(timing: Timing) -> StepTimes | None:
-    phases = [phase for phase in (timing.after, timing.before) if phase is not None]
-    return max(phases, key=lambda phase: phase.steps, default=None)
-
-
-def _step_ns(times: StepTimes | None) -> int | None:
-    if times is None:
-        return None
-    return times.median_ns if times.steps >= _ENOUGH else times.mean_ns
 
 
 def _queued_share(times: StepTimes | None) -> float | None:

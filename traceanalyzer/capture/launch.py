@@ -20,7 +20,7 @@ from traceanalyzer.capture.agent import settings as agent_settings
 from traceanalyzer.capture.agent import tracefile
 from traceanalyzer.capture.agent.importing import HOOKED, NO_TORCH
 from traceanalyzer.capture.agent.recorder import LARGE
-from traceanalyzer.capture.agent.settings import SUFFIX, Settings
+from traceanalyzer.capture.agent.settings import ASKED, SUFFIX, Settings
 from traceanalyzer.capture.agent.tracefile import SUFFIX as TRACE_SUFFIX
 from traceanalyzer.capture.agent.whole_run import SIZE, TIME
 from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
@@ -40,6 +40,7 @@ class Note(msgspec.Struct, frozen=True):
     trace: str | None = None
     superseded: str | None = None
     facts: dict[str, Any] | None = None
+    earlier: list[tuple[str, dict[str, Any]]] = []
     steps: int | None = None
     wanted: int | None = None
     ended: str | None = None
@@ -79,12 +80,18 @@ def run(command: Sequence[str], settings: Settings, say: Callable[[str], None] =
         OutputError: The folder cannot be created.
     """
     _require_torch(command)
+    if settings.on_signal and ASK is None:
+        raise UsageError("--on-signal: this system has no SIGUSR1; use --wait, --every or --slowest")
     with _scratch(Path(settings.folder)) as scratch:
         chosen = replace(
             settings, folder=str(Path(settings.folder).resolve()), scratch=str(scratch), project=str(Path.cwd())
         )
-        code = _run(command, _environment(chosen), _Watch(scratch, say))
+        code = _run(command, _environment(chosen), _Watch(scratch, say, is_asked=settings.on_signal))
         return _collect(code, scratch, chosen)
+
+
+ASK = getattr(signal, "SIGUSR1", None)
+"""The signal that asks for a recording; None where there is none."""
 
 
 def _require_torch(command: Sequence[str]) -> None:
@@ -117,8 +124,17 @@ def _scratch(folder: Path) -> Iterator[Path]:
 class _Watch:
     """Says once that the program waits while a trace is written."""
 
-    def __init__(self, scratch: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, scratch: Path, say: Callable[[str], None], *, is_asked: bool = False) -> None:
         self._scratch, self._say, self._has_said = scratch, say, False
+        self.is_asked = is_asked
+        """Whether a signal asks for recordings."""
+        if is_asked:
+            say(f"traceanalyzer: nothing is recorded until you ask for it: kill -USR1 {os.getpid()}")
+
+    def ask(self) -> None:
+        """Ask all processes of the program for a recording."""
+        with (self._scratch / ASKED).open("ab") as file:
+            file.write(b".")
 
     def look(self) -> None:
         """Look whether a process writes now."""
@@ -160,18 +176,23 @@ def _signals(
     """Collect signals to forward; those that the terminal sends reach the program anyway."""
     if not hasattr(signal, "sigtimedwait"):
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if watch.is_asked and ASK is not None:
+            signal.signal(ASK, lambda *_: watch.ask())
         try:
             yield None, lambda _: None
         finally:
             signal.signal(signal.SIGINT, before)
         return
-    awaited = {*_PASSED_ON, signal.SIGCHLD}
+    awaited = {*_PASSED_ON, signal.SIGCHLD, *([ASK] if watch.is_asked and ASK is not None else [])}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
 
     def pass_on(process: subprocess.Popen[bytes]) -> None:
         while process.poll() is None:
             arrived = signal.sigtimedwait(awaited, 1.0)  # wake up every second, in case the end of the child was missed
             watch.look()
+            if arrived is not None and watch.is_asked and arrived.si_signo == ASK:
+                watch.ask()
+                continue
             if arrived is None or arrived.si_signo == signal.SIGCHLD or arrived.si_code == _FROM_THE_KERNEL:
                 continue
             process.send_signal(arrived.si_signo)
@@ -198,11 +219,12 @@ def _collect(code: int, scratch: Path, settings: Settings) -> ProgramOutcome:
     for note in sorted(notes, key=lambda note: note.rank or 0):
         if note.trace is None or not (trace := Path(note.trace)).exists():
             continue
-        if note.facts is not None:
-            tracefile.replace_facts(trace, note.facts)
+        for written, facts in [*note.earlier, (str(trace), note.facts)]:
+            if facts is not None:
+                tracefile.replace_facts(Path(written), facts)
+            traces.append(Path(written))
         if note.superseded is not None:
             _remove(Path(note.superseded))
-        traces.append(trace)
     warnings = [_cut_short(note) for note in notes if note.trace and (note.steps or 0) < (note.wanted or 0)]
     warnings += [f"the capture failed in one process: {note.error}" for note in notes if note.error]
     if not traces:
@@ -288,8 +310,14 @@ def _why_nothing(code: int, notes: list[Note], scratch: Path, settings: Settings
         return _why_not_saved(code, end, is_torch=bool(notes))
     counted = max(note.counted for note in notes)
     if counted:
-        return f"the program made {counted} steps, and {_needed(settings)} are needed; --warmup and --steps change that"
+        return f"the program made {counted} steps, and {_why_too_few(scratch, settings)}"
     return f"the program failed before it used torch ({end})" if code else "the program imported torch, but ran nothing"
+
+
+def _why_too_few(scratch: Path, settings: Settings) -> str:
+    if settings.on_signal and not (scratch / ASKED).exists():
+        return "nobody asked for a recording with SIGUSR1 meanwhile"
+    return f"{_needed(settings)} are needed; --warmup and --steps change that"
 
 
 def _why_not_saved(code: int, end: str, *, is_torch: bool) -> str:

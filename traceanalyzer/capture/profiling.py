@@ -48,6 +48,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         with_modules: Record modules of TorchScript models. (Other modules come with stacks.)
         with_flops: Record floating-point operations of convolutions and matrix products.
         limit_s: Most seconds to record while no steps have been detected.
+        slowest: Number of steps to look at, in recordings of `steps` steps; the one with the slowest step is kept.
 
     Raises:
         MissingDependencyError: torch is not installed.
@@ -68,6 +69,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
         with_modules: bool = False,
         with_flops: bool = False,
         limit_s: float = 30.0,
+        slowest: int = 0,
     ) -> None:
         if steps < 1 or warmup < 0 or wait < 0:
             raise UsageError(f"steps={steps}, warmup={warmup}, wait={wait}: record at least one step, skip 0 or more")
@@ -83,6 +85,7 @@ class profile:  # noqa: N801 - read as a verb, like torch.profiler.profile
             with_flops=with_flops,
             project=str(Path.cwd()),
             limit_s=limit_s,
+            slowest=slowest,
         )
         self.trace: Path | None = None
         """Path of the trace; None until it is written."""

@@ -14,7 +14,7 @@ from traceanalyzer.capture.agent.settings import Settings
 from traceanalyzer.cli import forget_output, one_line
 from traceanalyzer.cli.parameters import files, folders
 from traceanalyzer.config import Config
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, UsageError
 
 if TYPE_CHECKING:
     from traceanalyzer.report.model import Report
@@ -49,6 +49,17 @@ _DEFAULTS = Settings(folder="traces")
 )
 @click.option("--wait", type=click.IntRange(min=0), default=0, metavar="N", help="Steps to skip before the warm-up.")
 @click.option(
+    "--slowest",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Look at N steps, and keep the recording with the slowest.",
+)
+@click.option(
+    "--every", type=click.IntRange(min=0), default=0, metavar="N", help="Record again after N steps, until the end."
+)
+@click.option("--on-signal", is_flag=True, help="Record when SIGUSR1 reaches traceanalyzer, as often as it does.")
+@click.option(
     "--shapes/--no-shapes", "record_shapes", default=True, help="Record shapes of the inputs  [default: yes]."
 )
 @click.option("--stacks", "with_stack", is_flag=True, help="Record frames of Python; slows the program down a lot.")
@@ -77,6 +88,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
       traceanalyzer capture -- python train.py --epochs 1
       traceanalyzer capture -o runs/ -- torchrun --nproc-per-node 2 train.py
       traceanalyzer capture --report -- python train.py
+      traceanalyzer capture --slowest 200 -- python train.py
 
     \b
     Exit codes:
@@ -85,6 +97,10 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     from traceanalyzer.capture import launch  # noqa: PLC0415 - asking for help imports nothing
 
+    if recording["on_signal"]:
+        if recording["every"]:
+            raise UsageError("--every and --on-signal: choose one; both say when to record again")
+        recording["limit_s"] = 0.0  # programs without steps are not recorded from their beginning
     settings = _checked_settings() if report else Config()
     outcome = launch.run(program, Settings(folder=folder, **recording), _silent if quiet else _say)
     for warning in outcome.warnings:

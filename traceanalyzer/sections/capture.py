@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.capture import Capture
+from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
@@ -28,6 +29,11 @@ _OTHER_STEPS = Text(
     "capture-other-steps",
     "A step takes {control:ns} without the profiler; the recorded steps took {profiled:ns}. Recording does not cost so "
     "much: they did something that the others did not, such as compiling. Savings and times are of the recorded steps.",
+)
+_OF_RANKS = Text(
+    "capture-step-of-ranks",
+    "A step takes {control:ns} without the profiler, mean over the ranks. Recording made it {profiled:ns}, and times "
+    "and savings are of that.",
 )
 _SAMPLES = Text("capture-samples", "{rate:number} samples per second in this process.")
 _TOKENS = Text("capture-tokens", "{rate:number} generated tokens per second in this process.")
@@ -100,7 +106,10 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
     recording = report.result("recording", Recording)
     framework = recording.framework if recording else None
     with_stack = report.trace.options.with_stack if report.trace else None
+    run = report.result("ranks", Ranks)
     messages = () if capture is None else tuple(_of_step(capture, framework, with_stack))
+    if run is not None and run.control_step_ns is not None and run.profiled_step_ns is not None:
+        messages = (_OF_RANKS(control=run.control_step_ns, profiled=run.profiled_step_ns),)
     if messages:
         yield Section("captured_step", _STEP_TITLE, messages, topic=Topic.SUMMARY, is_essential=True)
 

@@ -183,6 +183,10 @@ class Autocast(msgspec.Struct, frozen=True):
     """Element type that it chooses for fast operators, such as `float16`."""
 
 
+_ENOUGH = 3
+"""Least number of steps for which the median is used instead of the mean."""
+
+
 class StepTimes(msgspec.Struct, frozen=True):
     """Durations of steps, measured by the clock of the process."""
 
@@ -196,6 +200,11 @@ class StepTimes(msgspec.Struct, frozen=True):
     """Mean time in ns for which the thread that makes the steps ran on a core; null if the system does not count it."""
     queued_ns: int | None = None
     """Mean time in ns in which that thread was ready to run but had no core; null if the system does not count it."""
+
+    @property
+    def usual_ns(self) -> int:
+        """Duration of a step in ns: the median of three or more steps, else the mean."""
+        return self.median_ns if self.steps >= _ENOUGH else self.mean_ns
 
 
 class TimedStep(msgspec.Struct, frozen=True):
@@ -223,6 +232,17 @@ class Timing(msgspec.Struct, frozen=True):
     """Steps that were recorded, with the profiler on."""
     after: StepTimes | None = None
     """Steps without the profiler after the recording; the first step after it is not among them."""
+
+    @property
+    def control_ns(self) -> int | None:
+        """Duration of a step without the profiler in ns, from the phase with more steps; None if none was measured."""
+        phases = [phase for phase in (self.after, self.before) if phase is not None]
+        return max(phases, key=lambda phase: phase.steps).usual_ns if phases else None
+
+    @property
+    def profiled_ns(self) -> int | None:
+        """Duration of a recorded step in ns; None if none was measured."""
+        return None if self.profiled is None else self.profiled.usual_ns
 
 
 class Asked(msgspec.Struct, frozen=True):

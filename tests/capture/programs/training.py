@@ -1,4 +1,4 @@
-"""A small training: STEPS [--workers N] [--raise-at N] [--forever] [--range]; anything else is for the test to see."""
+"""A small training: STEPS [--workers N] [--raise-at N] [--slow-at N] [--forever] [--range]."""
 
 # ruff: noqa: T201 - it prints, as programs do
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
+import time
 
 import torch
 from torch import nn
@@ -35,6 +36,8 @@ def main() -> None:
         optimizer.zero_grad()
         schedule.step()
         print(f"step {number} {loss.item():.4f}", flush=True)
+        if number - value("--slow-at", -9) in {0, 1}:  # two steps: one of them is recorded
+            time.sleep(0.4)
         if number == value("--raise-at", -1):
             raise RuntimeError("on purpose")
 

@@ -88,7 +88,15 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         groups=rows.groups(run),
         stragglers=rows.stragglers(run, ranks),
         **rows.beginning(run),
+        control_step_ns=_mean([member.facts.control_step_ns for member in ordered]),
+        profiled_step_ns=_mean([member.facts.profiled_step_ns for member in ordered]),
     )
+
+
+def _mean(times: Sequence[int | None]) -> float | None:
+    """The mean where each rank has a value."""
+    known = [time for time in times if time is not None]
+    return sum(known) / len(known) if known and len(known) == len(times) else None
 
 
 def of_every_step(typical: Ranks, every: Ranks) -> Ranks:

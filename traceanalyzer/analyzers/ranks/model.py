@@ -267,3 +267,7 @@ class Ranks(msgspec.Struct, frozen=True):
     in no other figure. 0 if they did not begin so far apart."""
     start_rank: int | None = None
     """The rank that began latest, then."""
+    control_step_ns: float | None = None
+    """Duration of a step without the profiler in ns, mean over the ranks; null if no capture measured it on all."""
+    profiled_step_ns: float | None = None
+    """Duration of a recorded step in ns by the clocks of the processes, mean over the ranks; null as before."""

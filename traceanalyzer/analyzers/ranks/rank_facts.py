@@ -27,6 +27,7 @@ from traceanalyzer.structure.recorded_collectives import RecordedCollectives
 from traceanalyzer.structure.recording.program_steps import WHOLE, program_steps
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.steps import Steps
+from traceanalyzer.trace.capture_facts import Timing
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.model import NO_COLLECTIVE, Collective
 from traceanalyzer.trace.strings import StringPool
@@ -143,6 +144,10 @@ class RankFacts(msgspec.Struct, frozen=True):
     """Number of collectives of later steps that are not listed."""
     resources: StepResources | None = None
     """Time of each resource per step of these steps; null without steps, and in reports of old versions."""
+    control_step_ns: int | None = None
+    """Duration of a step without the profiler in ns; null if no capture measured it."""
+    profiled_step_ns: int | None = None
+    """Duration of a recorded step in ns by the clock of the process; null if no capture measured it."""
 
 
 def analyze(context: Context) -> RankFacts:
@@ -160,6 +165,8 @@ def analyze(context: Context) -> RankFacts:
     groups, kinds, kind = _kinds(context, collectives)
     steps = _steps(context)
     work, work_after = own_work(context, collectives, step, steps)
+    capture = context.trace.info.capture
+    timing = Timing() if capture is None else capture.timing
     return RankFacts(
         clock_ns=_clock(context),
         is_on_host=not on_device and bool(len(collectives.start)),
@@ -177,6 +184,8 @@ def analyze(context: Context) -> RankFacts:
         ),
         left_out=left_out,
         resources=resources.over(context, steps_of(context)) if len(context.steps) else None,
+        control_step_ns=timing.control_ns,
+        profiled_step_ns=timing.profiled_ns,
     )
 
 

@@ -13,6 +13,7 @@ from . import facts, steps
 from .endings import deferred_signals
 from .recording import ProfilerRun
 from .seen import Seen
+from .settings import recordings_asked_for
 from .tools import Tools
 from .tracefile import save
 from .whole_run import WholeRun
@@ -55,7 +56,11 @@ class Recorder:
         self._count = 0
         self._recording: ProfilerRun | None = None
         self._recorded_steps = 0
+        self._slowest: tuple[ProfilerRun, steps.RecordedLaps] | None = None
+        self._looked_at = self._answered = 0
+        self._due = self._settings.skipped
         self._trace: Path | None = None
+        self._earlier: list[tuple[str, dict[str, Any]]] = []
         self._facts: dict[str, Any] = {}
         self._rank: int | None = None
 
@@ -111,7 +116,7 @@ class Recorder:
     def _before(self) -> None:
         warmup = 1 if self._settings.skipped > 1 else 0
         is_free = not self._tools.rivals.is_on and not self._whole_run.is_on
-        is_time = is_free and self._count >= self._settings.skipped - warmup
+        is_time = is_free and self._count >= self._due - warmup and self._is_wanted()
         if self._count == 1 or is_time:
             facts.synchronize(self._torch)
         self._lap(steps.BEFORE if self._count > 1 else None)
@@ -120,6 +125,14 @@ class Recorder:
             self.seen.frames = facts.package_frames()
         if is_time:
             self._start(warmup)
+
+    def _is_wanted(self) -> bool:
+        """Whether a recording may begin now; where a signal asks for it, once for each signal."""
+        if not self._settings.on_signal:
+            return True
+        asked = recordings_asked_for(self._settings.scratch)
+        is_new, self._answered = asked > self._answered, asked
+        return is_new
 
     def _start(self, warmup: int) -> None:
         with deferred_signals():
@@ -139,12 +152,41 @@ class Recorder:
         self._lap(steps.PROFILED if self._recording.is_recording else None)
         with deferred_signals():
             if self._recording.step():
-                self._save(COMPLETE)
-                self._phase, self._count = _AFTER, 0
+                self._complete()
             elif self._recording.is_large and self._recording.steps > 1:
                 self._stop_and_save(LARGE, at_least=1)
                 self._phase, self._count = _AFTER, 0
         self._clock.restart()
+
+    def _complete(self) -> None:
+        """Save the recording, or compare it with others until enough steps were looked at."""
+        assert self._recording is not None  # noqa: S101 - only called when there is one
+        self._looked_at += self._recording.steps
+        if self._looked_at < self._settings.slowest:
+            self._keep_slower()
+            self._start(warmup=1)
+            return
+        self._save(COMPLETE)
+        self._phase, self._count = _AFTER, 0
+
+    def _keep_slower(self) -> None:
+        """Keep the recording if it has the slowest step so far, otherwise drop it."""
+        assert self._recording is not None  # noqa: S101 - only called when there is one
+        recording, self._recording = self._recording, None
+        laps = self._clock.take_recorded()
+        if not recording.steps:
+            return
+        if self._slowest is None or max(laps.durations_ns) > max(self._slowest[1].durations_ns):
+            self._slowest = recording, laps
+
+    def _take_slowest(self) -> None:
+        """Make the recording with the slowest step the current one."""
+        if self._slowest is None:
+            return
+        self._keep_slower()
+        self._recording, laps = self._slowest
+        self._clock.put_recorded(laps)
+        self._slowest = None
 
     def _after(self) -> None:
         """Time steps after the recording, except the first, which still contains its cost."""
@@ -161,9 +203,21 @@ class Recorder:
 
     def _end(self) -> None:
         self._tell_timings()
+        if self._settings.repeats:
+            self._again()
+            return
         self._phase = _OVER
         if self._source != steps.DATALOADER:  # optimizer steps may still follow steps that were detected by batches
             self._let_go()
+
+    def _again(self) -> None:
+        """Wait for the next recording."""
+        if self._trace is not None:
+            self._earlier.append((str(self._trace), self._facts))
+        self._phase, self._count, self._looked_at = _BEFORE, 0, 0
+        self._due = self._settings.every
+        self._clock = steps.StepClock()
+        self.seen.start_counting()
 
     def _tell_timings(self) -> None:
         """Send the step times measured after the trace was written to the parent, which adds them to the trace."""
@@ -173,6 +227,7 @@ class Recorder:
     def _save(self, ended: str) -> None:
         """Write the trace, and delete a trace of batches that it replaces."""
         assert self._recording is not None  # noqa: S101 - only called when there is one
+        self._take_slowest()
         before, self._recorded_steps = self._trace, self._recording.steps
         self._facts = self.facts(ended)
         self._tell(is_writing=True)
@@ -193,7 +248,8 @@ class Recorder:
         self._tell(
             rank=self._rank,
             trace=str(trace),
-            superseded=None if before is None else str(before),
+            superseded=None if before is None or self._earlier else str(before),
+            earlier=self._earlier,
             steps=self._recorded_steps,
             wanted=self._settings.steps,
             ended=ended,
@@ -236,7 +292,7 @@ class Recorder:
 
     def _stop_and_save(self, ended: str, at_least: int) -> None:
         assert self._recording is not None  # noqa: S101 - only called when there is one
-        worth_it = self._recording.is_recording and self._recording.steps >= at_least
+        worth_it = (self._recording.is_recording and self._recording.steps >= at_least) or self._slowest is not None
         self._recording.stop()
         if worth_it:
             self._save(ended)

@@ -38,6 +38,17 @@ class Settings:
     """Temporary folder of this run, for incomplete files and reports to the parent; empty in the library."""
     limit_s: float = 30.0
     """Most seconds to record while no step has been detected; 0 disables this recording."""
+    slowest: int = 0
+    """Number of steps of which the recording with the slowest is kept; 0 keeps the first recording."""
+    every: int = 0
+    """Number of steps after which another recording begins, again and again; 0 records once."""
+    on_signal: bool = False
+    """Whether a recording begins when the parent is asked for it, as often as it is asked."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether other recordings may follow the first."""
+        return self.on_signal or self.every > 0
 
     @property
     def skipped(self) -> int:
@@ -67,15 +78,30 @@ def decode(text: str | None) -> Settings | None:
 
 SUFFIX = ".note"
 
+ASKED = "asked"
+"""File of the parent with as many bytes as recordings were asked for by a signal."""
+
+
+def recordings_asked_for(scratch: str) -> int:
+    """Number of recordings that the parent was asked for so far.
+
+    Args:
+        scratch: The temporary folder of the run.
+    """
+    try:
+        return Path(scratch, ASKED).stat().st_size
+    except OSError:
+        return 0
+
 
 class Notes:
     """The file in which this process reports to the parent.
 
     Its keys: `rank`, `trace` (path), `superseded` (path of a trace that this one replaces), `facts` (newer than those
-    in the trace), `steps`, `wanted`, `ended`, `counted` (steps that the program has made), `whole_run` (path of a
-    recording of everything), `cut_by` and `length_s` (of that), `signs` (numbers of batches and the like),
-    `is_writing`, `finished` (the process could save everything), `profiles_itself`, `error`. A process that has
-    imported torch has a file, even if it is empty.
+    in the trace), `earlier` (traces before it, each with its facts), `steps`, `wanted`, `ended`, `counted` (steps that
+    the program has made), `whole_run` (path of a recording of everything), `cut_by` and `length_s` (of that), `signs`
+    (numbers of batches and the like), `is_writing`, `finished` (the process could save everything), `profiles_itself`,
+    `error`. A process that has imported torch has a file, even if it is empty.
     """
 
     def __init__(self, scratch: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from .seen import scheduled_ns
@@ -134,6 +135,19 @@ class StepFinder:
 
 BEFORE, PROFILED, AFTER = "before", "profiled", "after"
 
+_KEPT_LAPS = 10_000
+"""Number of steps of a phase whose times are kept (own choice: their median changes no more)."""
+
+
+@dataclass(frozen=True)
+class RecordedLaps:
+    """What the steps of one recording took."""
+
+    durations_ns: list[int]
+    """Duration of each step in ns."""
+    on_core: list[tuple[int, int]]
+    """Time of each step on a core, and waiting for one, in ns; shorter or empty where it is unknown."""
+
 
 class StepClock:
     """Collects what steps took before, during and after profiling."""
@@ -152,11 +166,27 @@ class StepClock:
         """End a step and begin the next. Without a phase, what the step took is discarded."""
         now, scheduled = time.perf_counter_ns(), scheduled_ns()
         if phase is not None and self._since is not None:
+            self._forget_old(phase)
             self.durations_ns[phase].append(now - self._since)
             if scheduled is not None and self._scheduled is not None:
                 (cpu, queued), (cpu_before, queued_before) = scheduled, self._scheduled
                 self._on_core[phase].append((cpu - cpu_before, queued - queued_before))
         self._since, self._scheduled = now, scheduled
+
+    def _forget_old(self, phase: str) -> None:
+        """Keep memory bounded where a recording is waited for during days."""
+        if len(self.durations_ns[phase]) >= _KEPT_LAPS:
+            del self.durations_ns[phase][: _KEPT_LAPS // 2], self._on_core[phase][: _KEPT_LAPS // 2]
+
+    def take_recorded(self) -> RecordedLaps:
+        """The recorded steps, which are counted anew from now on."""
+        laps = RecordedLaps(self.durations_ns[PROFILED], self._on_core[PROFILED])
+        self.durations_ns[PROFILED], self._on_core[PROFILED] = [], []
+        return laps
+
+    def put_recorded(self, laps: RecordedLaps) -> None:
+        """Replace the recorded steps."""
+        self.durations_ns[PROFILED], self._on_core[PROFILED] = laps.durations_ns, laps.on_core
 
     def facts(self) -> dict[str, Any]:
         """Number of steps and what they took, in ns, for each phase that has steps."""
