@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
+LOWEST_VENV := .venv-lowest
 # Tests and checks start hundreds of programs; none should compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # What the build compiles, once more after a change; the time of it is that of this file.
 COMPILED := $(VENV)/.compiled
 
-.PHONY: help demo test test-torch lint types contracts docs check check-full advice laws benchmark mutate fuzz-scan format clean
+.PHONY: help demo test test-torch test-lowest lint types contracts docs check check-full advice laws benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +28,13 @@ test: $(READY) $(COMPILED) ## Set up and run the tests
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
 	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal
+
+test-lowest: $(LOWEST_VENV)/.ready $(COMPILED) ## Set up with the lowest version of each dependency and run tests of what uses them
+	$(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning $(LOWEST_TESTS) # old ones warn
+
+# What calls a dependency most: terminal (rich), commands (click), templates (jinja2), charts (matplotlib), workbooks.
+LOWEST_TESTS := tests/formats/test_terminal.py tests/formats/test_chart_files.py tests/formats/test_spreadsheet.py \
+	tests/formats/html tests/formats/test_json_report.py tests/cli/test_report_output.py tests/readers/kineto
 
 check: lint types contracts docs test ## Everything that CI checks
 
@@ -83,13 +91,20 @@ $(TORCH_VENV)/.ready: pyproject.toml
 	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
+$(LOWEST_VENV)/.ready: pyproject.toml scripts/lowest_versions.py
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(LOWEST_VENV)/bin/python scripts/lowest_versions.py >$(LOWEST_VENV)/lowest.txt
+	$(LOWEST_VENV)/bin/python -m pip install --quiet -c $(LOWEST_VENV)/lowest.txt --editable . --group lowest
+	@touch $@
+
 PAGES := traceanalyzer/rules/pages $(wildcard traceanalyzer/rules/pages/*.md)
 $(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) $(PAGES) traceanalyzer/readers/kineto/_scan.c hatch_build.py $(READY)
 	$(BIN)/python hatch_build.py
 	@touch $@
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(TORCH_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCH_VENV) $(LOWEST_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f traceanalyzer/readers/kineto/_scan*.so traceanalyzer/locales/*/LC_MESSAGES/*.json traceanalyzer/rules/pages.json
 	find . -name __pycache__ -prune -exec rm -r {} +
 
