@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
@@ -15,11 +16,14 @@ from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.kernels import Kernels
 from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import Finding, Generator, Report
+from traceanalyzer.report.model import Combined, Finding, Generator, Report
 from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.step_breakdown import StepBreakdown
+from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
+
+MOST_STEPS = 200
+"""Typical steps whose durations are kept (own choice: a test between two runs hardly gains from more)."""
 
 LEAST_WORK_NS = 1_000_000
 """Own choice: with less GPU work in total, a recording does not show how a program uses its GPUs."""
@@ -77,6 +81,24 @@ class Row(msgspec.Struct, frozen=True):
     """Number of kernels on all GPUs."""
     has_typical_step: bool | None = None
     """Whether any part of the recording is a step of the program; null if unknown."""
+    parts: Average | None = None
+    """Parts of the typical step; null where there is none."""
+    combined: Combined | None = None
+    """What all fixes save together, without a list of them; null if no finding saves anything."""
+    framework: str | None = None
+    """Id of the framework that runs the program; null if none was recognized."""
+    step_durations_ns: tuple[int, ...] = ()
+    """Durations of the first typical steps in the order of time."""
+
+    @property
+    def typical_step_ns(self) -> float | None:
+        """Duration of the typical step; None, too, where no part of the recording is a step of the program."""
+        return None if self.has_typical_step is False else self.mean_step_ns
+
+    @property
+    def waste_ns(self) -> int | None:
+        """Wasted time; None, too, where no part of the recording is a step of the program."""
+        return None if self.has_typical_step is False else self.wasted_ns
 
     @property
     def is_hollow(self) -> bool:
@@ -175,6 +197,7 @@ def row_of(name: str, report: Report) -> Row:
         headline=headline.message if headline else None,
         advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
         warnings=len(report.warnings),
+        combined=replace(headline.combined, fixes=()) if headline and headline.combined else None,
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
 
@@ -184,11 +207,15 @@ def _steps(report: Report) -> dict[str, Any]:
     breakdown, recording = report.result("step_breakdown", StepBreakdown), report.result("recording", Recording)
     found: dict[str, Any] = dict.fromkeys(("steps", "mean_step_ns", "median_step_ns"))
     found["has_typical_step"] = recording.typical_step_ns is not None if recording else None
+    found["framework"] = recording.framework if recording else None
+    if recording and recording.typical_step_ns is not None and recording.typical:
+        found["parts"] = recording.typical.parts
     if recording and recording.typical:
         typical = [step.duration_ns for step in recording.steps if step.is_typical]
         found["mean_step_ns"] = recording.typical.parts.duration_ns
         if typical:  # not in a report on several ranks, whose steps differ
             found |= {"steps": len(recording.steps), "median_step_ns": median(typical)}
+            found["step_durations_ns"] = tuple(typical[:MOST_STEPS])
     elif breakdown and breakdown.average:
         found |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
         found["steps"] = len(breakdown.steps)

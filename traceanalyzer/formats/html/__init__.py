@@ -197,11 +197,11 @@ def _order(shown: Iterable[Section]) -> list[str]:
     return order
 
 
-def source(name: str) -> str:
-    """Text of a file for the page; it must stay unchanged, because the policy contains its hash."""
+def source(name: str, folder: str = "html") -> str:
+    """Text of a template's file for the page; it must stay unchanged, because the policy contains its hash."""
     env = environment(autoescape=True)
     assert env.loader is not None  # noqa: S101 - the environment is ours
-    return env.loader.get_source(env, f"html/{name}")[0]
+    return env.loader.get_source(env, f"{folder}/{name}")[0]
 
 
 def _facts(report: Report, language: Language) -> Iterator[str]:
