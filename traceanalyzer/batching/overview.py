@@ -43,6 +43,8 @@ class RunRow:
     busy_share: float | None
     wasted_ns: int | None
     """None, too, if no part of the recording is a step of the program."""
+    recorded_ns: int | None
+    """When its first recording began, in ns since 1970; None if no file shows it."""
     outputs: tuple[Output, ...]
     """Reports of the whole run, or of its only file."""
 
@@ -113,6 +115,7 @@ def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
                 mean_step_ns=steps if row.typical_step_ns is None else row.typical_step_ns,
                 busy_share=_mean(member.row.busy_share for member in members),
                 wasted_ns=wasted if any(member.row.waste_ns is not None for member in members) else None,
+                recorded_ns=min((m.row.recorded_ns for m in members if m.row.recorded_ns is not None), default=None),
                 outputs=msgspec.json.decode(outputs, type=tuple[Output, ...]) or first.outputs,
             )
 

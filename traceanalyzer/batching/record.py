@@ -14,6 +14,8 @@ from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.kernels import Kernels
+from traceanalyzer.analyzers.ranks import Ranks
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Combined, Finding, Generator, Report
@@ -88,7 +90,9 @@ class Row(msgspec.Struct, frozen=True):
     framework: str | None = None
     """Id of the framework that runs the program; null if none was recognized."""
     step_durations_ns: tuple[int, ...] = ()
-    """Durations of the first typical steps in the order of time."""
+    """Durations of the first typical steps in the order of time; of several ranks means over them."""
+    recorded_ns: int | None = None
+    """When the recording began, in ns since 1970, by the clock of its host; null if the file does not show it."""
 
     @property
     def typical_step_ns(self) -> float | None:
@@ -191,12 +195,14 @@ def row_of(name: str, report: Report) -> Row:
         base_ns=report.trace.base_ns if report.trace else None,
         device_name=next((device.name for device in report.trace.devices), None) if report.trace else None,
         **steps,
+        step_durations_ns=tuple(_durations(report)[:MOST_STEPS]),
         window_ns=window_ns,
         **_gpu_time(report, window_ns),
         bound=headline.bound if headline else None,
         headline=headline.message if headline else None,
         advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
         warnings=len(report.warnings),
+        recorded_ns=_recorded(report),
         combined=replace(headline.combined, fixes=()) if headline and headline.combined else None,
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
@@ -215,11 +221,25 @@ def _steps(report: Report) -> dict[str, Any]:
         found["mean_step_ns"] = recording.typical.parts.duration_ns
         if typical:  # not in a report on several ranks, whose steps differ
             found |= {"steps": len(recording.steps), "median_step_ns": median(typical)}
-            found["step_durations_ns"] = tuple(typical[:MOST_STEPS])
     elif breakdown and breakdown.average:
         found |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
         found["steps"] = len(breakdown.steps)
     return found
+
+
+def _durations(report: Report) -> list[int]:
+    """Durations of the typical steps; of several ranks means over them."""
+    recording, ranks = report.result("recording", Recording), report.result("ranks", Ranks)
+    if ranks is not None:
+        return [round(step.mean_ns) for step in ranks.steps if step.counts]
+    return [step.duration_ns for step in recording.steps if step.is_typical] if recording else []
+
+
+def _recorded(report: Report) -> int | None:
+    """When the recording began, by the clock of the rank, which old files show as well."""
+    facts = report.result("rank_facts", RankFacts)
+    time = facts.clock_ns if facts else None
+    return report.trace.base_ns if time is None and report.trace else time
 
 
 def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -289,7 +289,13 @@ def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) ->
     }
 
 
-def plain(generator: Generator, title: str, shown: Iterable[Section], language: Language) -> str:
+def plain(
+    generator: Generator,
+    title: str,
+    shown: Iterable[Section],
+    language: Language,
+    charts_of: Mapping[str, Iterable[Chart]] | None = None,
+) -> str:
     """Render a page of sections.
 
     Args:
@@ -297,12 +303,14 @@ def plain(generator: Generator, title: str, shown: Iterable[Section], language: 
         title: Its title, safe to show.
         shown: The sections.
         language: Language of the texts.
+        charts_of: Charts by the id of the section that shows them.
     """
     detail, style = next(iter(stages(None))), source("style.css")
     groups = []
     for section in shown:
         group = PageGroup(section.id, clean(language.text(section.title)))
-        group.blocks.append(block(section, (), group, language, detail))
+        pictures = tuple(picture(chart, language) for chart in (charts_of or {}).get(section.id, ()))
+        group.blocks.append(block(section, pictures, group, language, detail))
         groups.append(group)
     return (
         environment(autoescape=True)
