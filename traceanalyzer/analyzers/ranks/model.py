@@ -113,6 +113,9 @@ class RunStep(msgspec.Struct, frozen=True):
     """The rank that waits so long; null if none does."""
     longest_wait_in: str | None = None
     """Operation of that collective; null where it is unknown."""
+    costs_ns: tuple[int, ...] = ()
+    """Exposed waiting in ns that each rank causes, mean over all ranks, in the order of `ranks`; empty if no collective
+    was matched, and for later steps of runs with many ranks and steps."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -226,6 +229,42 @@ class Matching(msgspec.Struct, frozen=True):
     """Number of collectives that do not overlap in time, so that they are not the same one."""
 
 
+class StripPart(msgspec.Struct, frozen=True):
+    """What a rank does for some time."""
+
+    kind: str
+    """In the lane of own work `compute`, `memory` (copies and fills), `loader` (waiting for input) or `idle` (no device
+    works); in that of collectives `wait` (for other ranks) or `transfer`."""
+    start_ns: int
+    """Start in ns since the first start of the step on any of the ranks, by one clock."""
+    duration_ns: int
+    """Duration in ns."""
+
+
+class RankStrip(msgspec.Struct, frozen=True):
+    """The step of one rank."""
+
+    rank: int
+    """Number of the rank."""
+    work: tuple[StripPart, ...]
+    """Own work in the order of time."""
+    communication: tuple[StripPart, ...]
+    """Collectives in the order of time."""
+
+
+class TypicalStrips(msgspec.Struct, frozen=True):
+    """One step of several ranks, the one whose duration is closest to the mean."""
+
+    step: str
+    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
+    duration_ns: int
+    """Time in ns from the first start to the last end of the step on these ranks."""
+    strips: tuple[RankStrip, ...]
+    """Ranks in ascending order; those that others wait for are always among them."""
+    more_ranks: int
+    """Number of ranks that are not shown."""
+
+
 class Ranks(msgspec.Struct, frozen=True):
     """How the ranks of a run work together; ranks in ascending order. Times per step are of the steps that count."""
 
@@ -267,3 +306,5 @@ class Ranks(msgspec.Struct, frozen=True):
     in no other figure. 0 if they did not begin so far apart."""
     start_rank: int | None = None
     """The rank that began latest, then."""
+    typical_step: TypicalStrips | None = None
+    """What each rank does at each moment of a typical step; null without one, and in reports of old versions."""

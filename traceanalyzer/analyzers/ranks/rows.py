@@ -24,6 +24,8 @@ from traceanalyzer.trace.table import F64, I64, Array
 MOST_STRAGGLERS = 16
 MOST_STEPS = 1000
 MOST_GROUPS = 200
+_MOST_COSTS = 20_000
+"""Figures of steps and ranks that a report holds (own choice: a tenth of a megabyte)."""
 _WORST = 5
 _EXPLAINS = 0.5
 """Least part of a rank's longer idle time for which one owner is named (own choice)."""
@@ -180,8 +182,14 @@ def _step(run: RankRun, number: int, name: str, durations: list[tuple[int, int]]
         waited_for=run.numbers[worst] if is_counted and caused[worst] > 0 else None,
         caused_ns=float(caused[worst]) if is_counted and caused[worst] > 0 else None,
         reason=_reason(run, name),
+        costs_ns=_costs(caused) if is_counted and number * len(run.members) < _MOST_COSTS else (),
         **waits,
     )
+
+
+def _costs(caused: F64) -> tuple[int, ...]:
+    """Waiting that each rank causes in a step, in whole ns."""
+    return tuple(caused.round().astype(np.int64).tolist())
 
 
 def _reason(run: RankRun, name: str) -> str | None:
