@@ -15,7 +15,7 @@ from tests.cli.running import call
 from traceanalyzer import output
 from traceanalyzer.batching import history, summary, trends
 from traceanalyzer.batching.history import HistoryRow
-from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError, UsageError
+from traceanalyzer.errors import TraceAnalyzerError, UsageError
 
 DAY = 86_400 * 10**9
 FIRST = 1_790_000_000 * 10**9
