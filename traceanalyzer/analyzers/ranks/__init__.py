@@ -88,6 +88,8 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         left_out=sum(member.facts.left_out for member in ordered),
         groups=rows.groups(run),
         stragglers=rows.stragglers(run, ranks),
+        link=rows.link(run),
+        exchanges=rows.exchanges(run),
         typical_step=strips.strips(run),
         **rows.beginning(run),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from traceanalyzer.analyzers.communication import GpuLink
+
 
 class RankRange(msgspec.Struct, frozen=True):
     """Consecutive ranks, both ends included."""
@@ -156,6 +158,21 @@ class GroupRow(msgspec.Struct, frozen=True):
     """Number of collectives in which that rank came last."""
 
 
+class ExchangeRow(msgspec.Struct, frozen=True):
+    """The exchanges at one place of the steps that a program makes with kernels of its own."""
+
+    place: int
+    """Place among the exchanges of a step, counted from 1 in the order of time."""
+    collectives: int
+    """Number of exchanges at this place, one per step that counts."""
+    wait_ns: float
+    """Waiting in ns, mean over these exchanges and the ranks."""
+    last_rank: int | None
+    """The rank that came last most often, because it had most work before; null if none did."""
+    last: int
+    """Number of exchanges in which that rank came last."""
+
+
 class Excess(msgspec.Struct, frozen=True):
     """An activity that takes a late rank longer than the median of the others."""
 
@@ -306,5 +323,9 @@ class Ranks(msgspec.Struct, frozen=True):
     in no other figure. 0 if they did not begin so far apart."""
     start_rank: int | None = None
     """The rank that began latest, then."""
+    link: GpuLink | None = None
+    """The link between GPUs of this kind; null where ranks have GPUs of several kinds, or it is not known."""
+    exchanges: tuple[ExchangeRow, ...] = ()
+    """Exchanges of tokens between experts by their place in the step, such as one or two a layer."""
     typical_step: TypicalStrips | None = None
     """What each rank does at each moment of a typical step; null without one, and in reports of old versions."""
