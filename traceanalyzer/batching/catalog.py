@@ -33,7 +33,7 @@ CREATE TABLE files (
   rank INTEGER, world_size INTEGER, base_ns INTEGER, folder TEXT, run TEXT,
   wasted INTEGER, hollow INTEGER, bound TEXT
 );
-CREATE INDEX by_state ON files (state, estimate);
+CREATE INDEX by_state ON files (state, estimate DESC, id);
 CREATE INDEX by_folder ON files (folder);
 CREATE INDEX by_run ON files (run);
 CREATE TABLE runs (
