@@ -107,7 +107,7 @@ class RunInSeries:
         return self.is_change and self.verdict is not None and self.verdict.outcome == "slower"
 
     @property
-    def outcome(self) -> Text | str:
+    def outcome(self) -> Text | Message | str:
         """How it compares, in words."""
         if self.verdict is None:
             return ""
@@ -166,7 +166,8 @@ def when(row: HistoryRow) -> str | None:
 
 def write(rows: Iterable[HistoryRow], folder: Folder, language: Language) -> None:
     """Write the trends as an HTML and as a Markdown page."""
-    several, once = [], []
+    several: list[list[RunInSeries]] = []
+    once: list[list[RunInSeries]] = []
     for runs in series(rows).values():
         (several if len(runs) > 1 else once).append(runs)
     several.sort(key=lambda runs: not any(run.is_slower for run in runs))

@@ -198,9 +198,9 @@ def analyze(context: Context) -> CompiledCode:
     )
 
 
-def doubts(code: CompiledCode | None) -> Iterator[Loss]:
-    """Compilations that failed, which a log tells and which nobody sees in a trace."""
-    if code is not None and code.failures:
+def doubts(code: object) -> Iterator[Loss]:
+    """Compilations that failed, which a log tells and which nobody sees in a trace; none without a result."""
+    if isinstance(code, CompiledCode) and code.failures:
         first = code.failures[0]
         error = " ".join(first.error.split())[:_ERROR]
         yield Loss("q-compilation-failed", len(code.failures), {"function": first.function or "?", "error": error})
