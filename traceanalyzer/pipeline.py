@@ -187,6 +187,7 @@ def _analyze_trace(
     losses = [*trace.losses, *(loss for log in side.compile_logs for loss in log.losses)]
     if is_joined is None:
         losses.append(Loss("q-compile-log-unmatched", len(side.compile_logs)))
+    doubts = (*doubts, *compilation.doubts(results.get("compilation")))
     return report_of(source, summary, results, skipped, (*losses, *doubts), advice)
 
 
@@ -226,7 +227,8 @@ def _analyze_log(log: CompileLog, config: Config) -> model.Report:
     code = compilation.of_logs((log,))
     advice = judge(sources.of_log(code), selection.choose(config))
     source = ReportSource(log.name, "compile_log", log.size_bytes)
-    return report_of(source, None, {"compilation": code}, {}, log.losses, advice)
+    doubts = (*log.losses, *compilation.doubts(code))
+    return report_of(source, None, {"compilation": code}, {}, doubts, advice)
 
 
 def report_of(

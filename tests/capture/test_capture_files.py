@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,36 @@ def test_a_name_that_is_taken_is_never_overwritten(tmp_path: Path) -> None:
         names.append(tracefile.publish(temporary, tmp_path, "trace", ".json.gz").name)
     assert names == ["trace.json.gz", "trace-2.json.gz", "trace-3.json.gz"]
     assert [(tmp_path / name).read_text() for name in names] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("has_hard_links", [True, False])
+@pytest.mark.parametrize("leads_somewhere", [True, False])
+def test_a_link_in_the_folder_is_never_written_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_hard_links: bool, leads_somewhere: bool
+) -> None:
+    """Somebody else may put a link with the name of a trace into a folder that several people share."""
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    folder.mkdir()
+    if leads_somewhere:
+        victim.write_text("precious")
+    (folder / "trace.json.gz").symlink_to(victim)
+
+    def refused(*_: object) -> None:
+        raise PermissionError("no hard links here")
+
+    if not has_hard_links:
+        monkeypatch.setattr(os, "link", refused)
+    (folder / ".new").write_text("a trace")
+    assert tracefile.publish(folder / ".new", folder, "trace", ".json.gz").name == "trace-2.json.gz"
+    assert (folder / "trace.json.gz").is_symlink()
+    assert not victim.exists() or victim.read_text() == "precious"
+
+
+def test_a_link_at_a_temporary_name_is_no_place_to_write(tmp_path: Path) -> None:
+    (tmp_path / "packed").symlink_to(tmp_path / "victim")
+    with pytest.raises(FileExistsError):
+        written(tmp_path, {})
+    assert not (tmp_path / "victim").exists()
 
 
 def test_a_name_holds_the_rank_and_the_time_in_utc() -> None:

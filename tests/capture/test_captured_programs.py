@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -49,6 +50,25 @@ def test_a_training_is_recorded_and_its_output_is_its_own(tmp_path: Path) -> Non
     assert len(step_names(trace)) == 5
     tables = (tmp_path / trace.name.replace(".json.gz", ".key_averages.txt")).read_text("utf-8")
     assert re.findall(r"^# (.*)$", tables, re.MULTILINE) == ["By time on the CPU", "By shape of the inputs"]
+
+
+def test_secrets_in_arguments_and_environment_stay_there(tmp_path: Path) -> None:
+    """Commands and environments hold keys and passwords; what a capture writes may be sent to anybody."""
+    planted = [f"hunter2-{place}-{random.Random(place).getrandbits(64):016x}" for place in ("argument", "variable")]
+    variables = {"AWS_SECRET_ACCESS_KEY": planted[1], "HF_TOKEN": planted[1], "TRACEANALYZER_TEST": planted[1]}
+    out = tmp_path / "out"
+    run = capture(
+        out, "training.py", "16", f"--token={planted[0]}", options=("--stacks",), env=environment(**variables)
+    )
+    assert run.code == 7
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert {"".join(path.suffixes[-2:]) for path in files} == {".json.gz", ".key_averages.txt"}
+    for path in files:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        assert not any(secret.encode() in data for secret in planted), path.name
+        assert b"hunter2" not in data
+        assert not any(name.encode() in data for name in variables)
+    assert "hunter2" not in ta.render(ta.analyze(ta.load(only(out))), "json")
 
 
 def test_what_the_program_used_is_recorded(tmp_path: Path) -> None:

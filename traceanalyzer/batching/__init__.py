@@ -72,6 +72,10 @@ class Request:
     """Address of a Dask scheduler that runs the jobs instead of local processes; None for none."""
     force: bool = False
     """Whether to overwrite files that this program did not write."""
+    history: str | None = None
+    """Path of a history to which the runs are added, or None."""
+    recorded_ns: int | None = None
+    """When runs were recorded whose traces do not say it, in ns since 1970."""
 
 
 class Progress:

@@ -33,11 +33,11 @@ CREATE TABLE files (
   rank INTEGER, world_size INTEGER, base_ns INTEGER, folder TEXT, run TEXT,
   wasted INTEGER, hollow INTEGER, bound TEXT
 );
-CREATE INDEX by_state ON files (state, estimate);
+CREATE INDEX by_state ON files (state, estimate DESC, id);
 CREATE INDEX by_folder ON files (folder);
 CREATE INDEX by_run ON files (run);
 CREATE TABLE runs (
-  name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, hollow INTEGER, outputs BLOB
+  name TEXT PRIMARY KEY, world_size INTEGER, missing TEXT, wasted INTEGER, hollow INTEGER, outputs BLOB, row BLOB
 );
 CREATE TABLE advice (rule TEXT, file INTEGER, severity TEXT, title BLOB, low REAL, high REAL);
 CREATE INDEX by_rule ON advice (rule);

@@ -1,4 +1,4 @@
-"""The index of a batch as HTML and Markdown: runs by wasted GPU time, common findings, and failed files."""
+"""The index of a batch as HTML and Markdown: one table of all runs, common findings, and failed files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.overview import RunRow
 from traceanalyzer.batching.record import Output
 from traceanalyzer.batching.summary import CSV
-from traceanalyzer.formats import environment, markdown
+from traceanalyzer.formats import cards, environment, html, markdown
+from traceanalyzer.formats.html import labels
+from traceanalyzer.formats.html.summary import anchor, percent
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean
+from traceanalyzer.sections.overview import PART_LABELS
 
 TITLE = Text("batch-title", "All runs, sorted by wasted GPU time")
 SUMMARY = Text("batch-summary", "Summary", "heading above the totals of all files")
@@ -73,7 +76,12 @@ RUN = Text("batch-column-run", "Run")
 RANK = Text("batch-column-rank", "Rank")
 RANKS = Text("batch-column-ranks", "Ranks", "how many ranks have a file, of how many")
 GPU = Text("batch-column-gpu", "GPU", "name of a device")
-GPUS = Text("batch-column-gpus", "GPUs", "number of devices")
+STATUS = Text("batch-column-status", "Status", "severity of the first finding, or why there can be none")
+PARTS = Text("batch-column-parts", "Parts of the step", "head of a column of bars")
+GAIN = Text("batch-column-gain", "To gain", "what all fixes save together, as a share of the step")
+NO_STEP = Text("batch-status-no-step", "No step", "a run without any step of the program")
+HARDLY = Text("batch-status-hardly-work", "Hardly any work", "a run whose GPUs have hardly any work")
+FINE = Text("batch-status-fine", "Nothing found", "a run without findings")
 STEP = Text("batch-column-typical-step", "Typical step", "duration of the typical step")
 BUSY = Text("batch-column-busy", "GPU busy", "share of time")
 BOUND = Text("batch-column-bound", "Bound by", "what limits the speed of a step")
@@ -83,7 +91,6 @@ FILES = Text("batch-column-files", "Files", "number of files")
 RUN_COUNT = Text("batch-column-run-count", "Runs", "number of runs")
 AT_LEAST = Text("batch-column-at-least", "Saves at least")
 AT_MOST = Text("batch-column-at-most", "Saves at most")
-REPORTS = Text("batch-column-reports", "Reports")
 
 OF_WORLD = Text("batch-of-world", "{files:count} of {world:count}", "how many ranks have a file, of how many")
 MISSING = Text(
@@ -97,6 +104,7 @@ BOUNDS = {
     "gpu-memory": Text("batch-bound-gpu-memory", "GPU memory"),
     "gpu": Text("batch-bound-gpu", "GPU"),
     "communication": Text("batch-bound-communication", "communication"),
+    "compilation": Text("batch-bound-compilation", "compilation"),
     "start-up": Text("batch-bound-start-up", "start-up"),
     "capture": Text("batch-bound-capture", "capture of a graph"),
     "none": Text("batch-bound-none", "nothing in particular"),
@@ -111,6 +119,11 @@ _LEFT_OUT = 20
 SHOWN = 1000
 """Most rows of a table, because longer pages open slowly; the summary contains all rows."""
 
+_FILTERED = 10
+"""Least rows of a table that has a filter."""
+_TOLD = 0.05
+"""Least part of a step that is said in words (own choice)."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexCell:
@@ -119,21 +132,41 @@ class IndexCell:
     text: str
     is_name: bool = False
     links: tuple[tuple[str, str], ...] = ()
-    """Labels and targets of links in the cell."""
+    """Labels and targets of links in the cell; the first one with an empty label is the target of the text."""
+    raw: str | None = None
+    """Raw value of a number, by which the page sorts; None for texts and unknown values."""
+    bar: str | None = None
+    """Length of a bar in percent."""
+    pieces: tuple[tuple[str, str, str], ...] = ()
+    """Colour, begin and width in percent of each piece of a bar."""
+    tone: str | None = None
+    """Colour of a status."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHead:
+    """The head of a column."""
+
+    title: str
+    csv: str
+    """Title with the unit of the raw values."""
+    is_number: bool
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTable:
-    """A table of the index; its rows are produced one by one."""
+    """A table of the index."""
 
     id: str
     title: str
     note: str
-    columns: tuple[tuple[str, bool], ...]
-    """Titles of the columns, and whether their values are numbers."""
-    rows: Iterable[tuple[IndexCell, ...]]
+    columns: tuple[IndexHead, ...]
+    rows: list[tuple[IndexCell, ...]]
     more: str
     """Sentence to show if rows were cut off; empty for none."""
+    has_filter: bool
+    legend: tuple[tuple[str, str], ...] = ()
+    """Colours of the pieces of bars, and what they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +174,32 @@ class _Column:
     title: Text
     is_number: bool
     cell: Callable[[Any, Language], IndexCell]
+    unit: str = ""
 
 
 def write(catalog: Catalog, folder: Folder, language: Language) -> None:
     """Write the index as an HTML and as a Markdown page."""
+    style = html.source("style.css") + html.source("index.css", "batch")
+    script = html.source("page.js") + html.source("tables.js")
+    values = {
+        "mark": markdown.MARK,
+        "version": __version__,
+        "lang": language.html_lang,
+        "title": language.text(TITLE),
+        "summary": language.text(SUMMARY),
+        "facts": _facts(catalog, language),
+        "means": language.text(WASTED_MEANS),
+        "tables": _tables(catalog, language),
+        "escape": markdown.escape,
+        "code": markdown.code,
+        "word": labels.labels(language),
+        "words": html.as_json(labels.script_labels(language)),
+        "style": html.verbatim(style),
+        "script": html.verbatim(script),
+        "policy": html.policy(style, script),
+    }
     for page, template in ((HTML, "batch/index.html.j2"), (MARKDOWN, "batch/index.md.j2")):
-        is_html = page == HTML
-        pieces = (
-            environment(autoescape=is_html)
-            .get_template(template)
-            .generate(
-                mark=markdown.MARK,
-                version=__version__,
-                lang=language.html_lang,
-                title=language.text(TITLE),
-                summary=language.text(SUMMARY),
-                facts=_facts(catalog, language),
-                means=language.text(WASTED_MEANS),
-                tables=_tables(catalog, language),
-                escape=markdown.escape,
-                code=markdown.code,
-            )
-        )
+        pieces = environment(autoescape=page == HTML).get_template(template).generate(values)
         with folder.creating(page) as file:
             for piece in pieces:
                 file.write(piece.encode("utf-8", "replace"))
@@ -174,8 +211,8 @@ def _facts(catalog: Catalog, language: Language) -> list[tuple[str, str]]:
     facts = (
         (RUNS, sums.runs, "count"),
         (ANALYZED, counts.done, "count"),
-        (FAILED, counts.failed, "count"),
-        (LEFT_OUT, counts.left_out, "count"),
+        *([(FAILED, counts.failed, "count")] if counts.failed else []),
+        *([(LEFT_OUT, counts.left_out, "count")] if counts.left_out else []),
         (GPU_TIME, sums.gpu_ns, "ns"),
         (WASTED, sums.wasted_ns, "ns"),
         (WASTED_SHARE, share, "share"),
@@ -186,26 +223,23 @@ def _facts(catalog: Catalog, language: Language) -> list[tuple[str, str]]:
 
 def _tables(catalog: Catalog, language: Language) -> list[IndexTable]:
     """The nonempty tables in the order of the page."""
-    sums, counts = overview.totals(catalog), catalog.counts()
-    tables = []
-    if counts.failed:
-        texts = FAILURES_TITLE, FAILURES_NOTE
-        tables.append(_table("failures", texts, _FAILURES_COLUMNS, catalog.failures(), language))
-    if bounds := overview.bottlenecks(catalog):
-        texts = BOTTLENECKS_TITLE, BOTTLENECKS_NOTE
-        tables.append(_table("bottlenecks", texts, _BOTTLENECKS_COLUMNS, bounds, language))
-    if rules := overview.rules(catalog):
-        tables.append(_table("advice", (RULES_TITLE, RULES_NOTE), _RULES_COLUMNS, rules, language))
-    if sums.runs:
-        runs = overview.run_rows(catalog, SHOWN)
-        tables.append(_table("runs", (RUNS_TITLE, RUNS_NOTE), _RUNS_COLUMNS, runs, language, sums.runs))
-    if sums.files > sums.runs:
-        files = overview.files(catalog, SHOWN)
-        tables.append(_table("files", (FILES_TITLE, FILES_NOTE), _FILES_COLUMNS, files, language, sums.files))
-    if counts.left_out:
-        left_out = catalog.left_out(_LEFT_OUT)
-        tables.append(_table("left-out", (LEFT_OUT_TITLE, LEFT_OUT_NOTE), _LEFT_OUT_COLUMNS, left_out, language))
-    return tables
+    counts, runs = catalog.counts(), overview.number_of_runs(catalog)
+    shown: tuple[tuple[str, Text, Text, tuple[_Column, ...], Iterable[Any], int], ...] = (
+        ("failures", FAILURES_TITLE, FAILURES_NOTE, _FAILURES_COLUMNS, catalog.failures(), 0),
+        ("runs", RUNS_TITLE, RUNS_NOTE, _RUNS_COLUMNS, overview.run_rows(catalog, SHOWN), runs),
+        ("bottlenecks", BOTTLENECKS_TITLE, BOTTLENECKS_NOTE, _BOTTLENECKS_COLUMNS, overview.bottlenecks(catalog), 0),
+        ("advice", RULES_TITLE, RULES_NOTE, _RULES_COLUMNS, overview.rules(catalog), 0),
+        *(
+            [("files", FILES_TITLE, FILES_NOTE, _FILES_COLUMNS, overview.files(catalog, SHOWN), counts.done)]
+            if counts.done > runs
+            else []
+        ),
+        ("left-out", LEFT_OUT_TITLE, LEFT_OUT_NOTE, _LEFT_OUT_COLUMNS, catalog.left_out(_LEFT_OUT), 0),
+    )
+    tables = (
+        _table(name, (title, note), columns, rows, language, total) for name, title, note, columns, rows, total in shown
+    )
+    return [table for table in tables if table.rows]
 
 
 def _table(
@@ -216,14 +250,37 @@ def _table(
     language: Language,
     total: int = 0,
 ) -> IndexTable:
-    """A table of rows; `texts` are its title and note, `total` the number of rows where only the first are given."""
+    """A table of rows, without columns that are empty or unknown in all of them.
+
+    Args:
+        name: Id of the table.
+        texts: Its title and note.
+        columns: Its columns.
+        rows: Its rows, at most `SHOWN`.
+        language: The reader's language.
+        total: Number of rows where only the first are given.
+    """
+    every = [tuple(column.cell(row, language) for column in columns) for row in rows]
+    known = [
+        i
+        for i, column in enumerate(columns)
+        if any(row[i].raw if column.is_number else row[i] != _NONE for row in every)
+    ]
+    kept = [columns[i] for i in known]
     return IndexTable(
         id=name,
         title=language.text(texts[0]),
         note=language.text(texts[1]),
-        columns=tuple((language.text(column.title), column.is_number) for column in columns),
-        rows=(tuple(column.cell(row, language) for column in columns) for row in rows),
+        columns=tuple(
+            IndexHead(title := language.text(c.title), f"{title} [{c.unit}]" if c.unit == "ns" else title, c.is_number)
+            for c in kept
+        ),
+        rows=[tuple(row[i] for i in known) for row in every],
         more=language.text(MORE, shown=SHOWN, total=total, file=CSV) if total > SHOWN else "",
+        has_filter=len(every) >= _FILTERED,
+        legend=tuple((part.replace("_", "-"), language.text(label)) for part, label in PART_LABELS.items())
+        if _PARTS_COLUMN in kept
+        else (),
     )
 
 
@@ -235,20 +292,28 @@ def _bound(bound: str | None, language: Language) -> str:
 def _ranks(row: RunRow, language: Language) -> str:
     """Number of ranks that have a file, of how many, and the missing ones."""
     if row.world_size is None or row.world_size < 2:
-        return str(row.files)
+        return str(row.files) if row.files > 1 else ""
     if not row.missing:
         return language.text(OF_WORLD, files=row.files, world=row.world_size)
     return language.text(MISSING, files=row.files, world=row.world_size, missing=row.missing)
 
 
-def _reports(outputs: tuple[Output, ...]) -> IndexCell:
-    return IndexCell("", links=tuple((output.format, quote(output.name)) for output in outputs))
+def _linked(name: str, outputs: tuple[Output, ...]) -> IndexCell:
+    """A name that leads to the report, the page if there is one, and links to the other formats."""
+    first, *others = sorted(outputs, key=lambda output: output.format != "html") or (None,)
+    links = (("", quote(first.name)),) if first else ()
+    return IndexCell(clean(name), True, (*links, *((output.format, quote(output.name)) for output in others)))
 
 
-def _number(title: Text, value: str, unit: str) -> _Column:
+def _quantity(value: float | None, unit: str, language: Language, *, has_bar: bool = False) -> IndexCell:
+    bar = percent(value) if has_bar and value is not None else None
+    return IndexCell(language.quantity(value, unit), raw=None if value is None else repr(value), bar=bar)
+
+
+def _number(title: Text, value: str, unit: str, *, has_bar: bool = False) -> _Column:
     """A column of quantities; `value` is the path of attributes from a row to its quantity."""
     get = attrgetter(value)
-    return _Column(title, True, lambda row, language: IndexCell(language.quantity(get(row), unit)))
+    return _Column(title, True, lambda row, language: _quantity(get(row), unit, language, has_bar=has_bar), unit)
 
 
 def _words(title: Text, text: Callable[[Any, Language], str]) -> _Column:
@@ -259,12 +324,63 @@ def _names(title: Text, value: Callable[[Any], str]) -> _Column:
     return _Column(title, False, lambda row, _: IndexCell(clean(value(row)), is_name=True))
 
 
-def _top_advice(run: RunRow, language: Language) -> str:
-    advice = run.first.row.advice
-    return clean(language.say(advice[0].title)) if advice else ""
+def _top_advice(run: RunRow, language: Language) -> IndexCell:
+    """The first finding, with a link to its place on the page of the report."""
+    if not run.row.advice:
+        return _NONE
+    first = run.row.advice[0]
+    pages = (quote(output.name) for output in run.outputs if output.format == "html")
+    links = tuple(("", f"{page}#{anchor(first.rule)}") for page in pages)
+    return IndexCell(clean(language.say(first.title)), links=links)
 
 
-_REPORTS_COLUMN = _Column(REPORTS, False, lambda row, _: _reports(row.outputs))
+def _status(run: RunRow, language: Language) -> IndexCell:
+    """The severity of the first finding, or why there can be none."""
+    if run.row.has_typical_step is False:
+        return IndexCell(language.text(NO_STEP), tone="info")
+    if run.row.is_hollow:
+        return IndexCell(language.text(HARDLY), tone="info")
+    if not run.row.advice:
+        return IndexCell(language.text(FINE), tone="fine")
+    severity = run.row.advice[0].severity
+    known = cards.SEVERITIES.get(severity)
+    return IndexCell(language.text(known) if known else clean(severity), tone=severity if known else "info")
+
+
+def _parts(run: RunRow, language: Language) -> IndexCell:
+    """The parts of the typical step as a bar; in words those that take most, and sorted by the part of kernels."""
+    parts = run.row.parts
+    if parts is None or not parts.duration_ns:
+        return _NONE
+    shares = {part: getattr(parts, f"{part}_ns") / parts.duration_ns for part in PART_LABELS}
+    begin, pieces = 0.0, []
+    for part, share in shares.items():
+        pieces.append((part.replace("_", "-"), percent(begin), percent(share)))
+        begin += share
+    told = sorted((part for part in shares if shares[part] >= _TOLD), key=lambda part: -shares[part])
+    text = language.list(
+        language.joined(language.text(PART_LABELS[part]), language.quantity(shares[part], "share")) for part in told
+    )
+    return IndexCell(text, raw=repr(shares["kernel"]), pieces=tuple(piece for piece in pieces if float(piece[2])))
+
+
+def _gain(run: RunRow, language: Language) -> IndexCell:
+    """What all fixes save together, as a share of the step."""
+    combined = run.row.combined
+    text = cards.saved_share(combined, language) if combined else None
+    if combined is None or text is None:
+        return IndexCell("")
+    share = sum(combined.wall_share) / 2
+    return IndexCell(text, raw=repr(share), bar=percent(share))
+
+
+def _gpu(run: RunRow, _: Language) -> IndexCell:
+    name = clean(run.row.device_name or "")
+    return IndexCell(f"{run.devices} x {name}" if name and (run.devices or 0) > 1 else name)
+
+
+_NONE = IndexCell("")
+_PARTS_COLUMN = _Column(PARTS, True, _parts, "share")
 _FAILURES_COLUMNS = (_names(FILE, itemgetter(0)), _words(REASON, lambda row, _: clean(row[1])))
 _LEFT_OUT_COLUMNS = (_names(FILE, str),)
 _BOTTLENECKS_COLUMNS = (
@@ -280,23 +396,23 @@ _RULES_COLUMNS = (
     _number(AT_MOST, "high_ns", "ns"),
 )
 _RUNS_COLUMNS = (
-    _names(RUN, attrgetter("name")),
+    _Column(RUN, False, lambda run, _: _linked(run.name, run.outputs)),
+    _Column(STATUS, False, _status),
     _words(RANKS, _ranks),
-    _words(GPU, lambda run, _: clean(run.first.row.device_name or "")),
-    _number(GPUS, "devices", "count"),
+    _Column(GPU, False, _gpu),
     _number(STEP, "mean_step_ns", "ns"),
-    _number(BUSY, "busy_share", "share"),
+    _PARTS_COLUMN,
+    _number(BUSY, "busy_share", "share", has_bar=True),
+    _Column(GAIN, True, _gain, "share"),
     _number(WASTED, "wasted_ns", "ns"),
-    _words(BOUND, lambda run, language: _bound(run.first.row.bound, language)),
-    _words(ADVICE, _top_advice),
-    _REPORTS_COLUMN,
+    _words(BOUND, lambda run, language: _bound(run.row.bound, language)),
+    _Column(ADVICE, False, _top_advice),
 )
 _FILES_COLUMNS = (
-    _names(FILE, attrgetter("row.name")),
+    _Column(FILE, False, lambda file, _: _linked(file.row.name, file.outputs)),
     _names(RUN, attrgetter("run")),
-    _Column(RANK, True, lambda file, _: IndexCell("" if file.row.rank is None else str(file.row.rank))),
-    _number(STEP, "row.mean_step_ns", "ns"),
-    _number(BUSY, "row.busy_share", "share"),
-    _number(WASTED, "row.wasted_ns", "ns"),
-    _REPORTS_COLUMN,
+    _number(RANK, "row.rank", ""),
+    _number(STEP, "row.typical_step_ns", "ns"),
+    _number(BUSY, "row.busy_share", "share", has_bar=True),
+    _number(WASTED, "row.waste_ns", "ns"),
 )

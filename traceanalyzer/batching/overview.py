@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 import msgspec
@@ -35,12 +36,15 @@ class RunRow:
     world_size: int | None
     missing: str
     """Ranks without a file, as ranges such as `2, 5-127`."""
-    first: File
-    """The file of the lowest rank."""
+    row: Row
+    """Of the report on all ranks; without one, of the file of the lowest rank."""
     devices: int | None
     mean_step_ns: float | None
     busy_share: float | None
     wasted_ns: int | None
+    """None, too, if no part of the recording is a step of the program."""
+    recorded_ns: int | None
+    """When its first recording began, in ns since 1970; None if no file shows it."""
     outputs: tuple[Output, ...]
     """Reports of the whole run, or of its only file."""
 
@@ -73,7 +77,7 @@ def assign_runs(catalog: Catalog) -> None:
     database = catalog.database
     database.execute("UPDATE files SET run = name WHERE folder IS NULL AND state IN ('done', 'failed')")
     database.execute(
-        "INSERT INTO runs SELECT name, world_size, '', wasted, hollow, '[]' FROM files"
+        "INSERT INTO runs SELECT name, world_size, '', wasted, hollow, '[]', NULL FROM files"
         " WHERE folder IS NULL AND state = 'done'"
     )
     folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
@@ -84,7 +88,7 @@ def assign_runs(catalog: Catalog) -> None:
             ranks = [(run.name, rank, name) for rank, name in run.ranks]
             database.executemany("UPDATE files SET run = ?, rank = ? WHERE name = ?", ranks)
             database.execute(
-                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]' FROM files"
+                "INSERT INTO runs SELECT ?, ?, ?, sum(wasted), min(hollow), '[]', NULL FROM files"
                 " WHERE run = ? AND state = 'done' HAVING count(*)",
                 (run.name, run.world_size, units.ranges(run.missing), run.name),
             )
@@ -93,23 +97,32 @@ def assign_runs(catalog: Catalog) -> None:
 def run_rows(catalog: Catalog, limit: int | None = None) -> Iterator[RunRow]:
     """Runs by wasted GPU time, largest first; then runs with hardly any GPU work, and runs without figures."""
     query = (
-        "SELECT name, world_size, missing, wasted, outputs FROM runs"
+        "SELECT name, world_size, missing, wasted, outputs, row FROM runs"
         " ORDER BY wasted IS NULL, hollow, wasted DESC, name LIMIT ?"
     )
-    for name, world_size, missing, wasted, joined in catalog.database.execute(query, (-1 if limit is None else limit,)):
-        first: File | None = None
-        files, devices, steps, busy = 0, 0, _Mean(), _Mean()
-        for file in _files(catalog, "run = ?", (name,), "rank, name"):
-            first = first or file
-            files += 1
-            devices += file.row.devices or 0
-            steps.add(file.row.mean_step_ns)
-            busy.add(file.row.busy_share)
-        if first is not None:
-            outputs = msgspec.json.decode(joined, type=tuple[Output, ...]) or first.outputs
+    for name, world, missing, wasted, outputs, joint in catalog.database.execute(query, (_limited(limit),)):
+        if members := list(_files(catalog, "run = ?", (name,), "rank, name")):
+            first = members[0]
+            row = msgspec.json.decode(joint, type=Row) if joint else first.row
+            steps = _mean(member.row.typical_step_ns for member in members)
             yield RunRow(
-                name, files, world_size, missing, first, devices or None, steps.value, busy.value, wasted, outputs
+                name=name,
+                files=len(members),
+                world_size=world,
+                missing=missing,
+                row=row,
+                devices=sum(member.row.devices or 0 for member in members) or None,
+                mean_step_ns=steps if row.typical_step_ns is None else row.typical_step_ns,
+                busy_share=_mean(member.row.busy_share for member in members),
+                wasted_ns=wasted if any(member.row.waste_ns is not None for member in members) else None,
+                recorded_ns=min((m.row.recorded_ns for m in members if m.row.recorded_ns is not None), default=None),
+                outputs=msgspec.json.decode(outputs, type=tuple[Output, ...]) or first.outputs,
             )
+
+
+def number_of_runs(catalog: Catalog) -> int:
+    """Number of runs of which at least one file could be analyzed."""
+    return int(catalog.database.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
 def files(catalog: Catalog, limit: int | None = None) -> Iterator[File]:
@@ -172,7 +185,6 @@ def totals(catalog: Catalog) -> BatchTotals:
 
     Files with hardly any work are left out: an hour in which a GPU got one kernel would outweigh all others.
     """
-    (count,) = catalog.database.execute("SELECT count(*) FROM runs").fetchone()
     number, gpu, wasted, hollow = 0, 0, 0, 0
     for file in files(catalog):
         number += 1
@@ -181,30 +193,24 @@ def totals(catalog: Catalog) -> BatchTotals:
         elif file.row.wasted_ns is not None and file.row.window_ns and file.row.devices:
             gpu += file.row.window_ns * file.row.devices
             wasted += file.row.wasted_ns
-    return BatchTotals(count, number, gpu or None, wasted if gpu else None, hollow)
+    return BatchTotals(number_of_runs(catalog), number, gpu or None, wasted if gpu else None, hollow)
 
 
-class _Mean:
+def _mean(values: Iterable[float | None]) -> float | None:
     """The mean of the known values."""
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if known else None
 
-    def __init__(self) -> None:
-        self._sum, self._count = 0.0, 0
 
-    def add(self, value: float | None) -> None:
-        if value is not None:
-            self._sum += value
-            self._count += 1
-
-    @property
-    def value(self) -> float | None:
-        return self._sum / self._count if self._count else None
+def _limited(limit: int | None) -> int:
+    return -1 if limit is None else limit
 
 
 def _files(
     catalog: Catalog, where: str, values: tuple[Any, ...], order: str, limit: int | None = None
 ) -> Iterator[File]:
     query = f"SELECT run, record FROM files WHERE state = 'done' AND {where} ORDER BY {order} LIMIT ?"  # noqa: S608
-    for run, data in catalog.database.execute(query, (*values, -1 if limit is None else limit)):
+    for run, data in catalog.database.execute(query, (*values, _limited(limit))):
         done = record.decode(data)
         if done is not None:
             yield File(run or done.row.name, done.outputs, done.row)

@@ -13,7 +13,7 @@ from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.batching import Progress, ReportOptions, record
 from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.batching.dispatch import Job, JobEnd, JobOutcome
-from traceanalyzer.batching.record import Output
+from traceanalyzer.batching.record import Output, Row
 from traceanalyzer.errors import TraceAnalyzerError, UnusableInputError
 from traceanalyzer.formats import language
 from traceanalyzer.inputs import discovery, opening, rank_groups, saved_reports
@@ -122,21 +122,24 @@ def write_rank_reports(catalog: Catalog, folder: Folder, options: ReportOptions,
     """Write a report of every run that has files of two ranks or more, and record it in the catalog."""
     for run in _runs(catalog):
         try:
-            outputs = _join(run, list(_ranks(catalog, run)), folder, options)
+            joint = _join(run, list(_ranks(catalog, run)), folder, options)
         except TraceAnalyzerError as error:
             progress.note(f"{run}: no report of all ranks: {error}")
             continue
-        catalog.database.execute("UPDATE runs SET outputs = ? WHERE name = ?", (msgspec.json.encode(outputs), run))
+        if joint is not None:
+            values = (*map(msgspec.json.encode, joint), run)
+            catalog.database.execute("UPDATE runs SET outputs = ?, row = ? WHERE name = ?", values)
 
 
 def _join(
     run: str, ranks: list[tuple[int, str, Output | None]], folder: Folder, options: ReportOptions
-) -> tuple[Output, ...]:
-    """Write the reports of a run, named after the file of the lowest rank; none with fewer than two readable ranks."""
+) -> tuple[tuple[Output, ...], Row] | None:
+    """Write the reports of a run, named after the file of the lowest rank; None with fewer than two readable ranks."""
     members = dict(_members(folder, ranks))
     if len(members) < 2:
-        return ()
-    return write_reports(folder, f"{ranks[0][1]}.all-ranks", join(members, run, options.config), options)
+        return None
+    report = join(members, run, options.config)
+    return write_reports(folder, f"{ranks[0][1]}.all-ranks", report, options), record.row_of(run, report)
 
 
 def _runs(catalog: Catalog) -> list[str]:

@@ -8,18 +8,24 @@ from statistics import median
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer._version import __version__
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.kernels import Kernels
+from traceanalyzer.analyzers.ranks import Ranks
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.message import Message
-from traceanalyzer.report.model import Finding, Generator, Report
+from traceanalyzer.report.model import Combined, Finding, Generator, Report
 from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.step_breakdown import StepBreakdown
+from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
+
+MOST_STEPS = 200
+"""Typical steps whose durations are kept (own choice: a test between two runs hardly gains from more)."""
 
 LEAST_WORK_NS = 1_000_000
 """Own choice: with less GPU work in total, a recording does not show how a program uses its GPUs."""
@@ -77,6 +83,26 @@ class Row(msgspec.Struct, frozen=True):
     """Number of kernels on all GPUs."""
     has_typical_step: bool | None = None
     """Whether any part of the recording is a step of the program; null if unknown."""
+    parts: Average | None = None
+    """Parts of the typical step; null where there is none."""
+    combined: Combined | None = None
+    """What all fixes save together, without a list of them; null if no finding saves anything."""
+    framework: str | None = None
+    """Id of the framework that runs the program; null if none was recognized."""
+    step_durations_ns: tuple[int, ...] = ()
+    """Durations of the first typical steps in the order of time; of several ranks means over them."""
+    recorded_ns: int | None = None
+    """When the recording began, in ns since 1970, by the clock of its host; null if the file does not show it."""
+
+    @property
+    def typical_step_ns(self) -> float | None:
+        """Duration of the typical step; None, too, where no part of the recording is a step of the program."""
+        return None if self.has_typical_step is False else self.mean_step_ns
+
+    @property
+    def waste_ns(self) -> int | None:
+        """Wasted time; None, too, where no part of the recording is a step of the program."""
+        return None if self.has_typical_step is False else self.wasted_ns
 
     @property
     def is_hollow(self) -> bool:
@@ -169,12 +195,15 @@ def row_of(name: str, report: Report) -> Row:
         base_ns=report.trace.base_ns if report.trace else None,
         device_name=next((device.name for device in report.trace.devices), None) if report.trace else None,
         **steps,
+        step_durations_ns=tuple(_durations(report)[:MOST_STEPS]),
         window_ns=window_ns,
         **_gpu_time(report, window_ns),
         bound=headline.bound if headline else None,
         headline=headline.message if headline else None,
         advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
         warnings=len(report.warnings),
+        recorded_ns=_recorded(report),
+        combined=replace(headline.combined, fixes=()) if headline and headline.combined else None,
         kernels=sum(kernel.calls for kernel in kernels.rows) if kernels else None,
     )
 
@@ -184,6 +213,9 @@ def _steps(report: Report) -> dict[str, Any]:
     breakdown, recording = report.result("step_breakdown", StepBreakdown), report.result("recording", Recording)
     found: dict[str, Any] = dict.fromkeys(("steps", "mean_step_ns", "median_step_ns"))
     found["has_typical_step"] = recording.typical_step_ns is not None if recording else None
+    found["framework"] = recording.framework if recording else None
+    if recording and recording.typical_step_ns is not None and recording.typical:
+        found["parts"] = recording.typical.parts
     if recording and recording.typical:
         typical = [step.duration_ns for step in recording.steps if step.is_typical]
         found["mean_step_ns"] = recording.typical.parts.duration_ns
@@ -193,6 +225,21 @@ def _steps(report: Report) -> dict[str, Any]:
         found |= {"mean_step_ns": breakdown.average.duration_ns, "median_step_ns": breakdown.median_duration_ns}
         found["steps"] = len(breakdown.steps)
     return found
+
+
+def _durations(report: Report) -> list[int]:
+    """Durations of the typical steps; of several ranks means over them."""
+    recording, ranks = report.result("recording", Recording), report.result("ranks", Ranks)
+    if ranks is not None:
+        return [round(step.mean_ns) for step in ranks.steps if step.counts]
+    return [step.duration_ns for step in recording.steps if step.is_typical] if recording else []
+
+
+def _recorded(report: Report) -> int | None:
+    """When the recording began, by the clock of the rank, which old files show as well."""
+    facts = report.result("rank_facts", RankFacts)
+    time = facts.clock_ns if facts else None
+    return report.trace.base_ns if time is None and report.trace else time
 
 
 def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:

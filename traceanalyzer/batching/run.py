@@ -21,9 +21,11 @@ from traceanalyzer.batching import (
     pool,
     processing,
     summary,
+    trends,
 )
 from traceanalyzer.batching import catalog as catalogs
 from traceanalyzer.batching import formats as known_formats
+from traceanalyzer.batching import history as histories
 from traceanalyzer.batching.catalog import Catalog, Counts
 from traceanalyzer.batching.dispatch import Dispatch
 from traceanalyzer.batching.pool import WorkerPool, budget, processes
@@ -39,7 +41,7 @@ from traceanalyzer.report.model import Generator
 _MARK = f"{STATE}/batch.json"
 """File that marks the pages of a folder as written by this program."""
 
-_PAGES = (*index.PAGES, *summary.PAGES)
+_PAGES = (*index.PAGES, *summary.PAGES, *trends.PAGES)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def batch(
     memory: str | None = None,
     cluster: str | None = None,
     force: bool = False,
+    history: str | Path | None = None,
+    recorded_ns: int | None = None,
     progress: Progress | None = None,
 ) -> BatchResult:
     """Write a report for each of many traces, an index of all of them, and a summary table.
@@ -80,6 +84,8 @@ def batch(
         memory: Memory that all processes may use, such as `8G` or `50%`; None for most of the available memory.
         cluster: Address of a Dask scheduler that runs the jobs instead of local processes.
         force: Whether to overwrite files that this program did not write.
+        history: Path of a table (`.parquet`, `.csv`) to which one row a run is added, with a page of its trends.
+        recorded_ns: When runs were recorded whose traces do not say it, in ns since 1970.
         progress: Receives the progress of the batch.
 
     Raises:
@@ -97,7 +103,8 @@ def batch(
         config=config or Config(),
         language=languages.of(language).code,
     )
-    request = Request(tuple(map(str, given)), str(output), options, jobs, memory, cluster, force)
+    kept = None if history is None else str(history)
+    request = Request(tuple(map(str, given)), str(output), options, jobs, memory, cluster, force, kept, recorded_ns)
     return run(request, progress or Progress())
 
 
@@ -108,9 +115,11 @@ def run(request: Request, progress: Progress) -> BatchResult:
         UnusableInputError: No input was found.
         UsageError: An option is not valid.
         OutputError: The folder cannot be written, or another program wrote files under the names of our pages.
-        MissingDependencyError: The library for a URL or for the cluster is not installed.
+        MissingDependencyError: The library for a URL, for the cluster or for the history is not installed.
     """
     folder = open_folder(request.output, force=request.force)
+    if request.history is not None:
+        histories.read(Path(request.history))  # complain before hours of work
     memory = budget(request.memory)
     files = discovery.find(request.inputs, folder.location)
     first = next(files, None)  # check the arguments before the folder is created
@@ -159,4 +168,8 @@ def _write_summary(catalog: Catalog, folder: Folder, request: Request) -> tuple[
     pages = [*index.PAGES, summary.write_csv(catalog, folder)]
     with suppress(MissingDependencyError):  # an optional extra, which docs/batch.md names
         pages.append(summary.write_parquet(catalog, folder))
+    if request.history is not None:
+        runs = (histories.row_of(run, request.recorded_ns) for run in overview.run_rows(catalog))
+        trends.write(histories.append(Path(request.history), runs), folder, languages.of(request.options.language))
+        pages += trends.PAGES
     return tuple(pages)

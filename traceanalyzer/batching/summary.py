@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -61,7 +62,7 @@ def write_csv(catalog: Catalog, folder: Folder) -> str:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*_LEADING, *(name for name, _, _ in COLUMNS)])
-        writer.writerows([_inert(value) for value in row] for row in _rows(catalog))
+        writer.writerows([inert(value) for value in row] for row in _rows(catalog))
         text.flush()
         text.detach()
     return CSV
@@ -73,26 +74,48 @@ def write_parquet(catalog: Catalog, folder: Folder) -> str:
     Raises:
         MissingDependencyError: pyarrow is not installed.
     """
-    try:
-        pyarrow, parquet, json = map(import_module, ("pyarrow", "pyarrow.parquet", "pyarrow.json"))
-    except ImportError:
-        raise MissingDependencyError("pyarrow", extra="parquet") from None
-    kinds = {"string": pyarrow.string(), "int64": pyarrow.int64(), "float64": pyarrow.float64()}
+    found = arrow("parquet")
+    kinds = {"string": found.core.string(), "int64": found.core.int64(), "float64": found.core.float64()}
     fields = [(name, kinds["string"]) for name in _LEADING] + [(name, kinds[kind]) for name, kind, _ in COLUMNS]
-    schema = pyarrow.schema(fields)
+    schema = found.core.schema(fields)
     rows = _rows(catalog)
-    with folder.creating(PARQUET) as file, parquet.ParquetWriter(file, schema) as writer:
+    with folder.creating(PARQUET) as file, found.parquet.ParquetWriter(file, schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
-            # Through JSON, because building arrays from Python lists makes pyarrow import pandas.
-            lines = b"\n".join(msgspec.json.encode(dict(zip(schema.names, row, strict=True))) for row in group)
-            writer.write_table(
-                json.read_json(
-                    pyarrow.BufferReader(lines),
-                    json.ReadOptions(use_threads=False, block_size=len(lines)),
-                    json.ParseOptions(explicit_schema=schema),
-                )
-            )
+            writer.write_table(found.table(schema, (dict(zip(schema.names, row, strict=True)) for row in group)))
     return PARQUET
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """The modules of pyarrow."""
+
+    core: Any
+    parquet: Any
+    json: Any
+
+    def table(self, schema: Any, rows: Iterable[Mapping[str, Any]]) -> Any:
+        """A table of at least one row.
+
+        Through JSON, because building arrays from Python lists makes pyarrow import pandas.
+        """
+        lines = b"\n".join(map(msgspec.json.encode, rows))
+        return self.json.read_json(
+            self.core.BufferReader(lines),
+            self.json.ReadOptions(use_threads=False, block_size=len(lines)),
+            self.json.ParseOptions(explicit_schema=schema),
+        )
+
+
+def arrow(extra: str) -> Arrow:
+    """Import pyarrow, which an extra of this package installs.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        return Arrow(*map(import_module, ("pyarrow", "pyarrow.parquet", "pyarrow.json")))
+    except ImportError:
+        raise MissingDependencyError("pyarrow", extra=extra) from None
 
 
 def _rows(catalog: Catalog) -> Iterator[tuple[Any, ...]]:
@@ -109,7 +132,7 @@ def _saving(file: File, end: int) -> float | None:
     return wall[end] if wall else None
 
 
-def _inert(value: Any) -> Any:
+def inert(value: Any) -> Any:
     """Make a name harmless in spreadsheets (owasp.org, CSV Injection) and terminals; numbers stay as they are."""
     if not isinstance(value, str):
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -137,6 +138,17 @@ _INDEX = "index.html"
 @parameters.lang
 @click.option("--skip-warmup", type=click.IntRange(min=0), default=0, metavar="N", help="Leave the first N steps out.")
 @parameters.choice_of_rules
+@click.option(
+    "--history",
+    metavar="FILE",
+    shell_complete=parameters.files,
+    help="Add one row a run to a table (.parquet, .csv), and write a page of its trends.",
+)
+@click.option(
+    "--recorded",
+    metavar="TIME",
+    help="When runs were recorded whose traces do not say it: 2026-11-23T08:00, in UTC unless it says otherwise.",
+)
 @click.option("--allow-failures", is_flag=True, help="Exit with 0 even if files could not be analyzed.")
 @click.option("--open", "show", is_flag=True, help="Open the index in the browser.")
 @parameters.force
@@ -154,6 +166,8 @@ def command(
     skip_warmup: int,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    history: str | None,
+    recorded: str | None,
     allow_failures: bool,
     show: bool,
     force: bool,
@@ -175,6 +189,7 @@ def command(
       traceanalyzer batch traces/ -o reports/
       traceanalyzer batch 'runs/**/rank0*.gz' -o reports/ --format html
       traceanalyzer batch s3://bucket/run7/ -o out/ --cluster tcp://scheduler:8786
+      traceanalyzer batch nightly/ -o reports/ --history steps.parquet
 
     \b
     Exit codes:
@@ -195,7 +210,15 @@ def command(
         language=delivery.chosen_language(lang, settings).code,
     )
     request = Request(
-        inputs=inputs, output=folder, options=options, jobs=jobs, memory=memory, cluster=cluster, force=force
+        inputs=inputs,
+        output=folder,
+        options=options,
+        jobs=jobs,
+        memory=memory,
+        cluster=cluster,
+        force=force,
+        history=history,
+        recorded_ns=_time(recorded),
     )
     if cluster is None:
         pool.context(options.formats)  # imports modules in another process, in parallel with this one
@@ -212,3 +235,14 @@ def command(
         delivery.open_file(Path(local_path(folder)) / _INDEX)
     if counts.failed and not allow_failures:
         sys.exit(FAILED)
+
+
+def _time(given: str | None) -> int | None:
+    """A time in ns since 1970; UTC unless it names another offset."""
+    if given is None:
+        return None
+    try:
+        time = datetime.fromisoformat(given)
+    except ValueError:
+        raise UsageError(f"--recorded {given}: is no time; write it as 2026-11-23T08:00") from None
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()) * 10**9

@@ -110,6 +110,8 @@ def _characters(chart: Chart, language: Language) -> frozenset[str]:
     texts += [language.quantity(10**power, unit) for unit in ("ns", "bytes") for power in range(0, 13, 3)]
     if not isinstance(chart, charts.Curves):
         texts += chart.labels
+    if isinstance(chart, charts.Lanes):
+        texts += chart.columns
     if isinstance(chart, Bars):
         texts += chart.texts
     return frozenset("".join(texts))

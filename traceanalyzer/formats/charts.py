@@ -85,6 +85,13 @@ class Bars:
     texts: tuple[str, ...]
     """Value of each bar as text, with its unit."""
     series: Series
+    whole: float = 0.0
+    """Least value that a bar of full length stands for: 1 where values are shares of a whole."""
+
+    @property
+    def largest(self) -> float:
+        """The value that a bar of full length stands for."""
+        return max((*self.series.values, self.whole)) or 1.0
 
     @property
     def legend(self) -> tuple[Series, ...]:
@@ -110,7 +117,45 @@ class Curves:
         return self.series
 
 
-Chart = StackedBars | Bars | Curves
+@dataclass(frozen=True)
+class LaneBox:
+    """A box in one row of a chart of lanes."""
+
+    row: int
+    top: float
+    """Upper edge as a share of the row."""
+    bottom: float
+    begin: float
+    end: float
+    role: str
+    strength: float = 1.0
+    """How opaque it is, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Rows of boxes on a common axis: times, or named columns of width 1."""
+
+    id: str
+    title: str
+    description: str
+    labels: tuple[str, ...]
+    """Name of each row."""
+    length: float
+    """End of the axis, which begins at 0: a time in ns, or the number of columns."""
+    columns: tuple[str, ...]
+    """Names of the columns; none where the axis is time."""
+    boxes: tuple[LaneBox, ...]
+    series: tuple[Series, ...]
+    """Colours and what they stand for."""
+
+    @property
+    def legend(self) -> tuple[Series, ...]:
+        """What the colours stand for."""
+        return self.series
+
+
+Chart = StackedBars | Bars | Curves | Lanes
 
 MOST_BARS = 150
 """Most bars of a chart; more would be thinner than their gaps (own choice)."""
@@ -141,6 +186,9 @@ _MOST_DEVICES = 4
 
 def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
     """Prepare each chart, with the id of its section."""
+    from traceanalyzer.formats import rank_charts  # noqa: PLC0415 - it is made of these charts
+
+    yield from (("ranks", chart) for chart in rank_charts.of_report(report, language))
     breakdown = report.result("step_breakdown", StepBreakdown)
     if breakdown is not None:
         shown = (

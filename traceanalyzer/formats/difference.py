@@ -38,7 +38,7 @@ _TITLE = Text("diff-title", "{base} compared with {head}", "names of files or ru
 _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base is before, head is after")
 _LONGEST = 600
 """Most characters of a message, because names in a trace may be very long."""
-_OUTCOMES = {
+OUTCOMES = {
     "faster": Text("diff-outcome-faster", "Faster"),
     "slower": Text("diff-outcome-slower", "Slower"),
     "no-change": Text("diff-outcome-no-change", "No change"),
@@ -261,7 +261,7 @@ def _sections(difference: Difference, top: int) -> Iterator[Section]:
 def _answers(difference: Difference) -> Iterator[Section]:
     """The answer, the step times behind it, and the parts of the step."""
     yield Section(
-        "verdict", word(_OUTCOMES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
+        "verdict", word(OUTCOMES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
     )
     times = difference.step_time
     if times is not None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.formats.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, StackedBars
+from traceanalyzer.formats.charts import PALETTE, SIZE, WIDE, Bars, Chart, Curves, Lanes, StackedBars
 from traceanalyzer.formats.language import Language, Scale, scale
 
 if TYPE_CHECKING:
@@ -94,12 +94,17 @@ def _preference(font: FontEntry) -> tuple[bool, bool, bool, str, str]:
 def _height(chart: Chart, width: int) -> int:
     if isinstance(chart, Bars):
         return 8 + 2 * _ROW * len(chart.labels) if width < WIDE else 8 + _ROW * len(chart.labels)
+    if isinstance(chart, Lanes):
+        return 34 + 22 * len(chart.labels)
     return 220 if width >= WIDE else 190
 
 
 def _draw(chart: Chart, axes: Axes, language: Language, width: int) -> None:
     if isinstance(chart, Bars):
         _bars(chart, axes, width)
+        return
+    if isinstance(chart, Lanes):
+        _lanes(chart, axes, language, width)
         return
     if isinstance(chart, StackedBars):
         largest = max(map(sum, zip(*(part.values for part in chart.series), strict=True)), default=0.0)
@@ -171,13 +176,12 @@ def _rectangles(axes: Axes, at: Sequence[int], low: Sequence[float], high: Seque
 def _bars(chart: Bars, axes: Axes, width: int) -> None:
     """Draw horizontal bars. In a wide chart labels are left of the bars, in a narrow one above them."""
     axes.set_axis_off()
-    largest = max(chart.series.values, default=0) or 1
     wide = width >= WIDE
     begin, reach = (0.36, 0.48) if wide else (0.0, 1.0)
     axes.set_xlim(0, 1)
     axes.set_ylim(len(chart.labels), 0)
     for row, (label, text, value) in enumerate(zip(chart.labels, chart.texts, chart.series.values, strict=True)):
-        length = value / largest * reach
+        length = value / chart.largest * reach
         low, high = (row + 0.2, row + 0.8) if wide else (row + 0.55, row + 0.9)
         axes.fill(
             [begin, begin + length, begin + length, begin], [low, low, high, high], color=PALETTE[chart.series.role]
@@ -186,6 +190,34 @@ def _bars(chart: Bars, axes: Axes, width: int) -> None:
         axes.text(0, line, label, va="center", color=PALETTE["ink"])
         at = (begin + length + 0.01, "left") if wide else (1, "right")
         axes.text(at[0], line, text, va="center", ha=at[1], color=PALETTE["muted"])
+
+
+def _lanes(chart: Lanes, axes: Axes, language: Language, width: int) -> None:
+    """Rows of boxes, the first one at the top."""
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    for box in chart.boxes:
+        corner, size = (box.begin, box.row + box.top), (box.end - box.begin, box.bottom - box.top)
+        axes.add_patch(
+            Rectangle(corner, *size, facecolor=PALETTE[box.role], alpha=box.strength, edgecolor="none", linewidth=0)
+        )
+    axes.set_xlim(0, chart.length or 1)
+    axes.set_ylim(len(chart.labels), 0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(PALETTE["muted"])
+    axes.tick_params(length=0, labelcolor=PALETTE["muted"], pad=4)
+    axes.set_yticks([row + 0.5 for row in range(len(chart.labels))], list(chart.labels))
+    if chart.columns:
+        shown = max(1, -(-len(chart.columns) * 44 // max(1, width - 60)))
+        axes.set_xticks([i + 0.5 for i in range(0, len(chart.columns), shown)], list(chart.columns[::shown]))
+        return
+    in_unit = scale(language, chart.length, "ns")
+    ticks = [float(t) for t in MaxNLocator(_BINS).tick_values(0, chart.length / in_unit.factor)]
+    digits = max(len(f"{t:g}".partition(".")[2]) for t in ticks)
+    kept = [t for t in ticks if 0 <= t * in_unit.factor <= chart.length]
+    axes.set_xticks([t * in_unit.factor for t in kept], [in_unit.text(t * in_unit.factor, digits) for t in kept])
 
 
 def _curves(chart: Curves, axes: Axes, language: Language) -> None:

@@ -376,6 +376,13 @@ TEXTS = (
         one="{count:count} kernel, copy or fill of graphs ({share:share} of their time) was joined with the "
         "operators of {names}. Tables marked as joined hold it; other tables count it for the graph launch.",
     ),
+    Text(
+        "q-compilation-failed",
+        "{count:count} compilations failed: their code runs without compilation, or not at all. The first is that of "
+        "{function}: {error}",
+        "function is a name, error a message of torch",
+        one="The compilation of {function} failed: its code runs without compilation, or not at all. {error}",
+    ),
     Text("q-compile-log-unmatched", "No name in the trace shows whether the compile log is of the same program."),
     Text("q-capture-refused", "{name} was not joined with the graphs of the trace: {reason}.", "reason is a clause"),
     Text(

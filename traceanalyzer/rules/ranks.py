@@ -128,7 +128,10 @@ def _change(late: LateRanks, run: Ranks) -> TimeSaved:
         if late.is_replayed
         else (_STRAGGLER.text("basis"), _STRAGGLER.text("basis-two"))
     )
-    basis = one() if late.gap_ns > 0 else two()
+    told = {}
+    if len(late.rows) > 1:  # only a replay names several
+        one, two, told = _STRAGGLER.text("basis-several"), _STRAGGLER.text("basis-several-two"), {"ranks": late.names}
+    basis = (one if late.gap_ns > 0 else two)(**told)
     claims = {Portion.other("waiting for ranks"): late.wait_ns}
     return TimeSaved("communication", interval, basis, interval, claims, is_of_joint_replay=late.is_replayed)
 

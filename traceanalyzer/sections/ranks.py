@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import fsum
 
 from traceanalyzer.analyzers.ranks import ranges
-from traceanalyzer.analyzers.ranks.model import RankRow, Ranks
+from traceanalyzer.analyzers.ranks.model import ExchangeRow, GroupRow, RankRow, Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
@@ -154,6 +155,10 @@ _KINDS = {
     "communication": Text("ranks-kind-communication", "transfers"),
 }
 
+_LAST = Column(Text("ranks-group-last", "Last most often", "the rank that came last most often"), "", "last_rank")
+_LAST_TIMES = Column(
+    Text("ranks-group-last-times", "Times", "in how many collectives that rank came last"), "count", "last"
+)
 _GROUPS = Text("ranks-groups-title", "Collectives of several ranks")
 _GROUP_COLUMNS = optional(
     known,
@@ -166,10 +171,31 @@ _GROUP_COLUMNS = optional(
     Column(Text("ranks-group-wait", "Waiting", "mean over collectives and ranks"), "ns", "wait_ns"),
     Column(Text("ranks-transfer", "Transfer", "mean of the shortest durations"), "ns", "transfer_ns"),
     Column(Text("ranks-start-skew", "Starts apart", "from the first to the last rank, mean"), "ns", "start_skew_ns"),
-    Column(Text("ranks-group-last", "Last most often", "the rank that came last most often"), "", "last_rank"),
-    Column(Text("ranks-group-last-times", "Times", "in how many collectives that rank came last"), "count", "last"),
+    _LAST,
+    _LAST_TIMES,
     columns.ALGORITHM,
     columns.BUS,
+)
+_OF_LINK = Text("ranks-of-link", "Of {link}", "share of the bandwidth of a link such as NVLink")
+_EXCHANGES = Text("ranks-exchanges-title", "Experts: waiting in each exchange of a step")
+_ROTATES = Text(
+    "ranks-exchanges-rotate",
+    "In {exchanges:count} exchanges of tokens between experts, the rank with most work rotates: {ranks:count} ranks "
+    "come last, rank {rank} in the most places, {places:count}.",
+)
+_ONE_RANK = Text(
+    "ranks-exchanges-one-rank",
+    "In {exchanges:count} exchanges of tokens between experts, mostly one rank has most work: rank {rank} comes last "
+    "in {places:count} places.",
+)
+_MOSTLY = 0.5
+"""Least part of the places of exchanges in which one rank comes last, so that it is no rotation (own choice)."""
+_EXCHANGE_COLUMNS = (
+    Column(Text("ranks-exchange-place", "Exchange", "place among the exchanges of a step"), "", "place"),
+    Column(Text("ranks-exchange-count", "Number"), "count", "collectives"),
+    Column(columns.WAITING, "ns", "wait_ns"),
+    _LAST,
+    _LAST_TIMES,
 )
 _STEPS = Text("ranks-steps-title", "Steps of all ranks")
 _STEP_COLUMNS = optional(
@@ -221,8 +247,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
     late = () if slowdown is None else slowdown.late_ranks or (slowdown.late_rank,)
     tables = [_ranks(ranks, top, late)]
     bars = tables[0].columns
+    groups = _group_columns(ranks)
     if ranks.groups:
-        tables.append(table("ranks_groups", _GROUP_COLUMNS, ranks.groups, min(top, _WORST)))
+        tables.append(table("ranks_groups", groups, ranks.groups, min(top, _WORST)))
     first, *others = _messages(ranks, recording.typical_step_ns if recording else None)
     delays = () if slowdown is None else _delays(slowdown)
     yield Section(
@@ -242,13 +269,36 @@ def build(report: Report, top: int) -> Iterator[Section]:
     clocks.sort(key=lambda entry: (-entry[0], entry[1]))
     for id_, title, messages, shown, rows in (
         ("all", _ALL, (), _ALL_COLUMNS, ranks.ranks),
-        ("groups", _GROUPS, (), _GROUP_COLUMNS, ranks.groups),
+        ("groups", _GROUPS, (), groups, ranks.groups),
+        ("exchanges", _EXCHANGES, _rotation(ranks.exchanges), _EXCHANGE_COLUMNS, ranks.exchanges),
         ("steps", _STEPS, (), _STEP_COLUMNS, ranks.steps),
         ("clocks", _CLOCKS, (_CLOCKS_MEAN(),), _CLOCK_COLUMNS, [row for *_, row in clocks]),
     ):
         if rows or id_ == "all":
             found = (table(f"ranks_{id_}", shown, rows, top),)
             yield detail(f"ranks-{id_}", title, Topic.RANKS, found, messages=messages)
+
+
+def _group_columns(ranks: Ranks) -> tuple[Column, ...]:
+    """Columns of collectives; their bandwidth as a share of the link's where that is known."""
+    if ranks.link is None:
+        return _GROUP_COLUMNS
+    rate = ranks.link.gb_per_s
+
+    def of_link(row: GroupRow) -> float | None:
+        return None if row.bus_gb_per_s is None else row.bus_gb_per_s / rate
+
+    return (*_GROUP_COLUMNS, Column(_OF_LINK(link=ranks.link.name), "share", of_link, if_any=known))
+
+
+def _rotation(exchanges: Sequence[ExchangeRow]) -> tuple[Message, ...]:
+    """Whether it is one rank that comes last in exchanges of experts, or now one, now another."""
+    last = Counter(row.last_rank for row in exchanges if row.last_rank is not None)
+    if not last:
+        return ()
+    rank, places = last.most_common(1)[0]
+    text = _ONE_RANK if places >= _MOSTLY * len(exchanges) else _ROTATES
+    return (text(exchanges=len(exchanges), ranks=len(last), rank=rank, places=places),)
 
 
 def _messages(ranks: Ranks, typical_ns: float | None) -> Iterator[Message]:

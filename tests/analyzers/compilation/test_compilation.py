@@ -164,6 +164,13 @@ def test_a_log_explains_a_trace_without_compiled_regions(tmp_path: Path) -> None
     assert [(f.function, f.error) for f in found.failures] == [("f", "no backend")]
     assert found.guards_ns_per_step is None
     assert found.size_checks_ns_per_step is None
+    (doubt,) = compilation.doubts(found)
+    assert (doubt.id, doubt.count, doubt.params) == (
+        "q-compilation-failed",
+        1,
+        {"function": "f", "error": "no backend"},
+    )
+    assert list(compilation.doubts(None)) == []
 
 
 def test_a_trace_without_compiled_code_says_so(tmp_path: Path) -> None:

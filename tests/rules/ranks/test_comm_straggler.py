@@ -209,6 +209,9 @@ def test_two_late_ranks_are_named_together() -> None:
     (finding,) = findings(fires_for_two(), RULE)
     assert "for ranks 0, 6: together they make a step 800.0 us" in finding.summary.text
     assert finding.saving is not None
+    assert "if the work of ranks 0, 6 took no longer" in finding.saving.basis.text
+    assert "this rank" not in finding.saving.basis.text
+    assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(800_000)
 
 

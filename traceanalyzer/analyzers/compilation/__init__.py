@@ -8,7 +8,7 @@ whose region runs within the region before the break: regions within regions are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.compile_log import CompileLog, LoggedCompilation
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.model import Loss
 from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
@@ -110,6 +111,10 @@ class InputCopies(msgspec.Struct, frozen=True):
     shapes: tuple[str, ...]
     """Input shapes of the operators as recorded, the most frequent first; calls without recorded shapes are left
     out."""
+
+
+_ERROR = 300
+"""Characters of an error that a warning shows."""
 
 
 class CompiledCode(msgspec.Struct, frozen=True):
@@ -191,6 +196,14 @@ def analyze(context: Context) -> CompiledCode:
         entering_behind_ns_per_step=per_step(behind),
         **_only_logged(context.compile_logs, logs),
     )
+
+
+def doubts(code: object) -> Iterator[Loss]:
+    """Compilations that failed, which a log tells and which nobody sees in a trace; none without a result."""
+    if isinstance(code, CompiledCode) and code.failures:
+        first = code.failures[0]
+        error = " ".join(first.error.split())[:_ERROR]
+        yield Loss("q-compilation-failed", len(code.failures), {"function": first.function or "?", "error": error})
 
 
 def of_logs(compile_logs: Sequence[CompileLog]) -> CompiledCode:

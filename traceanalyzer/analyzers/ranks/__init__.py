@@ -7,6 +7,7 @@
 | `matching` | the collectives of all ranks, which of them are one and the same, and how far the clocks are apart |
 | `waiting` | who waits for whom, and for how long |
 | `rows`, `model` | the rows of the answer |
+| `strips` | what each rank does at each moment of a typical step |
 | `joint_replay`, `stragglers` | a replay of all ranks together, and how much longer a step is than without slow ranks |
 | `totals` | results for all ranks in the form of the analyses of one trace |
 """
@@ -20,7 +21,7 @@ from math import fsum
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.analyzers.ranks import matching, rows, waiting
+from traceanalyzer.analyzers.ranks import matching, rows, strips, waiting
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member, of_typical_steps, with_common_steps
 from traceanalyzer.analyzers.ranks.model import Matching, RankRange, RankRow, Ranks
@@ -87,6 +88,9 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         left_out=sum(member.facts.left_out for member in ordered),
         groups=rows.groups(run),
         stragglers=rows.stragglers(run, ranks),
+        link=rows.link(run),
+        exchanges=rows.exchanges(run),
+        typical_step=strips.strips(run),
         **rows.beginning(run),
         control_step_ns=_mean([member.facts.control_step_ns for member in ordered]),
         profiled_step_ns=_mean([member.facts.profiled_step_ns for member in ordered]),

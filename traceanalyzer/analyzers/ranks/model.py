@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from traceanalyzer.analyzers.communication import GpuLink
+
 
 class RankRange(msgspec.Struct, frozen=True):
     """Consecutive ranks, both ends included."""
@@ -113,6 +115,9 @@ class RunStep(msgspec.Struct, frozen=True):
     """The rank that waits so long; null if none does."""
     longest_wait_in: str | None = None
     """Operation of that collective; null where it is unknown."""
+    costs_ns: tuple[int, ...] = ()
+    """Exposed waiting in ns that each rank causes, mean over all ranks, in the order of `ranks`; empty if no collective
+    was matched, and for later steps of runs with many ranks and steps."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -151,6 +156,21 @@ class GroupRow(msgspec.Struct, frozen=True):
     """The rank that came last most often; null if none did."""
     last: int = 0
     """Number of collectives in which that rank came last."""
+
+
+class ExchangeRow(msgspec.Struct, frozen=True):
+    """The exchanges at one place of the steps that a program makes with kernels of its own."""
+
+    place: int
+    """Place among the exchanges of a step, counted from 1 in the order of time."""
+    collectives: int
+    """Number of exchanges at this place, one per step that counts."""
+    wait_ns: float
+    """Waiting in ns, mean over these exchanges and the ranks."""
+    last_rank: int | None
+    """The rank that came last most often, because it had most work before; null if none did."""
+    last: int
+    """Number of exchanges in which that rank came last."""
 
 
 class Excess(msgspec.Struct, frozen=True):
@@ -226,6 +246,42 @@ class Matching(msgspec.Struct, frozen=True):
     """Number of collectives that do not overlap in time, so that they are not the same one."""
 
 
+class StripPart(msgspec.Struct, frozen=True):
+    """What a rank does for some time."""
+
+    kind: str
+    """In the lane of own work `compute`, `memory` (copies and fills), `loader` (waiting for input) or `idle` (no device
+    works); in that of collectives `wait` (for other ranks) or `transfer`."""
+    start_ns: int
+    """Start in ns since the first start of the step on any of the ranks, by one clock."""
+    duration_ns: int
+    """Duration in ns."""
+
+
+class RankStrip(msgspec.Struct, frozen=True):
+    """The step of one rank."""
+
+    rank: int
+    """Number of the rank."""
+    work: tuple[StripPart, ...]
+    """Own work in the order of time."""
+    communication: tuple[StripPart, ...]
+    """Collectives in the order of time."""
+
+
+class TypicalStrips(msgspec.Struct, frozen=True):
+    """One step of several ranks, the one whose duration is closest to the mean."""
+
+    step: str
+    """Number of the step as the profiler counted it; counted from 0 where it marked none."""
+    duration_ns: int
+    """Time in ns from the first start to the last end of the step on these ranks."""
+    strips: tuple[RankStrip, ...]
+    """Ranks in ascending order; those that others wait for are always among them."""
+    more_ranks: int
+    """Number of ranks that are not shown."""
+
+
 class Ranks(msgspec.Struct, frozen=True):
     """How the ranks of a run work together; ranks in ascending order. Times per step are of the steps that count."""
 
@@ -271,3 +327,9 @@ class Ranks(msgspec.Struct, frozen=True):
     """Duration of a step without the profiler in ns, mean over the ranks; null if no capture measured it on all."""
     profiled_step_ns: float | None = None
     """Duration of a recorded step in ns by the clocks of the processes, mean over the ranks; null as before."""
+    link: GpuLink | None = None
+    """The link between GPUs of this kind; null where ranks have GPUs of several kinds, or it is not known."""
+    exchanges: tuple[ExchangeRow, ...] = ()
+    """Exchanges of tokens between experts by their place in the step, such as one or two a layer."""
+    typical_step: TypicalStrips | None = None
+    """What each rank does at each moment of a typical step; null without one, and in reports of old versions."""

@@ -11,19 +11,24 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from traceanalyzer.analyzers.communication import GpuLink
 from traceanalyzer.analyzers.ranks.matching import Matched, RankTable
 from traceanalyzer.analyzers.ranks.member import Member
-from traceanalyzer.analyzers.ranks.model import Caused, Excess, GroupRow, RankRow, RunStep, Skew, Straggler
+from traceanalyzer.analyzers.ranks.model import Caused, Excess, ExchangeRow, GroupRow, RankRow, RunStep, Skew, Straggler
 from traceanalyzer.analyzers.ranks.waiting import Blame, RankWaits
+from traceanalyzer.knowledge import gpus
 from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.sums import count_by, sum_by
 from traceanalyzer.trace.distinct import distinct
+from traceanalyzer.trace.model import Device
 from traceanalyzer.trace.table import F64, I64, Array
 
 MOST_STRAGGLERS = 16
 MOST_STEPS = 1000
 MOST_GROUPS = 200
+_MOST_COSTS = 20_000
+"""Figures of steps and ranks that a report holds (own choice: a tenth of a megabyte)."""
 _WORST = 5
 _EXPLAINS = 0.5
 """Least part of a rank's longer idle time for which one owner is named (own choice)."""
@@ -180,8 +185,14 @@ def _step(run: RankRun, number: int, name: str, durations: list[tuple[int, int]]
         waited_for=run.numbers[worst] if is_counted and caused[worst] > 0 else None,
         caused_ns=float(caused[worst]) if is_counted and caused[worst] > 0 else None,
         reason=_reason(run, name),
+        costs_ns=_costs(caused) if is_counted and number * len(run.members) < _MOST_COSTS else (),
         **waits,
     )
+
+
+def _costs(caused: F64) -> tuple[int, ...]:
+    """Waiting that each rank causes in a step, in whole ns."""
+    return tuple(caused.round().astype(np.int64).tolist())
 
 
 def _reason(run: RankRun, name: str) -> str | None:
@@ -242,14 +253,51 @@ def groups(run: RankRun) -> tuple[GroupRow, ...]:
 
 def _starts(run: RankRun, rows: I64) -> dict[str, Any]:
     """How far apart ranks start some collectives, and which comes last most often, by field of their row."""
-    last = count_by(run.table.member[run.matched.rows[rows]][run.waits.is_last[rows]], len(run.members))
-    found: dict[str, Any] = {}
-    if last.any():
-        found |= {"last_rank": run.numbers[int(last.argmax())], "last": int(last.max())}
+    found = _last(run, rows)
     if run.table.has_clocks:
         skew = (run.matched.most(run.start_ns) - run.matched.least(run.start_ns))[rows]
         found["start_skew_ns"] = float(skew[np.append(True, np.diff(run.matched.collective[rows]) > 0)].mean())
     return found
+
+
+def exchanges(run: RankRun) -> tuple[ExchangeRow, ...]:
+    """One row per place in the step of what a program exchanges between experts by itself; in the order of time."""
+    table, matched, waits = run.table, run.matched, run.waits
+    kind = [one.is_own and one.operation == "all_to_all" for one in table.kinds]
+    first = matched.opens
+    own = np.flatnonzero(np.array(kind or [False])[table.kind[matched.rows[first]]] & waits.counts[first])
+    started: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, step, start in zip(
+        own.tolist(),
+        table.step[matched.rows[first[own]]].tolist(),
+        matched.least(run.start_ns)[first[own]].tolist(),
+        strict=True,
+    ):
+        started[step].append((start, number))
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for within in started.values():
+        for place, (_, number) in enumerate(sorted(within)[:MOST_GROUPS], 1):
+            places[place].append(number)
+    return tuple(_exchange(run, place, numbers) for place, numbers in sorted(places.items()))
+
+
+def _exchange(run: RankRun, place: int, numbers: list[int]) -> ExchangeRow:
+    rows = np.flatnonzero(np.isin(run.matched.collective, numbers))
+    last = {"last_rank": None, "last": 0} | _last(run, rows)
+    return ExchangeRow(place, len(numbers), int(run.waits.wait[rows].sum()) / len(rows), **last)
+
+
+def _last(run: RankRun, rows: I64) -> dict[str, Any]:
+    """Which rank comes last most often in some collectives, and in how many, by field of a row."""
+    last = count_by(run.table.member[run.matched.rows[rows]][run.waits.is_last[rows]], len(run.members))
+    return {"last_rank": run.numbers[int(last.argmax())], "last": int(last.max())} if last.any() else {}
+
+
+def link(run: RankRun) -> GpuLink | None:
+    """The link between GPUs of the kind that all ranks have."""
+    named = [device for member in run.members for device in member.summary.devices]
+    found = gpus.link_between(Device(device.id, device.name, memory_bytes=device.memory_bytes) for device in named)
+    return None if found is None else GpuLink(found.name, found.bandwidth, found.source)
 
 
 def stragglers(run: RankRun, rows: Sequence[RankRow]) -> tuple[Straggler, ...]:

@@ -104,7 +104,7 @@ def _move_to_a_new_name(temporary: Path, target: Path) -> None:
     except FileExistsError:
         raise
     except OSError:  # the file system has no hard links
-        if target.exists():
+        if os.path.lexists(target):  # also a link to nothing
             raise FileExistsError(target) from None
         temporary.replace(target)
         return

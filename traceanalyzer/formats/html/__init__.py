@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -197,11 +197,11 @@ def _order(shown: Iterable[Section]) -> list[str]:
     return order
 
 
-def source(name: str) -> str:
-    """Text of a file for the page; it must stay unchanged, because the policy contains its hash."""
+def source(name: str, folder: str = "html") -> str:
+    """Text of a template's file for the page; it must stay unchanged, because the policy contains its hash."""
     env = environment(autoescape=True)
     assert env.loader is not None  # noqa: S101 - the environment is ours
-    return env.loader.get_source(env, f"html/{name}")[0]
+    return env.loader.get_source(env, f"{folder}/{name}")[0]
 
 
 def _facts(report: Report, language: Language) -> Iterator[str]:
@@ -289,7 +289,13 @@ def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) ->
     }
 
 
-def plain(generator: Generator, title: str, shown: Iterable[Section], language: Language) -> str:
+def plain(
+    generator: Generator,
+    title: str,
+    shown: Iterable[Section],
+    language: Language,
+    charts_of: Mapping[str, Iterable[Chart]] | None = None,
+) -> str:
     """Render a page of sections.
 
     Args:
@@ -297,12 +303,14 @@ def plain(generator: Generator, title: str, shown: Iterable[Section], language: 
         title: Its title, safe to show.
         shown: The sections.
         language: Language of the texts.
+        charts_of: Charts by the id of the section that shows them.
     """
     detail, style = next(iter(stages(None))), source("style.css")
     groups = []
     for section in shown:
         group = PageGroup(section.id, clean(language.text(section.title)))
-        group.blocks.append(block(section, (), group, language, detail))
+        pictures = tuple(picture(chart, language) for chart in (charts_of or {}).get(section.id, ()))
+        group.blocks.append(block(section, pictures, group, language, detail))
         groups.append(group)
     return (
         environment(autoescape=True)

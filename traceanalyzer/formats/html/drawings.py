@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from traceanalyzer.formats import environment
-from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, Curves, StackedBars
+from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, Curves, Lanes, StackedBars
 from traceanalyzer.formats.language import Language, scale
 
 _ROW = 26
@@ -26,6 +26,8 @@ _BASELINE = 4
 """Distance from the middle of a line of text to its baseline."""
 _HALF = 0.4
 """Half the width of a vertical bar, in steps; the rest is the gap."""
+_LANE, _LANE_NAMES = 22, 20
+"""Height of a row of boxes, and what its name needs in a wide picture beyond the usual margin, in pixels."""
 _MOST_TICKS = 4
 _ROUND = (1, 2, 2.5, 5, 10, 20)
 _MOST_MARKS = 20
@@ -51,6 +53,8 @@ class ChartPath:
     is_dashed: bool = False
     is_faint: bool = False
     """An area below a line."""
+    opacity: str | None = None
+    """How opaque an area is, from 0 to 1; None for opaque."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ def draw(chart: Chart, language: Language, width: int) -> Markup:
     """Draw a chart as an element of the page, in its colours."""
     if isinstance(chart, Bars):
         picture = _horizontal(chart, width)
+    elif isinstance(chart, Lanes):
+        picture = _lanes(chart, language, width)
     elif isinstance(chart, Curves):
         picture = _curves(chart, language, width)
     else:
@@ -90,12 +96,11 @@ def _horizontal(chart: Bars, width: int) -> ChartPicture:
     row_height = _ROW if is_wide else 2 * _ROW
     inside = width - 2 * _EDGE
     begin, reach = (_EDGE + 0.36 * inside, 0.48 * inside) if is_wide else (_EDGE, inside)
-    largest = max(chart.series.values, default=0) or 1
     labels, areas = [], []
     for row, (label, text, value) in enumerate(zip(chart.labels, chart.texts, chart.series.values, strict=True)):
         top = 2 * _EDGE + row * row_height
         low, high, line = (0.2, 0.8, 0.5) if is_wide else (0.55, 0.9, 0.3)
-        end = begin + max(_LEAST, value / largest * reach)
+        end = begin + max(_LEAST, value / chart.largest * reach)
         areas.append(_box(begin, end, top + low * row_height, top + high * row_height))
         y = _px(top + line * row_height + _BASELINE)
         labels.append(ChartLabel(_px(_EDGE), y, label, "ink"))
@@ -103,6 +108,35 @@ def _horizontal(chart: Bars, width: int) -> ChartPicture:
         labels.append(ChartLabel(_px(at), y, text, "muted", anchor))
     area = ChartPath(_tone(chart.series.role), "".join(areas))
     return ChartPicture(4 * _EDGE + row_height * len(chart.labels), (), (area,), (), tuple(labels))
+
+
+def _lanes(chart: Lanes, language: Language, width: int) -> ChartPicture:
+    """Rows of boxes with their names at the left, and times or names of columns below."""
+    left = _LEFT + (_LANE_NAMES if width >= WIDE else 0)
+    reach, bottom = width - left - _RIGHT, _TOP + _LANE * len(chart.labels)
+    scaled = reach / (chart.length or 1.0)
+    paths: dict[tuple[str, float], list[str]] = {}
+    for box in chart.boxes:
+        top = _TOP + _LANE * box.row
+        edges = left + box.begin * scaled, left + box.end * scaled, top + _LANE * box.top, top + _LANE * box.bottom
+        paths.setdefault((box.role, box.strength), []).append(_box(*edges))
+    areas = tuple(
+        ChartPath(_tone(role), "".join(path), opacity=None if strength >= 1 else f"{strength:.2f}")
+        for (role, strength), path in paths.items()
+    )
+    labels = [
+        ChartLabel(_px(left - 6), _px(_TOP + _LANE * (row + 0.5) + _BASELINE), label, "muted", "end")
+        for row, label in enumerate(chart.labels)
+    ]
+    below = _px(bottom + 14)
+    if chart.columns:
+        every = max(1, -(-len(chart.columns) * 44 // max(1, reach)))
+        marks = [(i + 0.5, chart.columns[i]) for i in range(0, len(chart.columns), every)]
+    else:
+        marks = list(_ticks(language, 0.0, chart.length, chart.length, "ns"))
+    labels += [ChartLabel(_px(left + at * scaled), below, text, "muted", "middle") for at, text in marks]
+    ground = ChartPath("muted", f"M{left} {_px(bottom + 1)}H{_px(width - _RIGHT)}")
+    return ChartPicture(bottom + _BOTTOM, (), areas, (ground,), tuple(labels))
 
 
 class _Axes:

@@ -116,12 +116,17 @@ def _ids(findings: tuple[Finding, ...]) -> Iterator[str]:
     """Anchors `finding-<rule>`, with the run or a number if that is not unique."""
     taken: set[str] = set()
     for finding in findings:
-        base = "-".join(filter(None, ("finding", _word(finding.rule), _word(finding.run or ""))))
+        base = anchor(finding.rule, finding.run)
         id_, number = base, 2
         while id_ in taken:
             id_, number = f"{base}-{number}", number + 1
         taken.add(id_)
         yield id_
+
+
+def anchor(rule: str, run: str | None = None) -> str:
+    """The anchor of the first finding of a rule on a page."""
+    return "-".join(filter(None, ("finding", _word(rule), _word(run or ""))))
 
 
 def _word(text: str) -> str:

@@ -1,0 +1,172 @@
+"""The charts of the ranks of a run: what each costs the others, a typical step on one clock, hidden communication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.ranks.model import RankRow, Ranks, RankStrip, StripPart, TypicalStrips
+from traceanalyzer.formats.charts import Bars, Chart, LaneBox, Lanes, Series
+from traceanalyzer.formats.language import Language
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean
+
+_RANK = Text("figure-rank", "Rank {rank}", "name of a row or bar")
+_COST = Text("figure-ranks-cost", "What each rank costs the others in each step")
+_COST_OF_ONE = Text("figure-ranks-cost-of-one", "What each rank costs the others per step")
+_COST_SAY = Text(
+    "figure-ranks-cost-description",
+    "Time that a rank lets the others wait, mean over the ranks: the stronger the colour, the longer, up to {most:ns} "
+    "(rank {rank} in step {step}). Over all steps rank {main} costs most: {mean:ns} per step.",
+)
+_COST_OF_ONE_SAY = Text(
+    "figure-ranks-cost-of-one-description",
+    "Time that a rank lets the others wait, mean over the ranks. Rank {main} costs most: {mean:ns} per step.",
+)
+_WAITED_FOR = Text("figure-ranks-waited-for", "The others wait for it")
+_STRIPS = Text("figure-ranks-strips", "Step {step} of the ranks on one clock", "step is a number")
+_STRIPS_SAY = Text(
+    "figure-ranks-strips-description",
+    "{length:ns} from the first start to the last end. In each row above: own work; below: collectives. Rank {least} "
+    "waits least for others, {low:ns}; rank {longest} longest, {high:ns}.",
+)
+_STRIPS_MORE = Text(
+    "figure-ranks-strips-more",
+    "{count:count} more ranks are not drawn.",
+    one="{count:count} more rank is not drawn.",
+)
+_OVERLAP = Text("figure-ranks-overlap", "Communication that other work hides")
+_OVERLAP_SAY = Text(
+    "figure-ranks-overlap-description",
+    "Share of the time of collectives in which other kernels run: {low:share} on rank {least} to {high:share} on rank "
+    "{most}.",
+)
+_OVERLAP_VALUE = Text("figure-ranks-overlap-value", "{share:share} of {time:ns}", "share of a time")
+_ROLES = {
+    "compute": ("kernel", Text("figure-strip-computes", "Computes")),
+    "memory": ("memcpy", Text("figure-strip-copies", "Copies or fills")),
+    "loader": ("dataloader", Text("figure-strip-loader", "Waits for input")),
+    "idle": ("other", Text("figure-strip-idle", "No device works")),
+    "transfer": ("communication", Text("figure-strip-transfer", "Communicates")),
+    "wait": ("runtime", Text("figure-strip-waits", "Waits for other ranks")),
+}
+"""Colour and name of what a rank does, by `StripPart.kind`."""
+
+_MOST_STEPS = 60
+_MOST_RANKS = 32
+"""Most columns and rows of the heat map (own choice: what a screen shows)."""
+_LEVELS = 10
+_LEAST_HIDDEN = 0.01
+"""Least share of hidden communication on some rank that is worth a picture (own choice)."""
+_TOP, _MIDDLE, _BOTTOM = 0.08, 0.5, 0.92
+
+
+def of_report(report: Report, language: Language) -> Iterator[Chart]:
+    """The charts that the report of a run has data for."""
+    ranks = report.result("ranks", Ranks)
+    if ranks is None or len(ranks.ranks) < 2:
+        return
+    steps = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
+    costs = [step.costs_ns for step in steps]
+    if any(map(any, costs)):
+        yield _cost([row.rank for row in ranks.ranks], [clean(step.name) for step in steps], costs, language)
+    if ranks.typical_step is not None and ranks.typical_step.strips:
+        yield _strips(ranks.typical_step, language)
+    shares = [(row, hidden) for row in ranks.ranks if (hidden := _hidden(row)) is not None]
+    if len(shares) > 1 and max(hidden for _, hidden in shares) >= _LEAST_HIDDEN:
+        yield _overlap(shares, language)
+
+
+def _cost(numbers: list[int], names: list[str], costs: list[tuple[int, ...]], language: Language) -> Chart:
+    """A row per rank and a column per step, those that cost most; bars where there is one step."""
+    means = [sum(column) / len(costs) for column in zip(*costs, strict=True)]
+    main = max(range(len(numbers)), key=lambda place: means[place])
+    order = sorted(range(len(numbers)), key=lambda place: (-means[place], place))[:_MOST_RANKS]
+    labels = tuple(language.text(_RANK, rank=numbers[place]) for place in sorted(order))
+    if len(costs) == 1:
+        values = tuple(float(costs[0][place]) for place in sorted(order))
+        return Bars(
+            "chart-ranks-cost",
+            language.text(_COST_OF_ONE),
+            language.text(_COST_OF_ONE_SAY, main=numbers[main], mean=means[main]),
+            labels,
+            tuple(language.quantity(value, "ns") for value in values),
+            Series(language.text(_WAITED_FOR), "runtime", values),
+        )
+    shown = range(max(0, len(costs) - _MOST_STEPS), len(costs))
+    most, step, rank = max((costs[step][place], -step, -place) for step in shown for place in range(len(numbers)))
+    boxes = tuple(
+        LaneBox(row, 0.04, 0.96, column + 0.03, column + 0.97, "runtime", _strength(costs[number][place], most))
+        for row, place in enumerate(sorted(order))
+        for column, number in enumerate(shown)
+        if most and 2 * _LEVELS * costs[number][place] >= most
+    )
+    said = language.text(
+        _COST_SAY, most=most, rank=numbers[-rank], step=names[-step], main=numbers[main], mean=means[main]
+    )
+    legend = (Series(language.text(_WAITED_FOR), "runtime", ()),)
+    columns = tuple(names[number] for number in shown)
+    return Lanes("chart-ranks-cost", language.text(_COST), said, labels, float(len(shown)), columns, boxes, legend)
+
+
+def _strength(value: int, most: int) -> float:
+    """A value as one of a few opacities."""
+    return max(1, round(_LEVELS * value / most)) / _LEVELS
+
+
+def _strips(found: TypicalStrips, language: Language) -> Lanes:
+    boxes = [
+        box
+        for row, strip in enumerate(found.strips)
+        for lane, top, bottom in ((strip.work, _TOP, _MIDDLE), (strip.communication, _MIDDLE, _BOTTOM))
+        for part in lane
+        if (box := _box(part, row, top, bottom)) is not None
+    ]
+    used = {box.role for box in boxes}
+    waits = [(_waiting(strip), strip.rank) for strip in found.strips]
+    low, high = min(waits), max(waits, key=lambda wait: (wait[0], -wait[1]))
+    said = language.text(_STRIPS_SAY, length=found.duration_ns, least=low[1], low=low[0], longest=high[1], high=high[0])
+    if found.more_ranks:
+        said = f"{said} {language.text(_STRIPS_MORE, count=found.more_ranks)}"
+    return Lanes(
+        "chart-ranks-strips",
+        language.text(_STRIPS, step=clean(found.step)),
+        said,
+        tuple(language.text(_RANK, rank=strip.rank) for strip in found.strips),
+        float(found.duration_ns),
+        (),
+        tuple(boxes),
+        tuple(Series(language.text(text), role, ()) for role, text in _ROLES.values() if role in used),
+    )
+
+
+def _box(part: StripPart, row: int, top: float, bottom: float) -> LaneBox | None:
+    """The box of a part; None for a kind that this version does not know."""
+    known = _ROLES.get(part.kind)
+    return LaneBox(row, top, bottom, part.start_ns, part.start_ns + part.duration_ns, known[0]) if known else None
+
+
+def _waiting(strip: RankStrip) -> int:
+    return sum(part.duration_ns for part in strip.communication if part.kind == "wait")
+
+
+def _hidden(row: RankRow) -> float | None:
+    """Share of the communication of a rank that other work hides; None if unknown."""
+    if not row.communication_ns or row.exposed_ns is None:
+        return None
+    return max(0.0, 1 - row.exposed_ns / row.communication_ns)
+
+
+def _overlap(shares: list[tuple[RankRow, float]], language: Language) -> Bars:
+    shown = shares[:_MOST_RANKS]
+    least, most = (choose(shares, key=lambda entry: entry[1]) for choose in (min, max))
+    values = tuple(share for _, share in shown)
+    return Bars(
+        "chart-ranks-overlap",
+        language.text(_OVERLAP),
+        language.text(_OVERLAP_SAY, low=least[1], least=least[0].rank, high=most[1], most=most[0].rank),
+        tuple(language.text(_RANK, rank=row.rank) for row, _ in shown),
+        tuple(language.text(_OVERLAP_VALUE, share=share, time=row.communication_ns) for row, share in shown),
+        Series(language.text(_OVERLAP), "kernel", values),
+        1.0,
+    )
