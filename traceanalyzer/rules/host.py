@@ -254,12 +254,12 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
         yield from _stalls_of_ranks(facts, run, limits)
         return
     found, recording = facts.need("host_stalls", HostStalls), facts.need("recording", Recording)
-    if recording.typical is None or found.stalls < limits["stalls"]:
+    if recording.typical is None:
         return
     steps = recording.typical.steps
     time = mean(found.time_ns, steps)
-    share = time / facts.step_ns
-    if share < limits["share"]:
+    share, is_alone = time / facts.step_ns, found.stalls < limits["stalls"]
+    if share < limits["alone_share" if is_alone else "share"] or not found.rows:
         return
     where = tuple(
         CodePlace(row.kind, row.name, None, mean(row.time_ns, steps), "ns", row.longest_start_ns)
@@ -268,7 +268,12 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_STALLS.text("subject")(), share, limits["share"], "share", where)
     change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at)
     params = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
-    yield Draft((evidence,), change, {**params, "step": facts.step_ns}, figure="time")
+    params |= {"step": facts.step_ns, "operator": found.rows[0].name}
+    if is_alone:
+        texts = _STALLS.text("summary-alone"), _STALLS.text("advice-alone")
+        yield Draft((evidence,), change, params, None, None, "C", *texts, figure="time")
+        return
+    yield Draft((evidence,), change, params, figure="time")
 
 
 def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:

@@ -8,9 +8,11 @@ from statistics import median
 from typing import Any
 
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
@@ -24,13 +26,17 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import StepBreakdown
+from traceanalyzer.structure.typical import mean
 
 _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
+_STANDING = 0.5
+"""Share of a step in which the host stands still from which on that bounds it, however little work there is."""
 _WORTH = 0.2
 """Least share of a step that a loss must have to bound a run."""
 _WORTH_OF_SLEEP = 0.1
 """Least share of a step for which the headline mentions sleep (own choice: half of the share that bounds a step)."""
+_MOST_OF_STARTUP = 0.5
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
@@ -92,6 +98,16 @@ _START_UP = Text(
     "headline-start-up-2",
     "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
     "memory is allocated, which happens only once. Record a few steps after a warm-up.",
+)
+_START_UP_IN = Text(
+    "headline-start-up-in",
+    "{headline} Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
+    note="headline is a sentence; name is an operator or a function of TorchScript",
+)
+_START_UP_REST = Text(
+    "headline-start-up-rest",
+    "{headline} Without the start-up {rest:rounded_ns} are left, for {busy:percent} of which the GPU works.",
+    note="headline is a sentence; rest is a time",
 )
 _NO_GPU = Text(
     "headline-no-gpu",
@@ -251,7 +267,7 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 def _nothing(facts: Facts) -> Message:
     if facts.is_startup:
-        return _START_UP(part=(facts.startup_per_step, facts.step_ns))
+        return _of_startup(facts)
     busy = facts.resources.gpu_ns
     if busy is None:
         if waiting := of_table.waiting(facts):
@@ -261,6 +277,20 @@ def _nothing(facts: Facts) -> Message:
     if (unknown := of_table.unseen(facts)) is not None:
         return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
+
+
+def _of_startup(facts: Facts) -> Message:
+    """What most of a start-up is, where nothing but its place was recorded, and what is left without it."""
+    startup, busy, calls = facts.startup_per_step, facts.resources.gpu_ns, facts.find("runtime_calls", RuntimeCalls)
+    message = _START_UP(part=(startup, facts.step_ns))
+    compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
+    most = max(compiling, key=lambda row: row.time_ns, default=None)
+    if most is not None and most.time_ns >= _MOST_OF_STARTUP * startup:
+        message = _START_UP_IN(headline=message, time=most.time_ns, name=f"`{most.name}`")
+    rest = facts.step_ns - startup
+    if busy is None or facts.table is not None or facts.tells_little or not rest:
+        return message
+    return _START_UP_REST(headline=message, rest=rest, busy=min(1.0, busy / rest))
 
 
 def _of_run(facts: Facts) -> of_table.Parts:
@@ -325,6 +355,14 @@ _HARDLY_ANY = Text(
     one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
     "say what bounds the program.",
 )
+_STANDS_STILL = Text(
+    "headline-stands-still",
+    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
+    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
+    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
+    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
+    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
+)
 _REMOVED = Text(
     "headline-removed-events",
     "Events are missing: for {part:part} the recording contains nothing although calls were counted, so it does not "
@@ -381,8 +419,22 @@ def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Record
     if recording.has_hardly_any_work and not facts.is_startup:
         of_ranks = facts.find("kernel_classes", KernelClasses)
         kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
-        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
+        said = {"kernels": kernels, "busy": recording.device_busy_ns}
+        return _of_stall(facts, recording, said) or StepBound("none", _HARDLY_ANY(**said), None)
     return None
+
+
+def _of_stall(facts: Facts, recording: Recording, said: Mapping[str, Any]) -> StepBound | None:
+    """The headline of a recording of little work in which the host stands still most of the time."""
+    stalls = facts.find("host_stalls", HostStalls)
+    if stalls is None or not stalls.rows or recording.typical is None:
+        return None
+    stalled = mean(stalls.time_ns, recording.typical.steps)
+    if stalled < _STANDING * facts.step_ns:
+        return None
+    part, operator = (stalled, facts.step_ns), f"`{stalls.rows[0].name}`"
+    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
+    return StepBound("host", message, stalled / facts.step_ns)
 
 
 def _accelerator(facts: Facts) -> StepBound | None:
