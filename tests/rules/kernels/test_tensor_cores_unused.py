@@ -218,7 +218,9 @@ def test_exactly_one_rule_speaks_of_fp32_products(device: object) -> None:
     mixed = [Call("aten::cudnn_convolution", [kernel(TF32_CONVOLUTION, 3000)]), gemm]
     for calls in ([gemm, addition(1000)], mixed):
         built: TraceBuilder = training(calls, device=device)  # type: ignore[arg-type]
-        speaking = [f.rule for f in report(built).findings if f.rule in (RULE, "tf32-disabled", "mixed-precision-unused")]
+        speaking = [
+            f.rule for f in report(built).findings if f.rule in (RULE, "tf32-disabled", "mixed-precision-unused")
+        ]
         assert len(speaking) == 1
 
 

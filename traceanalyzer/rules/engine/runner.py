@@ -333,9 +333,7 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
 
 
 def _lifted(facts: Facts, judged: list[_Judged]) -> list[_Judged]:
-    """The findings, of which those about the GPU's work are at least low if they are worth it without the start-up, or
-    without the time of host or loader that takes half of the step.
-    """
+    """The findings, those about the GPU's work at least low if they are worth it once a start-up or waste is gone."""
     elsewhere = [
         e.finding.saving for e in judged if e.finding.saving and e.finding.saving.resource in ("host", "loader")
     ]

@@ -31,6 +31,8 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 WHOLE = "whole-trace"
+_A_PASS = 10
+"""Least calls of a pass of a model that put something on a device (own choice: one operator makes a few)."""
 _NEVER = np.iinfo(np.int64).max
 _REPEATS = 3
 """An annotation must repeat so often to be a step."""
@@ -287,7 +289,7 @@ def _around_everything(context: Context) -> Steps | None:
     host, launches = context.trace.host, context.trace.launches
     operators = host.category == Category.OPERATOR
     calls = launches.start_ns[context.links.calls]
-    if not operators.any() or not len(calls):
+    if not operators.any() or len(calls) < _A_PASS:
         return None
     first = min(int(host.start_ns[operators].min()), int(calls.min()))
     last = max(int(host.end_ns[operators].max()), int(calls.max()))

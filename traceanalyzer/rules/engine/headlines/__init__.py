@@ -12,7 +12,6 @@ from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
@@ -36,7 +35,6 @@ _WORTH = 0.2
 """Least share of a step that a loss must have to bound a run."""
 _WORTH_OF_SLEEP = 0.1
 """Least share of a step for which the headline mentions sleep (own choice: half of the share that bounds a step)."""
-_MOST_OF_STARTUP = 0.5
 _LOSSES = frozenset({"input", "host", "communication"})
 _OUTSIDE_SHARE = 0.5
 """Own choice: from this share on, most of the recorded work is outside of the steps."""
@@ -93,21 +91,6 @@ _NOTHING = Text(
     "headline-none",
     "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
     "explains the rest.",
-)
-_START_UP = Text(
-    "headline-start-up-2",
-    "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
-    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
-)
-_START_UP_IN = Text(
-    "headline-start-up-in",
-    "{headline} Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
-    note="headline is a sentence; name is an operator or a function of TorchScript",
-)
-_START_UP_REST = Text(
-    "headline-start-up-rest",
-    "{headline} Without the start-up {rest:rounded_ns} are left, for {busy:percent} of which the GPU works.",
-    note="headline is a sentence; rest is a time",
 )
 _NO_GPU = Text(
     "headline-no-gpu",
@@ -267,7 +250,7 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 def _nothing(facts: Facts) -> Message:
     if facts.is_startup:
-        return _of_startup(facts)
+        return causes.of_startup(facts)
     busy = facts.resources.gpu_ns
     if busy is None:
         if waiting := of_table.waiting(facts):
@@ -277,20 +260,6 @@ def _nothing(facts: Facts) -> Message:
     if (unknown := of_table.unseen(facts)) is not None:
         return unknown
     return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
-
-
-def _of_startup(facts: Facts) -> Message:
-    """What most of a start-up is, where nothing but its place was recorded, and what is left without it."""
-    startup, busy, calls = facts.startup_per_step, facts.resources.gpu_ns, facts.find("runtime_calls", RuntimeCalls)
-    message = _START_UP(part=(startup, facts.step_ns))
-    compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
-    most = max(compiling, key=lambda row: row.time_ns, default=None)
-    if most is not None and most.time_ns >= _MOST_OF_STARTUP * startup:
-        message = _START_UP_IN(headline=message, time=most.time_ns, name=f"`{most.name}`")
-    rest = facts.step_ns - startup
-    if busy is None or facts.table is not None or facts.tells_little or not rest:
-        return message
-    return _START_UP_REST(headline=message, rest=rest, busy=min(1.0, busy / rest))
 
 
 def _of_run(facts: Facts) -> of_table.Parts:
