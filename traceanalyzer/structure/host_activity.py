@@ -57,10 +57,12 @@ is_compiling = finds(
     r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
     r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
     r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
+    r"|^load_(cuda|cpu|cpp)_(ops|kernels|extensions?)$|\.py\(\d+\): load_(cuda|cpu|cpp)_(ops|kernels|extensions?)$"
+    r"|torch[\\/]nn[\\/]modules[\\/]lazy\.py\(\d+\): _infer_parameters$"
 )
-"""Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
-_is_fused = finds(r"^fused_")
-"""Whether an operator is one that a fuser of TorchScript made of several."""
+"""Whether a range or frame compiles: TorchDynamo, Inductor, Triton, an extension; or makes lazy parameters."""
+_is_fused = finds(r"^fused_|^prim::(CudaFusion|TensorExpr)\w{0,16}Group|^nvfuser")
+"""Whether an operator is one that a fuser of TorchScript (NNC, NVFuser) made of several."""
 _is_fallback = finds(r"^fallback_function$")
 """Whether an operator is the way to code of TorchScript that may be fused."""
 _HUNDRED = 100

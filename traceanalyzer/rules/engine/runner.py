@@ -214,8 +214,11 @@ def _failed(error: BaseException) -> Message:
 
 
 def _budget(facts: Facts) -> Budget:
+    found = Budget.of(facts.resources, is_estimate=facts.table is not None)
+    own = facts.idle_per_step("profiler_overhead")  # which a program without the profiler does not need
     return msgspec.structs.replace(
-        Budget.of(facts.resources, is_estimate=facts.table is not None),
+        found,
+        host=max(0.0, found.host - own),
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
         unseen_waits=of_table.unseen_waits(facts),
