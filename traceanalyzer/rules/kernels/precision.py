@@ -97,7 +97,7 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
         TimeSaved(
             "gpu",
             (low, high),
-            _MIXED.text("basis")(least=_FURTHER[0], most=_FURTHER[1]),
+            _MIXED.text("basis")(),
             claims=summed(claim for part in parts for claim in part.claims.items()),
         ),
         {"time": facts.on_device(time), "share": share, "parts": told, "second": second},
