@@ -250,7 +250,7 @@ FAULTS: tuple[Fault, ...] = (
         "float32-products",
         "large products in float32 without tensor cores",
         "autocast to bfloat16",
-        ("tensor-cores-unused", "tf32-disabled"),
+        ("mixed-precision-unused", "tensor-cores-unused", "tf32-disabled"),
         needs_gpu=True,
     ),
     Fault("data-parallel", "DataParallel on one GPU", "the network itself", ("dataparallel",), needs_gpu=True),

@@ -56,3 +56,31 @@ def test_every_line_of_the_table_has_an_example(line: int) -> None:
 def test_the_verdict_does_not_depend_on_how_often_one_asks() -> None:
     name = "nvjet_tst_192x208_64x4_2x1_v_bz_coopA_bias_TNN"
     assert [uses_tensor_cores(name) for _ in range(3)] == [True, True, True]
+
+
+TF32 = (
+    "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16",
+    "cutlass_80_tensorop_s1688gemm_128x128_32x3_nn_align4",
+    "_ZN19cutlass_cudnn_train6KernelINS_4conv6kernelINS_10tfloat32_tE",
+    "nvjet_sss_128x128_64x4_2x1_v_bz_TNN",
+)
+FP32_ATTENTION = (
+    "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float, cutlass::arch::Sm80>)",
+    "fmha_cutlassB_f32_aligned_64x64_k64_sm80",
+)
+NEITHER = (
+    "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1>",
+    "turing_fp16_s1688gemm_fp16_256x128_ldg8_f2f_tn",
+    "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
+    "fmha_v2_flash_attention_fp16_fp32_S_128_D_64_sm80_kernel_nl",
+    "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(AttentionKernel<cutlass::bfloat16_t, cutlass::arch::Sm80>)",
+    "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>, float>",
+    "ampere_sgemm_128x64_nn",
+)
+
+
+def test_what_computes_fp32_numbers_on_tensor_cores() -> None:
+    assert [name for name in TF32 if not kernel_names.is_tf32(name)] == []
+    assert [name for name in FP32_ATTENTION if not kernel_names.is_fp32_attention(name)] == []
+    others = [name for name in (*NEITHER, *FP32_ATTENTION) if kernel_names.is_tf32(name)]
+    assert others + [name for name in (*NEITHER, *TF32) if kernel_names.is_fp32_attention(name)] == []

@@ -42,6 +42,7 @@ def timed(overhead: float) -> dict[str, Any]:
         "h2d-pageable",
         "tensor-cores-unused",
         "tf32-disabled",
+        "mixed-precision-unused",
         "optimizer-not-fused",
         "cudnn-benchmark-off",
         "host-python-gap",
@@ -95,10 +96,10 @@ def test_where_tf32_is_allowed_nobody_is_told_to_allow_it() -> None:
     allowed = {"numerics": {"matmul_allows_tf32": True}}
     assert not captured("tf32-disabled", **allowed)
     assert captured("tf32-disabled", numerics={"matmul_allows_tf32": False})
-    on_ampere = one("tensor-cores-unused", "fires_on_ampere", **allowed)
-    assert on_ampere.advice.id == "tensor-cores-unused-advice-inference"
-    assert "bfloat16" in (on_ampere.code or "")
-    assert one("tensor-cores-unused", "fires_on_ampere").advice.id == "tensor-cores-unused-advice-inference-tf32"
+    rule = "mixed-precision-unused"
+    assert "second choice is TF32" in one(rule).advice.text
+    assert "second choice" not in one(rule, **allowed).advice.text
+    assert not captured(rule, autocast=[{"device": "cuda", "dtype": "bfloat16"}]), "it is entered already"
 
 
 def test_an_optimizer_that_was_made_to_loop_is_told_what_to_leave_out() -> None:

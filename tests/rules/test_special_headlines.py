@@ -143,7 +143,7 @@ def test_where_events_are_missing_nobody_knows_what_a_finding_waits_for() -> Non
         trace.op("aten::mm", start, 10)
         trace.launch("cudaLaunchKernel", start + 1, 2, correlation=ident)
         trace.kernel(KERNEL, start + 4, 15, correlation=ident)
-    (finding,) = findings(trace, "tensor-cores-unused")
+    (finding,) = findings(trace, "mixed-precision-unused")
     assert finding.saving is not None
     assert finding.saving.arithmetic is None
     assert (finding.latent, finding.blocked_by) == (True, None)

@@ -89,6 +89,9 @@ _HALF_OR_OTHER = re.compile(
     r"|i8|imma|int8|e4m3|e5m2|fp8|d884|dmma|dgemm|zgemm|cgemm",
     re.IGNORECASE,
 )
+_TF32 = re.compile(r"tf(loat)?32|(?<![a-z])s1688(?!\d)|nvjet_s", re.IGNORECASE)
+_FP32_ATTENTION = re.compile(r"fmha|attention|attn|sdpa", re.IGNORECASE)
+_FP32_TYPE = re.compile(r"_f32_|fp32|<float\b", re.IGNORECASE)
 _ARCHITECTURES = FirstMatch(
     (
         (r"sm100|blackwell|tcgen05", (10, 0)),
@@ -133,6 +136,17 @@ def uses_tensor_cores(name: str) -> bool | None:
 def is_fp32(name: str, tensor_cores: bool | None) -> bool:
     """Whether the name of a kernel shows fp32; False for a name without a type."""
     return tensor_cores is False and not _HALF_OR_OTHER.search(name) and _FP32.search(name) is not None
+
+
+def is_tf32(name: str) -> bool:
+    """Whether the name of a kernel shows a product of fp32 numbers that are rounded to TF32."""
+    return _TF32.search(name) is not None and not _HALF_OR_OTHER.search(name)
+
+
+def is_fp32_attention(name: str) -> bool:
+    """Whether the name of a kernel shows fused attention on fp32 numbers."""
+    text = name[:READ]
+    return bool(_FP32_ATTENTION.search(text) and _FP32_TYPE.search(text)) and not _HALF_OR_OTHER.search(text)
 
 
 def is_fp64(name: str) -> bool:

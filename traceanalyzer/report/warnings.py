@@ -346,6 +346,12 @@ TEXTS = (
         "than it is without the profiler.",
     ),
     Text(
+        "q-profiler-work",
+        "The profiler itself works for {time:ns} of a step ({share:share}), by its own events: {names}. Without it the "
+        "host is that much faster.",
+        "names are names of events, such as Activity Buffer Request",
+    ),
+    Text(
         "q-many-loaders",
         "The trace names {count:count} loaders; only the {described:count} with the longest waits are described.",
     ),

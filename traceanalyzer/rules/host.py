@@ -42,6 +42,8 @@ _ADVICE_BY_ROLE: Mapping[str | None, Text] = {
 
 _RECURRING = 10
 """Least number of long gaps in a recording without steps (own choice: fewer may all be of its start or end)."""
+_MOSTLY = 0.5
+"""Share of the gaps without any open call from which on that is said (own choice: most of them)."""
 _LEAST = 0.8
 """Own choice: some printing, logging and sleeping is needed."""
 _LEAST_UNKNOWN = 0.5
@@ -86,13 +88,20 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(subject, share, limits["gap_share"], "share", where or tuple(map(_place, device.host_gaps[:5])))
     first = owners[0] if owners and _is_largest(owners[0], device, time) else None
     what = _PYTHON_GAP.text("unknown")() if first is None else host_owners.name(first)
+    silent = mean(device.silent_gap_ns, idle.steps)
+    is_silent = silent >= _MOSTLY * time and not facts.is_host_inflated
+    if is_silent and not program.may_train(facts) and (first is None or first.role is None):
+        advice: Text | None = _PYTHON_GAP.text("advice-results")
+    else:
+        advice = _advice(first)
     yield Draft(
         (evidence,),
         change,
-        {"time": time, "step": step, "share": time / step, "what": what},
+        {"time": time, "step": step, "share": time / step, "what": what, "silent": min(silent, time)},
         ceiling="high",
+        summary=_PYTHON_GAP.text("summary-silent") if is_silent else None,
         confidence="C" if first is None or first.kind in ("operator", "call", "autograd") else None,
-        advice=_advice(first),
+        advice=advice,
         code=_CODE_GC if first is not None and first.role == "garbage-collection" else "",
     )
 
@@ -245,12 +254,12 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
         yield from _stalls_of_ranks(facts, run, limits)
         return
     found, recording = facts.need("host_stalls", HostStalls), facts.need("recording", Recording)
-    if recording.typical is None or found.stalls < limits["stalls"]:
+    if recording.typical is None:
         return
     steps = recording.typical.steps
     time = mean(found.time_ns, steps)
-    share = time / facts.step_ns
-    if share < limits["share"]:
+    share, is_alone = time / facts.step_ns, found.stalls < limits["stalls"]
+    if share < limits["alone_share" if is_alone else "share"] or not found.rows:
         return
     where = tuple(
         CodePlace(row.kind, row.name, None, mean(row.time_ns, steps), "ns", row.longest_start_ns)
@@ -259,7 +268,12 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_STALLS.text("subject")(), share, limits["share"], "share", where)
     change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at)
     params = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
-    yield Draft((evidence,), change, {**params, "step": facts.step_ns}, figure="time")
+    params |= {"step": facts.step_ns, "operator": found.rows[0].name}
+    if is_alone:
+        texts = _STALLS.text("summary-alone"), _STALLS.text("advice-alone")
+        yield Draft((evidence,), change, params, None, None, "C", *texts, figure="time")
+        return
+    yield Draft((evidence,), change, params, figure="time")
 
 
 def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:

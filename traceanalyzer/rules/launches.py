@@ -58,7 +58,12 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     guessed = "C" if stacks and not measured else None
     values = idle_time.waits_often(idle, device)
     advice = _LAUNCH_BOUND.text("advice-values") if values else _advice(facts, launches)
-    yield Draft((evidence,), change, params, confidence=guessed, advice=advice, code="" if values else None)
+    yield Draft((evidence,), change, params, None, _ceiling(facts), guessed, advice=advice, code="" if values else None)
+
+
+def _ceiling(facts: Facts) -> str | None:
+    """The severity that gaps between launches have at most: in a recording with hardly any work they say little."""
+    return "low" if facts.tells_little else None
 
 
 def _launching_ns(row: StepCause, waits: bool) -> int:

@@ -10,12 +10,15 @@ from functools import partial
 from itertools import pairwise
 from math import fsum
 from statistics import fmean
+from typing import Any
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
 from traceanalyzer.analyzers.memory import DeviceMemory, MemoryUse
 from traceanalyzer.rules.engine import idle_time, program
+from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.places import of_set_up
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
+from traceanalyzer.structure.host_activity import is_free
 from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
@@ -35,10 +38,18 @@ _SOON = 1000
 """Steps until the device is full that make the risk high (own choice: within an hour of most trainings)."""
 _LEAST_ON_CPU = 1 << 20
 """Bytes per step (own choice): the peak of the host's memory is only of what was allocated during the recording."""
+_CODE_CACHED = 'os.environ.pop("PYTORCH_NO_CUDA_MEMORY_CACHING", None)  # before torch is imported'
 _ALLOCATING = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 ) | {"aten::resize_", "aten::resize_as_"}
+
+
+_UNCACHED = 0.8
+"""Calls that take memory per operator that allocates from which on no allocator keeps it (own choice: with one, most
+operators get memory that was freed before)."""
+_KEPT = 0.5
+"""Least calls that free per call that takes memory, where each tensor is freed by itself (own choice)."""
 
 
 def _near_limit(facts: Facts, limits: Limits) -> Drafts:
@@ -179,7 +190,22 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     claims, at = {Portion.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
     params = {"calls": fsum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time, "all": time}
-    yield Draft((evidence,), change, {**params, "call": rows[0].name}, ceiling="high", figure="all")
+    params["call"] = rows[0].name
+    if _is_uncached(facts, rows, usual):
+        summary, advice = _MALLOC.text("summary-uncached"), _MALLOC.text("advice-uncached")
+        texts: dict[str, Any] = {"summary": summary, "advice": advice, "code": _CODE_CACHED}
+    else:
+        texts = {}
+    yield Draft((evidence,), change, params, ceiling="high", figure="all", **texts)
+
+
+def _is_uncached(facts: Facts, rows: Sequence[SetUp], usual: int) -> bool:
+    """Whether about every tensor is taken from the driver and given back: the caching allocator is switched off."""
+    calls = [(row.name, _per_step(row.recurring_calls, row, usual)) for row in rows]
+    taken = fsum(count for name, count in calls if "Malloc" in name and "Host" not in name)
+    freed = fsum(count for name, count in calls if is_free(name))
+    allocates = facts.per_step(sum(row.calls for row in if_known(lambda: facts.operators) if row.name in _ALLOCATING))
+    return taken >= _UNCACHED * allocates > 0 and freed >= _KEPT * taken
 
 
 def _recurs(row: SetUp, usual: int) -> bool:

@@ -57,10 +57,12 @@ is_compiling = finds(
     r"\(dynamo_timed\)$|_dynamo[\\/]convert_frame\.py\(\d+\): _?compile"
     r"|_inductor[\\/]compile_fx\.py\(\d+\): \w*compile_fx|triton[\\/]compiler[\\/]compiler\.py\(\d+\): compile$"
     r"|torch[\\/]utils[\\/]cpp_extension\.py\(\d+\): (load|load_inline|_jit_compile)$"
+    r"|^load_(cuda|cpu|cpp)_(ops|kernels|extensions?)$|\.py\(\d+\): load_(cuda|cpu|cpp)_(ops|kernels|extensions?)$"
+    r"|torch[\\/]nn[\\/]modules[\\/]lazy\.py\(\d+\): _infer_parameters$"
 )
-"""Whether a range or frame is the compilation of TorchDynamo, Inductor, Triton or an extension."""
-_is_fused = finds(r"^fused_")
-"""Whether an operator is one that a fuser of TorchScript made of several."""
+"""Whether a range or frame compiles: TorchDynamo, Inductor, Triton, an extension; or makes lazy parameters."""
+_is_fused = finds(r"^fused_|^prim::(CudaFusion|TensorExpr)\w{0,16}Group|^nvfuser")
+"""Whether an operator is one that a fuser of TorchScript (NNC, NVFuser) made of several."""
 _is_fallback = finds(r"^fallback_function$")
 """Whether an operator is the way to code of TorchScript that may be fused."""
 _HUNDRED = 100
@@ -97,6 +99,7 @@ def loading_calls(context: Context) -> I64:
 class FirstUses(SliceTable):
     """Times in which TorchScript most likely compiled a fused kernel; nothing is recorded of that."""
 
+    name: I32 = column("i4", "", "operator around it", pool="names")
     start_ns: I64 = column("i8", "ns", "start")
     dur_ns: I64 = column("i8", "ns", "duration")
     thread: I32 = column("i4", "", "row of the thread", pool="threads")
@@ -110,7 +113,7 @@ def first_uses(context: Context) -> FirstUses:
     fused = fused[np.unique(host.name[fused], return_index=True)[1]]
     wrapped = np.flatnonzero(trace.names.where(_is_fallback)[host.name])
     moments = {thread: _moments(context, thread) for thread in distinct(host.thread[fused]).tolist()}
-    found: list[tuple[int, int, int]] = []
+    found: list[tuple[int, int, int, int]] = []
     for row in ascending(fused).tolist():
         thread, start = int(host.thread[row]), int(host.start_ns[row])
         own = wrapped[host.thread[wrapped] == thread]
@@ -120,9 +123,10 @@ def first_uses(context: Context) -> FirstUses:
         since = int(moments[thread][max(0, before)])
         is_open = (host.thread == thread) & (host.start_ns <= since) & (host.end_ns > start) & operator_rows(context)
         if start - since >= max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])) and is_open.any():
-            found.append((since, start - since, thread))
-    begins, length, threads = np.array(found, np.int64).reshape(-1, 3).T
-    return FirstUses(begins, length, threads.astype(np.int32))
+            innermost_open = int(np.flatnonzero(is_open)[-1])  # rows are in the order of time
+            found.append((int(host.name[innermost_open]), since, start - since, thread))
+    names, begins, length, threads = np.array(found, np.int64).reshape(-1, 4).T
+    return FirstUses(names.astype(np.int32), begins, length, threads.astype(np.int32))
 
 
 def _moments(context: Context, thread: int) -> I64:

@@ -50,6 +50,14 @@ def launches_only() -> TraceBuilder:
     return silent
 
 
+def with_own_work(dur: int = 10) -> TraceBuilder:
+    """The profiler asks for a buffer; the typical steps take 500 in all."""
+    trace = sound()
+    trace.add("overhead", "Activity Buffer Request", (30, dur), (-1, 0), {})
+    trace.add("overhead", "Lazy Function Loading", (60, 90), (-1, 0), {})
+    return trace
+
+
 def with_stack() -> TraceBuilder:
     trace = sound()
     trace.options = ("record_shapes", "with_stack")
@@ -176,6 +184,7 @@ def test_counters_explain_why_there_are_no_kernels() -> None:
         ("q-gpu-not-recorded", without_its_gpu, 1),
         ("q-shapes-missing", without_shapes, 1),
         ("q-stack-overhead", with_stack, 1),
+        ("q-profiler-work", with_own_work, 1),
         ("q-overlapping-slices", overlapping, 1),
         ("q-clock-anomaly", early_kernel, 1),
         ("q-unattributed", homeless_kernels, 1),
@@ -193,6 +202,10 @@ def test_a_first_step_of_half_again_the_others_is_no_warm_up() -> None:
 
 def test_a_first_step_that_is_left_out_is_no_warm_up_of_the_mean() -> None:
     assert doubts(sound(first=151)) == {"q-steps-left-out": 1}
+
+
+def test_little_work_of_the_profiler_is_no_doubt() -> None:
+    assert "q-profiler-work" not in doubts(with_own_work(1))
 
 
 def test_one_rank_alone_is_the_whole_run() -> None:

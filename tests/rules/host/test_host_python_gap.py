@@ -126,6 +126,14 @@ def trap_no_steps() -> TraceBuilder:
 RULE = "host-python-gap"
 
 
+def test_gaps_without_any_open_call_are_said_to_be_python() -> None:
+    (silent,) = findings(fires_without_stacks(), RULE)
+    assert "without any recorded operator or call, so most likely Python code" in silent.summary.text
+    assert "results" in silent.advice.text, "a program that only infers converts them"
+    (shown,) = findings(fires(), RULE)
+    assert "most likely Python" not in shown.summary.text
+
+
 def test_the_function_is_named_and_its_gap_is_worth_the_idle_time() -> None:
     (finding,) = findings(fires_without_stacks(), RULE)
     assert finding.saving is not None

@@ -11,7 +11,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
-from tests.builders.timeline import Host, Stream
+from tests.builders.timeline import Host, Stream, finish
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
@@ -44,6 +44,39 @@ def stalling(name: str, step: int, turn: int) -> int:
 
 def fires() -> TraceBuilder:
     return arranging(stalling)
+
+
+def one_pass(name: str, stall: int, inside: int = 0) -> TraceBuilder:
+    """Twelve operators that launch 10 us each, with views between, one of which takes long."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    with host.annotation("model_inference"):
+        for number in range(12):
+            with host.op(VIEW, 5, 5):
+                pass
+            compute(host, stream, 10)
+            if number == 10:
+                with host.op(name, 5, 5):
+                    host.work(stall)
+                    if inside:
+                        host.call("cudaMalloc", inside)
+        host.wait(stream)
+    return finish(trace)
+
+
+def fires_on_a_single_view() -> TraceBuilder:
+    """The only call of expand takes 10 ms, and nothing is recorded inside."""
+    return one_pass("aten::expand", 10_000)
+
+
+def trap_a_single_operator_that_makes_a_tensor() -> TraceBuilder:
+    """The first allocation takes memory from the driver."""
+    return one_pass("aten::empty", 10_000)
+
+
+def trap_a_single_view_with_a_call_inside() -> TraceBuilder:
+    """What takes long is recorded."""
+    return one_pass("aten::expand", 0, inside=10_000)
 
 
 def fires_on_ranks() -> tuple[TraceBuilder, ...]:
@@ -124,7 +157,23 @@ def test_without_it_communication_is_not_blamed() -> None:
 
 def test_edge_stalls() -> None:
     assert findings(fires(), RULE, {"stalls": 4})
-    assert findings(fires(), RULE, {"stalls": 5}) == []
+    assert findings(fires(), RULE, {"stalls": 5, "alone_share": 1}) == []
+
+
+def test_a_single_stall_bounds_a_recording_of_little_work() -> None:
+    (finding,) = findings(fires_on_a_single_view(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((8e6, 10e6), rel=0.01)
+    assert "aten::expand" in finding.summary.text
+    (headline,) = report(fires_on_a_single_view()).headlines
+    assert headline.bound == "host"
+    assert "12 kernels" in headline.message.text
+
+
+def test_edge_alone_share() -> None:
+    share = findings(fires_on_a_single_view(), RULE)[0].evidence[0].observed
+    assert findings(fires_on_a_single_view(), RULE, {"alone_share": share})
+    assert findings(fires_on_a_single_view(), RULE, {"alone_share": share + 1e-6}) == []
 
 
 def test_edge_share() -> None:

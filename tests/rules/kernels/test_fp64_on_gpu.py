@@ -48,9 +48,30 @@ def quiet() -> TraceBuilder:
     return training([product("volta_sgemm_128x64_nn", 4000), addition(4000)], device=T4)
 
 
+def slipped_in(device: Device, dur: int = 2000) -> TraceBuilder:
+    """A sum of doubles beside 8 ms in fp32."""
+    summed = Call("aten::add", [kernel(DOUBLES, dur)], [[1 << 20], [1 << 20], []], ["double", "double", "Scalar"])
+    return training([product("ampere_sgemm_128x64_nn", 4000), summed, addition(4000)], device=device)
+
+
+def fires_on_a_gpu_made_for_it() -> TraceBuilder:
+    """Nothing is multiplied in fp64: doubles slipped in, which move twice the bytes on an A100 as well."""
+    return slipped_in(A100)
+
+
+def fires_on_amd() -> TraceBuilder:
+    """The same on an MI300X."""
+    return slipped_in(MI300X)
+
+
 def trap_a_gpu_made_for_it() -> TraceBuilder:
     """An A100 computes fp64 at half the rate of fp32."""
     return model(A100)
+
+
+def trap_mostly_doubles_on_a_gpu_made_for_it() -> TraceBuilder:
+    """A simulation that multiplies no matrices."""
+    return slipped_in(A100, 9000)
 
 
 def trap_amd() -> TraceBuilder:
@@ -110,6 +131,15 @@ def trap_python_numbers_on_a_cpu() -> TraceBuilder:
 
 RULE = "fp64-on-gpu"
 CPU_STEP = 11_000_000 + AROUND
+
+
+def test_doubles_that_slipped_in_move_twice_the_bytes() -> None:
+    # 2 of 10 ms, of which half remains
+    (finding,) = findings(fires_on_a_gpu_made_for_it(), RULE)
+    assert finding.evidence[0].observed == pytest.approx(0.2)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((1e6, 1e6))
+    assert "twice the bytes" in finding.summary.text
 
 
 def test_half_goes_away_and_nearly_all_of_products() -> None:

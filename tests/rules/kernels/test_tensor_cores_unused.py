@@ -27,11 +27,6 @@ def fires() -> TraceBuilder:
     return training([product(SGEMM, 6000), addition(2000)])
 
 
-def fires_on_ampere() -> TraceBuilder:
-    """The program on an A100, where nothing uses TF32 either."""
-    return training([product("ampere_sgemm_128x64_nn", 6000), addition(2000)], device=A100)
-
-
 def fires_where_the_header_names_no_gpu() -> TraceBuilder:
     """Kernels that are built for Volta run on it."""
     return training([product(SGEMM, 6000), addition(2000)], device=None, shapes=False)
@@ -85,8 +80,8 @@ def trap_products_bound_by_memory() -> TraceBuilder:
     return training([product(SGEMM, 6000, [[1_000_000, 1], [1, 128]]), addition(2000)])
 
 
-def trap_tf32_is_another_card() -> TraceBuilder:
-    """On an A100 whose convolutions use TF32, only one switch is missing, which `tf32-disabled` reports."""
+def trap_ampere_is_another_card() -> TraceBuilder:
+    """On an A100 that multiplies nothing in 16 bits, `mixed-precision-unused` reports all of it."""
     convolution = Call("aten::cudnn_convolution", [kernel(TF32_CONVOLUTION, 3000)])
     return training([convolution, product("ampere_sgemm_128x64_nn", 6000)], device=A100)
 
@@ -130,7 +125,9 @@ def test_products_beside_a_collective_count_in_full() -> None:
         host.wait(stream, beside)
 
     beside = Stream(9)
-    (finding,) = findings(looping(step), RULE)
+    trace = looping(step)
+    trace.devices = (V100,)
+    (finding,) = findings(trace, RULE)
     assert finding.summary.params["time"] == pytest.approx(6e6, rel=0.001), "not 6 of 11 parts of the 6 ms"
 
 
@@ -141,15 +138,6 @@ def test_memory_bounds_what_is_saved() -> None:
     (finding,) = findings(training([thin]), RULE)
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(200e3 - 96.004e6 / 900, rel=0.01)
-
-
-def test_on_ampere_the_card_has_two_steps_and_is_the_only_one() -> None:
-    (finding,) = findings(fires_on_ampere(), RULE)
-    assert finding.code == 'torch.set_float32_matmul_precision("high")'
-    assert "bfloat16" in finding.advice.text
-    rules = {entry.rule for entry in report(fires_on_ampere()).findings}
-    assert RULE in rules
-    assert "tf32-disabled" not in rules
 
 
 def test_where_no_name_tells_the_generation_the_finding_says_so() -> None:
@@ -230,7 +218,9 @@ def test_exactly_one_rule_speaks_of_fp32_products(device: object) -> None:
     mixed = [Call("aten::cudnn_convolution", [kernel(TF32_CONVOLUTION, 3000)]), gemm]
     for calls in ([gemm, addition(1000)], mixed):
         built: TraceBuilder = training(calls, device=device)  # type: ignore[arg-type]
-        speaking = [f.rule for f in report(built).findings if f.rule in (RULE, "tf32-disabled")]
+        speaking = [
+            f.rule for f in report(built).findings if f.rule in (RULE, "tf32-disabled", "mixed-precision-unused")
+        ]
         assert len(speaking) == 1
 
 

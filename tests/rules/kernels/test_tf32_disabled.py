@@ -21,14 +21,17 @@ def convolution(dur: int) -> Call:
     return Call("aten::cudnn_convolution", [kernel(TF32_CONVOLUTION, dur)])
 
 
+HALF = product(MATRIX_UNITS, 2000, [[4096, 4096], [4096, 4096]], "c10::BFloat16")
+
+
 def fires() -> TraceBuilder:
-    """Convolutions use TF32, as is the default, and linear layers do not."""
-    return training([convolution(2000), product(SGEMM, 6000), addition(2000)], device=A100)
+    """Some products are in bfloat16, and others are left in fp32."""
+    return training([HALF, product(SGEMM, 6000), addition(2000)], device=A100)
 
 
 def fires_in_a_table() -> str:
     """The same program in a printed table."""
-    return printed([(TF32_CONVOLUTION, "20.000ms"), (SGEMM, "60.000ms"), ("elementwise_kernel<128, 2>", "20.000ms")])
+    return printed([(MATRIX_UNITS, "20.000ms"), (SGEMM, "60.000ms"), ("elementwise_kernel<128, 2>", "20.000ms")])
 
 
 def quiet() -> TraceBuilder:
@@ -50,14 +53,14 @@ def trap_before_ampere() -> TraceBuilder:
     )
 
 
-def trap_merged_with_tensor_cores_unused() -> TraceBuilder:
-    """Nothing uses Tensor Cores: `tensor-cores-unused` gives both steps on one card."""
-    return training([product(SGEMM, 6000), addition(2000)], device=A100)
+def trap_everything_in_fp32() -> TraceBuilder:
+    """Nothing is in 16 bits: `mixed-precision-unused` gives both choices on one card."""
+    return training([convolution(2000), product(SGEMM, 6000), addition(2000)], device=A100)
 
 
 def trap_products_bound_by_memory() -> TraceBuilder:
     """TF32 moves as many bytes as fp32."""
-    return training([convolution(2000), product(SGEMM, 6000, [[1_000_000, 1], [1, 128]])], device=A100)
+    return training([HALF, product(SGEMM, 6000, [[1_000_000, 1], [1, 128]])], device=A100)
 
 
 RULE = "tf32-disabled"

@@ -36,6 +36,22 @@ def fires() -> TraceBuilder:
     return allocating(lambda number: True)
 
 
+def uncached(taken: int, freed: int) -> TraceBuilder:
+    """Ten operators per step allocate; so many of them ask the driver, and so many tensors are given back to it."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for tensor in range(10):
+            with host.op("aten::empty"):
+                if tensor < taken:
+                    host.call("cudaMalloc", 30)
+            compute(host, stream, 100)
+            if tensor < freed:
+                host.call("cudaFree", 30)
+        host.wait(stream)
+
+    return looping(step, steps=4)
+
+
 def quiet() -> TraceBuilder:
     """PyTorch reuses its memory."""
     return allocating(lambda number: False)
@@ -70,6 +86,15 @@ def trap_expandable_segments() -> TraceBuilder:
 
 
 RULE = "allocator-malloc-in-step"
+
+
+def test_an_allocator_that_is_off_is_named() -> None:
+    (finding,) = findings(uncached(8, 4), RULE)
+    assert "caching allocator seems to be off" in finding.summary.text
+    assert "PYTORCH_NO_CUDA_MEMORY_CACHING" in (finding.code or "")
+    for taken, freed in ((7, 7), (8, 3)):
+        (other,) = findings(uncached(taken, freed), RULE)
+        assert "caching allocator" not in other.summary.text, "some are taken from a cache, or kept in it"
 
 
 def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:

@@ -265,6 +265,21 @@ def test_a_mark_around_work_and_an_update_is_a_step() -> None:
     assert spans(trace) == [(0, 340)], "since the first event, at 100"
 
 
+@pytest.mark.parametrize(
+    ("calls", "outside", "found"), [(10, 0, "model_inference"), (9, 0, "whole-trace"), (10, 1, "whole-trace")]
+)
+def test_a_mark_around_everything_is_a_step(calls: int, outside: int, found: str) -> None:
+    """Ten calls or more, as of a pass of a model, and all within the mark."""
+    trace = TraceBuilder()
+    trace.annotation("model_inference", 1000, 5000)
+    trace.annotation("decoder", 1500, 4000)
+    for number in range(calls + outside):
+        work(trace, 1600 + 100 * number if number < calls else 7000)
+    assert recorded(trace).steps_from == found
+    if found == "model_inference":
+        assert spans(trace) == [(0, 5000)]
+
+
 def test_a_mark_around_work_and_a_backward_pass_is_a_step() -> None:
     trace = one_update(("train", 100, 230))
     trace.op("autograd::engine::evaluate_function: MmBackward0", 300, 5, tid=77)

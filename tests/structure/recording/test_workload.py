@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.rules.judging import report
 from tests.structure.recording.reading import US, kind, recorded
 
 OPTIMIZER = "Optimizer.step#SGD.step"
@@ -250,6 +251,15 @@ def test_silence_before_a_first_fused_operator_is_its_compilation(silence: int, 
     found = recorded(fused(silence))
     assert found.startup_ns == startup * US, "a hundred times as long as the operator, and only the first one"
     assert found.workload == "inference"
+
+
+def test_the_operator_that_compiles_is_named_and_what_is_left() -> None:
+    found = report(fused(25_000, around=40_000), "compile-or-load-in-step")
+    (finding,), (headline,) = found.findings, found.headlines
+    assert finding.evidence[0].where[0].name == "delta_r2"
+    assert finding.confidence == "C"
+    assert "is in `delta_r2`, which most likely compiles code" in headline.message.text
+    assert "Without the start-up" in headline.message.text
 
 
 def test_silence_in_no_operator_compiles_nothing() -> None:

@@ -3,7 +3,8 @@
 A thread that loses its core stands still wherever it is: in an operator that only changes the view of a tensor, in a
 launch call, in any other. A limit of the container, pinning to too few cores, or other programs take cores away. One
 such operator may be slow for reasons of its own, several different ones hardly. Calls that wait, allocate or load code
-are slow by themselves and do not count, nor does the first use of an operator or of a kernel.
+are slow by themselves and do not count, nor does the first use of an operator or of a kernel. Of operators that only
+change the view of a tensor, even the first call counts: there is nothing that they could load.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis, Need
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.launch_calls import blocked_calls
@@ -42,6 +43,8 @@ _ARRANGES = re.compile(
     r"|result_type|lift_fresh|split|chunk|unbind|flatten))_?$"
 )
 """Operators that neither compute nor copy."""
+_MAKES = re.compile(r"aten::(empty|result_type|resolve_)")
+"""Those of them that allocate, or may copy."""
 _LAUNCHES = re.compile(r"^(cuda|cu|hip|musa)(Ext|Module)?Launch(Cooperative)?Kernel(ExC?)?$")
 
 
@@ -123,8 +126,21 @@ def _find(context: Context) -> _Found:
     arranges = names.where(lambda name: _ARRANGES.match(name) is not None)[host.name[nodes]]
     different = len(np.unique(host.name[nodes][arranges])) + len(np.unique(launches.name[calls]))
     if different < _NAMES or not arranges.any():
-        return _Found(nodes[:0], calls[:0])
+        return _Found(_alone(context, operators[names.where(_is_view)[host.name[operators]]]), calls[:0])
     return _Found(nodes, calls)
+
+
+def _is_view(name: str) -> bool:
+    return _ARRANGES.match(name) is not None and _MAKES.match(name) is None
+
+
+def _alone(context: Context, views: I64) -> I64:
+    """Which of the operators that only change views stand still, compared to all of them; none that is compiled."""
+    tree, time_ns = context.host.tree, context.cached(node_times).host_self_ns[views]
+    slow = time_ns >= max(_LEAST_NS, _TIMES * float(np.median(time_ns))) if len(views) > _USUAL else time_ns < 0
+    compiling = context.trace.names.where(host_activity.is_compiling)[context.trace.host.name]
+    found = views[slow]
+    return found[~gaps.times_of(context.trace.host, np.flatnonzero(compiling)).contains(tree.start_ns[found])]
 
 
 def _stalled(name: I32, time_ns: I64) -> Bool:

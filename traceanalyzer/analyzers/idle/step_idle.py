@@ -141,6 +141,9 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     """Owners of the time of launching gaps, the most time first, at most ten."""
     launching_gaps_after_waits: int = 0
     """Number of launching gaps of which most would not be there if the host had never waited for the device."""
+    silent_gap_ns: int = 0
+    """Part of the time in ns of the gaps in which the host did something else during which it had no operator and no
+    call open."""
 
 
 class StepIdle(msgspec.Struct, frozen=True):
@@ -223,6 +226,7 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
         owner_steps=owned.steps,
         launching_owners=_owners(launched, counts & short),
         launching_gaps_after_waits=int((counts & short & late & (waited > _MOST)).sum()),
+        silent_gap_ns=int(part.of_cause(gap_causes.HOST)[long].sum()),
     )
 
 

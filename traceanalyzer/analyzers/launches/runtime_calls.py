@@ -40,9 +40,11 @@ class SetUp(msgspec.Struct, frozen=True):
     kind: str
     """`allocation`, `loading` (code for the device) or `compiling` (by TorchDynamo, Triton and the like)."""
     name: str
-    """Name of the runtime function, of an event of the profiler, of a range or of a Python frame."""
+    """Name of the runtime function, of an event of the profiler, of a range, of a Python frame, or of the operator in
+    which something was compiled."""
     is_inferred: bool
-    """Whether it only counts because it is a launch of a millisecond or longer: its name does not show loading."""
+    """Whether it only counts because it takes long for no other reason: a launch of a millisecond or longer, silence in
+    an operator before a new fused kernel."""
     python_line: str | None
     """The Python line that caused it; null where stacks were not recorded."""
     calls: int
@@ -170,10 +172,14 @@ def _loading(context: Context) -> list[tuple[str, _Events]]:
 
 
 def _compiling(context: Context) -> list[tuple[str, _Events]]:
-    """Ranges and frames of compilers."""
+    """Ranges and frames of compilers, and operators in which TorchScript most likely compiled."""
     compiling = context.trace.names.where(host_activity.is_compiling)
     tables = (context.trace.host, context.trace.frames)
-    return [("compiling", _Events.of(table, np.flatnonzero(compiling[table.name]))) for table in tables]
+    uses = host_activity.first_uses(context)
+    first = _Events.of(uses, np.arange(len(uses)))
+    first.inferred[:] = True
+    named = [("compiling", _Events.of(table, np.flatnonzero(compiling[table.name]))) for table in tables]
+    return [*named, ("compiling", first)]
 
 
 def _is_of_dynamo(name: str) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from traceanalyzer.knowledge import frameworks, marks
-from traceanalyzer.structure import host_waits, unrecorded_work
+from traceanalyzer.structure import host_activity, host_waits, typical, unrecorded_work
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.gaps import times_of
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recording.program_steps import WHOLE, is_marked, program_steps
 from traceanalyzer.structure.recording.workload import workload
@@ -35,6 +36,9 @@ _OWN_LOOP = frozenset({"training", "inference", "micro-benchmark", "start-up"})
 _WARM_UP = 1.5
 """A first step of more than this times the median of the others is still warming up (own choice)."""
 
+_OWN_WORK = 0.01
+"""Share of the typical steps in which the profiler itself works that is worth a warning (own choice: the variation of
+steps)."""
 _LAUNCH = re.compile(r"(cuda|hip|cu)\w{0,32}Launch\w{0,32}Kernel")
 _CUT = frozenset({"read-truncated", "read-gzip-truncated", "read-gzip-damaged"})
 _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-metadata"})
@@ -42,7 +46,9 @@ _REPAIRED = frozenset({"read-repaired-event", "read-lost-event", "read-damaged-m
 
 def analyze(context: Context) -> tuple[Loss, ...]:
     """Find all warnings about the recording, in a fixed order."""
-    return tuple(doubt for check in (_file, _steps, _typical, _recording, _crowds, _links) for doubt in check(context))
+    return tuple(
+        doubt for check in (_file, _steps, _typical, _recording, _own_work, _crowds, _links) for doubt in check(context)
+    )
 
 
 def _file(context: Context) -> Iterator[Loss]:
@@ -131,6 +137,22 @@ def _recording(context: Context) -> Iterator[Loss]:
     slowing = [name for name in ("with_stack", "record_shapes") if getattr(trace.info.options, name)]
     if "with_stack" in slowing:
         yield Loss("q-stack-overhead", 1, {"options": ", ".join(slowing)})
+
+
+def _own_work(context: Context) -> Iterator[Loss]:
+    """Work of the profiler itself that the recording names, such as the request of a buffer."""
+    names, overheads = context.trace.names, context.trace.overheads
+    rows = np.flatnonzero(~names.where(host_activity.is_loading_overhead)[overheads.name])
+    steps, works = typical.times(context), times_of(overheads, rows)
+    time = (works & steps).length
+    if time >= _OWN_WORK * steps.length > 0:
+        own = rows[steps.contains(overheads.start_ns[rows])]
+        named = ", ".join(sorted({names[code] for code in overheads.name[own].tolist()}))
+        yield Loss(
+            "q-profiler-work",
+            len(own),
+            {"names": named, "time": time / typical.count(context), "share": time / steps.length},
+        )
 
 
 def _crowds(context: Context) -> Iterator[Loss]:

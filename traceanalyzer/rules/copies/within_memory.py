@@ -1,4 +1,7 @@
-"""Detects copies within one memory that need not be: copies-materialized, keys-repeated, dtype-cast-churn."""
+"""Detects copies within one memory that need not be.
+
+The rules are copies-materialized, keys-repeated, dtype-cast-churn and weights-cast-in-step.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from math import fsum
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, copies_at
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Message
+from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.places import of_operators
@@ -23,6 +27,7 @@ from traceanalyzer.structure.portions import Occurrences, Portion
 _MATERIALIZED = page("copies-materialized")
 _KEYS = page("keys-repeated")
 _CASTS = page("dtype-cast-churn")
+_WEIGHTS = page("weights-cast-in-step")
 
 _COPY, _CLONE = "aten::copy_", "aten::clone"
 _LEAST = 0.5
@@ -50,6 +55,8 @@ _RMS_NORM = re.compile("rms_?norm", re.IGNORECASE)
 _CALLS = 1.4
 """Greatest saving as a multiple of the time of casts and of calling them (measured in the lab, explained on the
 page)."""
+_WEIGHTED = re.compile(r"aten::(linear|conv\dd|conv_transpose\dd|_?convolution|addmm)$")
+_NARROW = frozenset({"c10::Half", "c10::BFloat16"})
 _FLOATING = frozenset({"double", "float", "c10::Half", "c10::BFloat16"})
 
 
@@ -349,6 +356,36 @@ def _there_and_back(rows: Sequence[Conversion]) -> list[Conversion]:
     return [row for row in casts if row.input_shapes in both]
 
 
+def _weights_in_trace(facts: Facts, limits: Limits) -> Drafts:
+    processor = Processor.of(facts)
+    if processor.is_cpu or program.may_train(facts):
+        return
+    rows = [row for row in facts.need("conversions", Conversions).rows if row.on_device]
+    if rows and all(row.to_type is None for row in rows):
+        raise Missing(_WEIGHTS.text("no-types")())
+    shapes = _weight_shapes(facts)
+    narrowed = [row for row in rows if row.from_type == "float" and row.to_type in _NARROW and not row.is_backward]
+    cost = _Cost(processor, [row for row in narrowed if (row.caller or "", _cast_shape(row)) in shapes])
+    if not cost.rows or cost.share <= limits["gpu_share"]:
+        return
+    first = cost.rows[0]
+    params = {"casts": cost.calls, "time": cost.time, "share": cost.share, "caller": first.caller}
+    params |= {"one": _short(first.from_type), "other": _short(first.to_type)}
+    evidence = Evidence(_WEIGHTS.text("subject")(), cost.share, limits["gpu_share"], "share", cost.where)
+    yield Draft((evidence,), cost.saved(_WEIGHTS.text("basis")(least=_LEAST)), params)
+
+
+def _weight_shapes(facts: Facts) -> frozenset[tuple[str, Shape]]:
+    """Operators with the shapes of their weights and biases, without shapes that their inputs have as well."""
+    calls = [(row.name, parse(row.shapes) or []) for row in if_known(lambda: facts.shaped) if _WEIGHTED.match(row.name)]
+    weights = {(name, shape) for name, shapes in calls for shape in shapes[1:3] if shape}
+    return frozenset(weights - {(name, shapes[0]) for name, shapes in calls if shapes})
+
+
+def _cast_shape(row: Conversion) -> Shape:
+    return next(iter(parse(row.input_shapes) or []), ())
+
+
 def _short(kind: str | None) -> str:
     return (kind or "").removeprefix("c10::")
 
@@ -357,4 +394,5 @@ RULES = (
     _MATERIALIZED.rule(trace=_materialized_in_trace, table=_materialized_in_table),
     _KEYS.rule(trace=_keys, table=_keys),
     _CASTS.rule(trace=_casts_in_trace),
+    _WEIGHTS.rule(trace=_weights_in_trace),
 )

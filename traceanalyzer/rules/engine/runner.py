@@ -87,6 +87,9 @@ _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
 _MOST_OF_ONCE = "medium"
 """Greatest severity of what a fix saves once (own choice: a longer run has no more of it)."""
+_OF_THE_REST, _HALF = 0.03, 0.5
+"""Share of what is left of a step without its start-up, or without the waste that takes half of it, from which on work
+of the GPU is worth noting (own choice: what would be of medium severity then)."""
 _RESOURCES = ("loader", "host", "gpu", "communication")
 _CONFIDENCES = ("A", "B", "C")
 _LONGEST = 1_000_000
@@ -125,7 +128,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
                 judged += _judged(entry, facts, prices)
             except Missing as missing:
                 reasons.setdefault(entry.rule.id, []).append(missing.reason)
-        ordered, combined = _ordered(facts, prices, _distinct(facts, prices, judged), first=len(findings))
+        kept = _lifted(facts, _distinct(facts, prices, judged))
+        ordered, combined = _ordered(facts, prices, kept, first=len(findings))
         headlines.append(headline(facts, combined))
         findings += where.with_shared([entry.finding for entry in ordered])
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
@@ -210,8 +214,11 @@ def _failed(error: BaseException) -> Message:
 
 
 def _budget(facts: Facts) -> Budget:
+    found = Budget.of(facts.resources, is_estimate=facts.table is not None)
+    own = facts.idle_per_step("profiler_overhead")  # which a program without the profiler does not need
     return msgspec.structs.replace(
-        Budget.of(facts.resources, is_estimate=facts.table is not None),
+        found,
+        host=max(0.0, found.host - own),
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
         unseen_waits=of_table.unseen_waits(facts),
@@ -326,6 +333,30 @@ def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | No
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
     return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
+
+
+def _lifted(facts: Facts, judged: list[_Judged]) -> list[_Judged]:
+    """The findings, those about the GPU's work at least low if they are worth it once a start-up or waste is gone."""
+    elsewhere = [
+        e.finding.saving for e in judged if e.finding.saving and e.finding.saving.resource in ("host", "loader")
+    ]
+    waste = max([facts.startup_per_step, *(_likely_share(saving) * facts.step_ns for saving in elsewhere)])
+    if waste < _HALF * facts.step_ns or facts.tells_little:
+        return judged
+    least = _OF_THE_REST * (facts.step_ns - waste)
+    return [_noted(entry) if _worth_noting(entry, facts.step_ns, least) else entry for entry in judged]
+
+
+def _worth_noting(entry: _Judged, step_ns: float, least_ns: float) -> bool:
+    saving = entry.finding.saving
+    is_info = entry.finding.severity == SEVERITIES[0] != entry.draft.ceiling
+    return (
+        is_info and saving is not None and saving.resource == "gpu" and _likely_share(saving) * step_ns >= least_ns > 0
+    )
+
+
+def _noted(entry: _Judged) -> _Judged:
+    return msgspec.structs.replace(entry, finding=msgspec.structs.replace(entry.finding, severity="low"))
 
 
 def _likely_share(saving: Saving) -> float:

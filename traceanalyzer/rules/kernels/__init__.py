@@ -20,7 +20,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
-from traceanalyzer.rules.kernels import layers, precision, products
+from traceanalyzer.rules.kernels import double_precision, layers, precision, products
 from traceanalyzer.structure.portions import Portion
 
 _UNDERFILLED = page("sm-underfilled")
@@ -288,6 +288,7 @@ RULES = (
     _NOT_FOLDED.rule(trace=_not_folded, table=_not_folded),
     _ALGORITHMS.rule(trace=_algorithms),
     *precision.RULES,
+    *double_precision.RULES,
     *products.RULES,
     *layers.RULES,
 )

@@ -1,38 +1,33 @@
-"""Detects work in a wider type than it needs: tensor-cores-unused, tf32-disabled, fp64-on-gpu.
+"""Detects work in fp32 that a narrower type makes faster: mixed-precision-unused, tensor-cores-unused, tf32-disabled.
 
-Of products in fp32 outside of Tensor Cores, `tensor-cores-unused` reports those of programs that do not use Tensor
-Cores at all, or whose GPU is older than Ampere; its card names TF32 and mixed precision as two steps. `tf32-disabled`
-reports them where other products of an Ampere or newer GPU do run on Tensor Cores (convolutions in TF32, or mixed
-precision), so that one switch is what is missing. Never both.
+Never two of them. Where nothing is multiplied in 16 bits on Ampere or newer, `mixed-precision-unused` reports products,
+convolutions and attention in fp32 on one card, with TF32 as the second choice. Where a part is in 16 bits already,
+`tf32-disabled` reports the products that are left in fp32. `tensor-cores-unused` is for older and unknown GPUs, and for
+programs that enter autocast.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from functools import partial
-from math import fsum
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from traceanalyzer.analyzers.kernels import KernelsByShape
-from traceanalyzer.analyzers.operators import operators_at
-from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.gpus import Gpu
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
-from traceanalyzer.knowledge.kernel_names import built_for, is_fp32, is_fp64, is_fp64_product
-from traceanalyzer.knowledge.op_models import Call, Family, family
+from traceanalyzer.knowledge.kernel_names import built_for, is_fp32, is_fp32_attention, is_tf32
+from traceanalyzer.knowledge.op_models import Family, family
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval, summed
-from traceanalyzer.rules.engine.facts import OperatorFact
-from traceanalyzer.rules.engine.processor import Processor, intensities, roofline_rows
+from traceanalyzer.rules.engine.processor import intensities, roofline_rows
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.portions import Portion
 
+_MIXED = page("mixed-precision-unused")
 _UNUSED = page("tensor-cores-unused")
 _TF32 = page("tf32-disabled")
-_FP64 = page("fp64-on-gpu")
 
 _AMPERE = (8, 0)
 _VOLTA = (7, 0)
@@ -42,19 +37,12 @@ _LEAST = 1.3
 """Own choice: the remaining ratio of a product that is half bound by memory or made of small parts."""
 _USED = 0.05
 """Own choice: a smaller share of the products' time on Tensor Cores is an accident."""
-_PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION})
-_CODE_BFLOAT16 = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
-
-_FULL_RATE = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
-"""Compute capabilities with fp64 at half the rate of fp32 (CUDA C++ Programming Guide, arithmetic instructions)."""
-_MOVES = 2.0
-_MULTIPLIES = 16.0
-"""Own choice: a bound below the 32 to 64 of the data sheets, because fp32 products are soon bound by memory."""
-_ON_CPU = 0.55, 0.85
-"""Least and most part of the time of the work that goes away on a CPU (measured in the lab, explained on the page)."""
-_CALL_NS = 2_000
-"""Time of a call that does not depend on the type (own choice: operators on a few numbers take 1 to 3 us)."""
-_NARROWER = frozenset({"float", "c10::Half", "c10::BFloat16"})
+PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION})
+_FURTHER = 1.1, 1.5
+"""Least and greatest speedup in 16 bits of what uses Tensor Cores in fp32 already: convolutions in TF32, attention (own
+choice: between a kernel that is bound by other things, and one that is bound by bytes and the exponentials of fp32)."""
+_CODE_TRAINING = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
+_CODE_INFERENCE = "model = model.to(torch.{kind})  # and its inputs; or torch.autocast around the call"
 
 _NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a product is in fp32")
 
@@ -66,15 +54,18 @@ class _Precision(msgspec.Struct, frozen=True):
     """Compute capability, by the header or at least by the kernels' names; None: unknown."""
     uses_tensor_cores: bool
     """Whether some products run on Tensor Cores."""
+    is_fp32_only: bool
+    """Whether an Ampere or newer GPU multiplies nothing in 16 bits, nor is that asked for."""
 
     @property
     def is_a_switch(self) -> bool:
         """Whether only TF32 is missing, which the rule `tf32-disabled` reports."""
-        return self.capability is not None and self.capability >= _AMPERE and self.uses_tensor_cores
+        is_new = self.capability is not None and self.capability >= _AMPERE
+        return is_new and self.uses_tensor_cores and not self.is_fp32_only
 
 
-class _Fp32Products(msgspec.Struct, frozen=True):
-    """Products in fp32 on ordinary cores, summed over the recording."""
+class _Fp32Work(msgspec.Struct, frozen=True):
+    """Work in fp32, summed over the typical steps."""
 
     time_ns: int
     saved_ns: Interval
@@ -83,18 +74,41 @@ class _Fp32Products(msgspec.Struct, frozen=True):
     """The longest first."""
 
 
-class _Double(msgspec.Struct, frozen=True):
-    """Work in fp64 on a GPU: an operator with some shapes, or a kernel."""
-
-    kernel: str
-    part: Portion
-    place: CodePlace
-    time_ns: int
+def _mixed(facts: Facts, limits: Limits) -> Drafts:
+    if not _precision(facts).is_fp32_only:
+        return
+    products = _fp32_products(facts, limits, tf32=False)
+    attention, tf32 = _further(facts, limits, is_fp32_attention), _further(facts, limits, is_tf32)
+    parts = [products, attention, tf32]
+    time = sum(part.time_ns for part in parts)
+    share = facts.gpu_share(time)
+    if share <= limits["fp32_share"]:
+        return
+    low, high = (facts.on_device(sum(part.saved_ns[end] for part in parts)) for end in (0, 1))
+    texts = _MIXED.text("of-products"), _MIXED.text("of-attention"), _MIXED.text("of-tf32")
+    named = zip(texts, parts, strict=True)
+    told = tuple(text(time=facts.on_device(part.time_ns)) for text, part in named if part.time_ns)
+    places = sorted((place for part in parts for place in part.places), key=lambda place: -(place.value or 0))
+    needs_tf32 = products.time_ns > 0 and not program.matmul_tf32(facts)
+    second = _MIXED.text("second-tf32") if needs_tf32 else _MIXED.text("second-used")
+    trains = program.may_train(facts)
+    yield Draft(
+        (Evidence(_MIXED.text("subject")(), share, limits["fp32_share"], "share", tuple(places)),),
+        TimeSaved(
+            "gpu",
+            (low, high),
+            _MIXED.text("basis")(),
+            claims=summed(claim for part in parts for claim in part.claims.items()),
+        ),
+        {"time": facts.on_device(time), "share": share, "parts": told, "second": second},
+        advice=None if trains else _MIXED.text("advice-inference"),
+        code=_CODE_TRAINING if trains else _CODE_INFERENCE.format(kind="bfloat16"),
+    )
 
 
 def _unused(facts: Facts, limits: Limits) -> Drafts:
     used = _precision(facts)
-    if used.is_a_switch or (used.capability is not None and used.capability < _VOLTA):
+    if used.is_fp32_only or used.is_a_switch or (used.capability is not None and used.capability < _VOLTA):
         return
     products = _fp32_products(facts, limits, tf32=False)
     share = facts.gpu_share(products.time_ns)
@@ -123,22 +137,16 @@ def _texts(facts: Facts, used: _Precision) -> tuple[Text | None, Text | None, st
         return _UNUSED.text("summary-partly"), _UNUSED.text("advice-partly"), None
     if program.uses_autocast(facts):
         return None, _UNUSED.text("advice-partly"), None
-    if used.capability >= _AMPERE and program.matmul_tf32(facts):
-        return None, _UNUSED.text("advice-tf32-allowed"), _CODE_BFLOAT16
-    if used.capability >= _AMPERE:
-        return None, _UNUSED.text("advice-ampere"), 'torch.set_float32_matmul_precision("high")'
     return None, None, None
 
 
 def _of_inference(advice: Text | None, code: str | None) -> tuple[Text | None, str | None]:
     """Advice and code for programs without a loss."""
-    if code is not None and code.startswith("torch."):
-        return _UNUSED.text("advice-inference-tf32"), code
-    if advice is None or advice is _UNUSED.text("advice-tf32-allowed"):
-        kind = "bfloat16" if code == _CODE_BFLOAT16 else "float16"
-        code = f"model = model.to(torch.{kind})  # and its inputs; or torch.autocast around the call"
-        return _UNUSED.text("advice-inference"), code
-    return advice, code
+    return (
+        (advice, code)
+        if advice is not None
+        else (_UNUSED.text("advice-inference"), _CODE_INFERENCE.format(kind="float16"))
+    )
 
 
 def _tf32_disabled(facts: Facts, limits: Limits) -> Drafts:
@@ -162,15 +170,24 @@ def _precision(facts: Facts) -> _Precision:
     Raises:
         Missing: There are no kernels, or the GPU is not NVIDIA's.
     """
+    generation = capability(facts)
     classes = [(kernel, kernel_class(kernel.name)) for kernel in facts.kernels]
-    products = [kernel for kernel, kind in classes if kind in _PRODUCTS]
-    attention = [kernel for kernel, kind in classes if kind is KernelClass.ATTENTION]
-    on_tensor_cores = sum(kernel.total_ns for kernel in products + attention if kernel.tensor_cores)
+    products = [kernel for kernel, kind in classes if kind in PRODUCTS or kind is KernelClass.ATTENTION]
+    on_tensor_cores = sum(kernel.total_ns for kernel in products if kernel.tensor_cores)
+    in_fp32 = sum(kernel.total_ns for kernel in products if kernel.tensor_cores and _is_further(kernel.name))
     fp32 = sum(kernel.total_ns for kernel in products if is_fp32(kernel.name, kernel.tensor_cores))
-    return _Precision(_capability(facts), on_tensor_cores > _USED * (on_tensor_cores + fp32))
+    limit = _USED * (on_tensor_cores + fp32)
+    is_new = generation is not None and generation >= _AMPERE
+    is_fp32_only = is_new and on_tensor_cores - in_fp32 <= limit and not program.uses_autocast(facts)
+    return _Precision(generation, on_tensor_cores > limit, is_fp32_only)
 
 
-def _capability(facts: Facts) -> tuple[int, int] | None:
+def _is_further(kernel: str) -> bool:
+    """Whether a kernel computes fp32 numbers on Tensor Cores."""
+    return is_tf32(kernel) or is_fp32_attention(kernel)
+
+
+def capability(facts: Facts) -> tuple[int, int] | None:
     """Compute capability by the header, or at least by the kernels' names; None: unknown.
 
     Raises:
@@ -186,9 +203,7 @@ def _capability(facts: Facts) -> tuple[int, int] | None:
     return max((number for number in generations if number is not None), default=None)
 
 
-def _fp32_products(
-    facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[KernelClass] = _PRODUCTS
-) -> _Fp32Products:
+def _fp32_products(facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[KernelClass] = PRODUCTS) -> _Fp32Work:
     """Products that could get faster: bound neither by memory nor by their launch.
 
     Args:
@@ -210,7 +225,7 @@ def _fp32_products(
             times[key] += row.total_ns
     order = sorted(times, key=lambda key: (-times[key], key))
     saved = {key: _saved(facts, key, times[key], tf32=tf32) for key in order}
-    return _Fp32Products(
+    return _Fp32Work(
         sum(times.values()),
         (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
         {Portion.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
@@ -218,14 +233,26 @@ def _fp32_products(
     )
 
 
-def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass]) -> _Fp32Products:
+def _further(facts: Facts, limits: Limits, is_wanted: Callable[[str], bool]) -> _Fp32Work:
+    """Work in fp32 that uses Tensor Cores already, by the names of kernels."""
+    kernels = [k for k in facts.kernels if is_wanted(k.name) and k.total_ns >= limits["kernel_ns"] * k.calls]
+    time, (least, most) = sum(kernel.total_ns for kernel in kernels), _FURTHER
+    return _Fp32Work(
+        time,
+        ((1 - 1 / least) * time, (1 - 1 / most) * time),
+        {Portion.kernel(kernel.name): facts.on_device((1 - 1 / most) * kernel.total_ns) for kernel in kernels},
+        facts.kernel_places(kernels),
+    )
+
+
+def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass]) -> _Fp32Work:
     kernels = [k for k in facts.kernels if kernel_class(k.name) in only and is_fp32(k.name, k.tensor_cores)]
     kernels = [k for k in kernels if k.calls and k.total_ns >= limits["kernel_ns"] * k.calls]
     time = sum(kernel.total_ns for kernel in kernels)
     counted = min(time, _arithmetic(facts, limits, time))
     ratio = _ratio(facts.gpu, tf32=tf32)
     part = (1 - 1 / ratio) * counted / time if time else 0.0
-    return _Fp32Products(
+    return _Fp32Work(
         counted,
         ((1 - 1 / min(_LEAST, ratio)) * counted, (1 - 1 / ratio) * counted),
         {Portion.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
@@ -260,99 +287,8 @@ def _ratio(device: Gpu | None, *, tf32: bool) -> float:
     return max(_LEAST, min(_MOST, peak / device.fp32)) if device and peak and device.fp32 else _MOST
 
 
-def _fp64(facts: Facts, limits: Limits) -> Drafts:
-    processor = Processor.of(facts)
-    if processor.is_cpu:
-        yield from _fp64_on_cpu(processor, limits)
-        return
-    if not facts.kernels or _is_other_vendor(facts):
-        return
-    generation = _capability(facts)
-    if generation in _FULL_RATE:
-        return
-    doubles = _doubles_by_shape(facts) or _doubles_by_name(facts)
-    time = sum(entry.time_ns for entry in doubles)
-    share = facts.gpu_share(time)
-    if share <= limits["gpu_share"]:
-        return
-    parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
-    claims = summed((row.part, facts.on_device(part)) for row, part in zip(doubles, parts, strict=True))
-    saved = facts.on_device((1 - 1 / _MOVES) * time), facts.on_device(sum(parts))
-    where = tuple(entry.place for entry in doubles)
-    yield Draft(
-        (Evidence(_FP64.text("subject")(), share, limits["gpu_share"], "share", where),),
-        TimeSaved("gpu", saved, _FP64.text("basis")(), claims=claims),
-        {"time": facts.on_device(time), "share": share},
-        confidence="C" if generation is None else None,
-        summary=_FP64.text("summary-unknown") if generation is None else None,
-    )
-
-
-def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
-    """Without a GPU the operators themselves take the time."""
-    rows = [row for row in processor.facts.shaped if '"double"' in (row.types or "") and _computes_doubles(row)]
-    rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
-    time = sum(map(processor.self_ns, rows))
-    share = processor.share(time)
-    if share <= processor.limit(limits):
-        return
-    work = {row.part: processor.per_step(max(0, processor.self_ns(row) - _CALL_NS * row.calls)) for row in rows}
-    least, most = _ON_CPU
-    total = fsum(work.values())
-    claims = {claim: most * ns for claim, ns in work.items()}
-    basis = _FP64.text("basis-cpu")(least=least, most=most)
-    at = partial(operators_at, rows=[(row.name, row.shapes, row.types) for row in rows])
-    yield Draft(
-        (Evidence(_FP64.text("subject-cpu")(), share, processor.limit(limits), "share", processor.places(rows)),),
-        TimeSaved("host", (least * total, most * total), basis, claims=claims, at=at),
-        {"time": processor.per_step(time), "share": share},
-        summary=_FP64.text("summary-cpu"),
-    )
-
-
-def _computes_doubles(row: OperatorFact) -> bool:
-    """Whether an operator reads or writes doubles; its work must be known, so that views do not count."""
-    call = op_models.parse(row.name, row.shapes or "", row.types or "")
-    return call is not None and op_models.work(call) is not None and _has_doubles_only(call)
-
-
-def _has_doubles_only(call: Call) -> bool:
-    """Whether all floating-point tensors with axes are doubles; Python numbers beside them do not matter."""
-    types = {tensor.dtype for tensor in call.tensors if tensor.shape}
-    return "double" in types and not types & _NARROWER
-
-
-def _doubles_by_shape(facts: Facts) -> list[_Double]:
-    """Kernels of operators whose tensors are doubles; none if types were not recorded."""
-    kernels = facts.find("kernels_by_shape", KernelsByShape)
-    doubles = []
-    for row in (row for row in (kernels.rows if kernels else ()) if '"double"' in row.input_types):
-        call = op_models.parse(row.operator, row.input_shapes, row.input_types)
-        if call is not None and _has_doubles_only(call):
-            place = CodePlace("operator", row.operator, row.input_shapes or None, row.total_ns, "ns")
-            doubles.append(_Double(row.kernel, Portion.operator(row.operator, row.input_shapes), place, row.total_ns))
-    return doubles
-
-
-def _doubles_by_name(facts: Facts) -> list[_Double]:
-    rows = [row for row in facts.kernels if is_fp64(row.name)]
-    rows.sort(key=lambda row: (-row.total_ns, row.name))
-    places = facts.kernel_places(rows)
-    return [_Double(k.name, Portion.kernel(k.name), where, k.total_ns) for k, where in zip(rows, places, strict=True)]
-
-
-def _multiplies(kernel: str) -> bool:
-    return is_fp64_product(kernel) or kernel_class(kernel) in _PRODUCTS
-
-
-def _is_other_vendor(facts: Facts) -> bool:
-    """Whether the GPU is from AMD or Intel: their devices that PyTorch supports are built for fp64."""
-    devices = facts.summary.devices if facts.summary else ()
-    return any(device.vendor not in (None, "NVIDIA") for device in devices)
-
-
 RULES = (
+    _MIXED.rule(trace=_mixed, table=_mixed),
     _UNUSED.rule(trace=_unused, table=_unused),
     _TF32.rule(trace=_tf32_disabled, table=_tf32_disabled),
-    _FP64.rule(trace=_fp64, table=_fp64),
 )

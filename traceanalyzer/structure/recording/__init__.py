@@ -15,7 +15,7 @@ from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.idle_times import DividedGaps
 from traceanalyzer.structure.recording import workload
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, main_framework
-from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, program_steps
+from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, is_marked, program_steps
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, Step, average, divide
@@ -189,10 +189,10 @@ def analyze(context: Context) -> Recording:
 
 def _is_step(context: Context, steps: ProgramSteps, startup_ns: int) -> bool:
     """Whether the steps are the program's; a whole recording is a step only if it is not a mix of other work."""
-    if steps.found_by != WHOLE:
-        return True
     length = int((steps.end_ns - steps.start_ns).sum())
     is_startup = startup_ns >= workload.STARTUP_SHARE * length
+    if steps.found_by != WHOLE:
+        return len(steps) > 1 or is_marked(context) or not is_startup
     has_device = len(context.trace.device) > 0 and not workload.is_hardly_any(context)
     return has_device and not is_startup and not holes(context)
 

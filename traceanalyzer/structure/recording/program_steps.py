@@ -31,6 +31,8 @@ from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
 WHOLE = "whole-trace"
+_A_PASS = 10
+"""Least calls of a pass of a model that put something on a device (own choice: one operator makes a few)."""
 _NEVER = np.iinfo(np.int64).max
 _REPEATS = 3
 """An annotation must repeat so often to be a step."""
@@ -113,7 +115,7 @@ def program_steps(context: Context) -> ProgramSteps:
         if repeated is not None:
             steps = _after_earlier_work(context, repeated)
             return _as_program(context, steps, left_out.reasons(context, steps))
-    if (marked := _around_a_pass(context)) is not None:
+    if (marked := _around_a_pass(context) or _around_everything(context)) is not None:
         return _as_program(context, marked, left_out.reasons(context, marked))
     steps = _after_earlier_work(context, _whole(context))
     return _as_program(context, steps, (None,) * len(steps))
@@ -280,6 +282,20 @@ def _around_a_pass(context: Context) -> Steps | None:
             names = tuple(map(str, range(len(rows))))
             return _of_marks(context, rows, names, context.trace.names[int(host.name[rows[0]])])
     return None
+
+
+def _around_everything(context: Context) -> Steps | None:
+    """The outermost mark, if one mark contains all operators and launches: a recording of a single pass."""
+    host, launches = context.trace.host, context.trace.launches
+    operators = host.category == Category.OPERATOR
+    calls = launches.start_ns[context.links.calls]
+    if not operators.any() or len(calls) < _A_PASS:
+        return None
+    first = min(int(host.start_ns[operators].min()), int(calls.min()))
+    last = max(int(host.end_ns[operators].max()), int(calls.max()))
+    plain = (host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
+    rows = np.flatnonzero(plain & (host.start_ns <= first) & (host.end_ns >= last))[:1]
+    return _of_marks(context, rows, ("0",), context.trace.names[int(host.name[rows[0]])]) if len(rows) else None
 
 
 def _trains_after_work(context: Context, marks: I64) -> Bool:

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
@@ -24,9 +25,12 @@ from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import StepBreakdown
+from traceanalyzer.structure.typical import mean
 
 _BUSY = 0.8
 """Share of a step that the GPU must work to bound it (own choice: four fifths)."""
+_STANDING = 0.5
+"""Share of a step in which the host stands still from which on that bounds it, however little work there is."""
 _WORTH = 0.2
 """Least share of a step that a loss must have to bound a run."""
 _WORTH_OF_SLEEP = 0.1
@@ -87,11 +91,6 @@ _NOTHING = Text(
     "headline-none",
     "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
     "explains the rest.",
-)
-_START_UP = Text(
-    "headline-start-up-2",
-    "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
-    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
 )
 _NO_GPU = Text(
     "headline-no-gpu",
@@ -251,7 +250,7 @@ def _bound(times: Mapping[str, float], step: float) -> str | None:
 
 def _nothing(facts: Facts) -> Message:
     if facts.is_startup:
-        return _START_UP(part=(facts.startup_per_step, facts.step_ns))
+        return causes.of_startup(facts)
     busy = facts.resources.gpu_ns
     if busy is None:
         if waiting := of_table.waiting(facts):
@@ -325,6 +324,14 @@ _HARDLY_ANY = Text(
     one="The recording contains hardly any work of the GPU: one kernel in {busy:rounded_ns}. That is too little to "
     "say what bounds the program.",
 )
+_STANDS_STILL = Text(
+    "headline-stands-still",
+    "Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a rule. "
+    "The GPU has hardly any work: {kernels:count} kernels in {busy:rounded_ns}.",
+    one="Bound by the host: for {part:part} of {unit} it stands still in {operator}, which takes microseconds as a "
+    "rule. The GPU has hardly any work: one kernel in {busy:rounded_ns}.",
+    note="operator is a name such as aten::expand; part reads: 63 % of the 16 ms; unit is in the genitive",
+)
 _REMOVED = Text(
     "headline-removed-events",
     "Events are missing: for {part:part} the recording contains nothing although calls were counted, so it does not "
@@ -381,8 +388,22 @@ def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Record
     if recording.has_hardly_any_work and not facts.is_startup:
         of_ranks = facts.find("kernel_classes", KernelClasses)
         kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
-        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=recording.device_busy_ns), None)
+        said = {"kernels": kernels, "busy": recording.device_busy_ns}
+        return _of_stall(facts, recording, said) or StepBound("none", _HARDLY_ANY(**said), None)
     return None
+
+
+def _of_stall(facts: Facts, recording: Recording, said: Mapping[str, Any]) -> StepBound | None:
+    """The headline of a recording of little work in which the host stands still most of the time."""
+    stalls = facts.find("host_stalls", HostStalls)
+    if stalls is None or not stalls.rows or recording.typical is None:
+        return None
+    stalled = mean(stalls.time_ns, recording.typical.steps)
+    if stalled < _STANDING * facts.step_ns:
+        return None
+    part, operator = (stalled, facts.step_ns), f"`{stalls.rows[0].name}`"
+    message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
+    return StepBound("host", message, stalled / facts.step_ns)
 
 
 def _accelerator(facts: Facts) -> StepBound | None:

@@ -9,6 +9,7 @@ from math import fsum
 from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.host import HostOwner, HostOwners
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.optimizer import Optimizers
 from traceanalyzer.knowledge import marks
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
@@ -72,11 +73,26 @@ _CALL_EARLIER = Text(
     "the recording began.",
     note="headline is a sentence; call is an operator, wait a runtime call",
 )
+_START_UP = Text(
+    "headline-start-up-2",
+    "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
+    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
+)
+_START_UP_IN = Text(
+    "headline-start-up-in",
+    "{headline} Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
+    note="headline is a sentence; name is an operator or a function of TorchScript",
+)
+_START_UP_REST = Text(
+    "headline-start-up-rest",
+    "{headline} Without the start-up {rest:rounded_ns} are left, for {busy:percent} of which the GPU works.",
+    note="headline is a sentence; rest is a time",
+)
 _SHOWN = 3
 _WORTH_OUTSIDE = 0.2
 """Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
 _MOST = 0.5
-"""Share of the step from which on an optimizer is named (own choice: half)."""
+"""Share of the step from which on an optimizer is named, and share of a start-up for its place (own choice: half)."""
 _NO_CODE = frozenset({"communication", "asleep"})
 """Resources whose time on the path may be in no operator, but is no code of the program."""
 _OPERATORS = Text(
@@ -165,6 +181,20 @@ def _with_call(headline: Message, row: HostOwner) -> Message:
     if call.event is None:
         return _CALL(**said)
     return _CALL_WAITS(**said, wait=call.wait, event=call.event)
+
+
+def of_startup(facts: Facts) -> Message:
+    """The headline of a recording that is mostly start-up: what most of it is, and what is left without it."""
+    startup, busy, calls = facts.startup_per_step, facts.resources.gpu_ns, facts.find("runtime_calls", RuntimeCalls)
+    message = _START_UP(part=(startup, facts.step_ns))
+    compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
+    most = max(compiling, key=lambda row: row.time_ns, default=None)
+    if most is not None and most.time_ns >= _MOST * startup:
+        message = _START_UP_IN(headline=message, time=most.time_ns, name=f"`{most.name}`")
+    rest = facts.step_ns - startup
+    if busy is None or facts.table is not None or facts.tells_little or not rest:
+        return message
+    return _START_UP_REST(headline=message, rest=rest, busy=min(1.0, busy / rest))
 
 
 def with_operators(facts: Facts, message: Message) -> Message:

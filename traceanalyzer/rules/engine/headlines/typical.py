@@ -193,7 +193,7 @@ def verdict(facts: Facts, recording: Recording) -> StepBound | None:
 def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
     """The headline of a waiting device: the largest loss, and unexplained time, if they are large enough to name."""
     step, losses = typical.resources.step_ns, _losses(facts, typical)
-    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
+    said: dict[str, Any] = {"unit": unit(recording), "device": _device(typical)}
     bound = max(losses, key=lambda name: losses[name])
     if bound == "host" and losses[bound] >= _WORTH * step and _computing_ns(typical.resources) >= _COMPUTING * step:
         return _of_busy_gpu(facts, recording, typical)
@@ -224,7 +224,7 @@ def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> St
     """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
     step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
     compute = _computing_ns(typical.resources)
-    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical)}
+    said: dict[str, Any] = {"unit": unit(recording), "device": _device(typical)}
     if communication > compute:
         message = _COMMUNICATION(part=(communication, step), **said)
         return StepBound("communication", message, communication / step)
@@ -246,7 +246,7 @@ def _with_graphs(facts: Facts, message: Message) -> Message:
     return _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
 
 
-def _unit(recording: Recording) -> Message:
+def unit(recording: Recording) -> Message:
     """The unit of the figures: a typical step, the only step, or the whole recording."""
     if recording.steps_from == "whole-trace":
         return _RECORDING()
