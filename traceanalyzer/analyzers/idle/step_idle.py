@@ -141,6 +141,8 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     """Owners of the time of launching gaps, the most time first, at most ten."""
     launching_gaps_after_waits: int = 0
     """Number of launching gaps of which most would not be there if the host had never waited for the device."""
+    long_gaps: int = 0
+    """Number of gaps beyond that limit in which the device waited for a launch."""
 
 
 class StepIdle(msgspec.Struct, frozen=True):
@@ -223,17 +225,22 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
         owner_steps=owned.steps,
         launching_owners=_owners(launched, counts & short),
         launching_gaps_after_waits=int((counts & short & late & (waited > _MOST)).sum()),
+        long_gaps=int((counts & ~short & late).sum()),
     )
 
 
-def launching_gaps_at(context: Context, *, waits: bool) -> Iterator[Occurrences]:
+def launching_gaps_at(context: Context, *, waits: bool, whole: bool = False) -> Iterator[Occurrences]:
     """The time in short gaps in which the host runs operators and launches.
 
     Args:
         context: The trace.
         waits: Whether calls after waits are left out, because the program waits so often that these cause the gaps.
+        whole: Whether long gaps count as well, and all that the host does in them.
     """
     for gap in _idle_gaps(context):
+        if whole:
+            yield gap.times("launch_bound", (gap.counts, LAUNCHING))
+            continue
         calls = ~gap.is_long & ~gap.is_named & ~(gap.is_after_wait & waits)
         yield gap.times(
             "launch_bound", (calls, LAUNCHING), (gap.is_named & ~(gap.is_after_wait & waits), LAUNCHING[:1])
