@@ -46,6 +46,8 @@ _NOTICEABLE = 0.001
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
+_MEAN = "aten::mean"
+_WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
 _LEAST_LEFT = 0.2
 """Part that a fused kernel needs at least (own choice: its two products remain)."""
 
@@ -127,7 +129,20 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
     shape = [largest.batch, largest.queries, largest.keys]
     params = {"time": processor.per_step(total), "share": share, "shape": str(shape)}
-    yield Draft((evidence,), change, params, summary=_UNFUSED.text("summary-cpu") if processor.is_cpu else None)
+    summary, is_averaged = _UNFUSED.text("summary-cpu") if processor.is_cpu else None, _are_averaged(members)
+    advice, code = (_UNFUSED.text("advice-weights"), _WITHOUT_WEIGHTS) if is_averaged else (None, None)
+    yield Draft((evidence,), change, params, summary=summary, advice=advice, code=code)
+
+
+def _are_averaged(members: Sequence[_Row]) -> bool:
+    """Whether the mean over the heads is taken, as nn.MultiheadAttention does to return the weights of attention.
+
+    The heads are an axis of their own there, which products and softmax do not have.
+    """
+    softmax = sum(row.operator.calls for row in members if row.operator.name == "aten::_softmax")
+    means = sum(row.operator.calls for row in members if row.operator.name == _MEAN and len(row.tensors[0]) == 4)
+    merged = all(len(row.tensors[0]) == 3 for row in members if row.operator.name == "aten::_softmax")
+    return merged and 2 * means > softmax
 
 
 def _helps_on_cpu(facts: Facts) -> bool:
