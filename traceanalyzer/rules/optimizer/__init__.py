@@ -299,7 +299,11 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
     least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
     change = TimeSaved(
-        "host", (least, most), basis, claims={Portion.operator(rows[0].name): most}, at=partial(optimizers_at, rows=rows)
+        "host",
+        (least, most),
+        basis,
+        claims={Portion.operator(rows[0].name): most},
+        at=partial(optimizers_at, rows=rows),
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))

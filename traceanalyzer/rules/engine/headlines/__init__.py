@@ -355,7 +355,7 @@ def unusual(facts: Facts) -> StepBound | None:
     if facts.table is not None:
         return _of_table(facts)
     figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
-    if figures is not None and figures.capture is not None and figures.capture.is_most:
+    if figures is not None and figures.capture is not None and facts.is_graph_capture:
         capture = figures.capture
         return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
     if figures is None and (found := _accelerator(facts)) is not None:
