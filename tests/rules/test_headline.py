@@ -360,7 +360,7 @@ BOUNDS = [text for text in TEXTS if not str(text).startswith("{headline}") and "
 def test_a_headline_begins_with_at_most_25_words(text: Text) -> None:
     """A number with its unit is one word; a share and a time have two digits."""
     others = {"unit": "a typical step", "device": "The GPU works", "tokens": 32, "vendor": "MTIA", "task": "merge"}
-        others |= {"copy": "Memcpy HtoD (Pageable -> Device)"}
+    others |= {"copy": "Memcpy HtoD (Pageable -> Device)"}
     for cause in CAUSES:
         said = text(part=(10_284_000, 10_795_000), cause=cause, time=1_000, **others).text
         first = re.sub(r"(\d) (%|ms)", r"\1\2", said).partition(". ")[0]
