@@ -98,7 +98,7 @@ def _is_model_alone(idle: StepIdle, device: DeviceInSteps) -> bool:
         and not idle_time.waits_often(idle, device)
         and own >= _MOSTLY_MODEL * known
         and known >= _MOSTLY_KNOWN * long > 0
-        and max((min(row.longest_ns, row.time_ns) for row in gaps), default=0) <= _ONE_GAP * idle_ns / idle.steps
+        and max((min(row.longest_ns, row.time_ns) for row in gaps), default=0) <= _ONE_GAP * mean(idle_ns, idle.steps)
     )
 
 

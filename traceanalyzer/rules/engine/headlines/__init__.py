@@ -83,6 +83,11 @@ _WITHOUT_GPU = {
         "Bound by the CPU: {part:part} of each step pass in the program itself. No GPU was recorded.",
     ),
 }
+_UNUSED = Text(
+    "headline-cpu-unused-gpu",
+    "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
+    note="device is the name of a GPU; part reads: 21 % of the 150 ms",
+)
 _NOTHING = Text(
     "headline-none",
     "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
@@ -185,6 +190,9 @@ def _of_parts(facts: Facts) -> StepBound:
     if texts is not _WITH_GPU and texts is not _WITHOUT_GPU:
         quantities = {"time": times[bound], "step": facts.step_ns, "share": share}
     message: Message = texts[bound](**quantities)
+    own = facts.step_resources
+    if bound == "host" and own is not None and own.unused_device:
+        message = _UNUSED(device=own.unused_device, **quantities)
     if bound == "host" and texts is _WITHOUT_GPU:
         message = causes.with_operators(facts, message)
     said = _with_sleep(facts, StepBound("gpu-compute" if bound in (UNNAMED, MIXED) else bound, message, share))

@@ -92,7 +92,7 @@ _MEMORY = Text(
 )
 _ONLY_COPIES = Text(
     "headline-typical-copies",
-    "Bound by copies: for {part:part} of {unit} the GPU only copies, most of it {copy} ({time:rounded_ns}). {device}.",
+    "Bound by copies: for {part:part} of {unit} the GPU only copies, mostly {copy}. {device}.",
     note="unit is in the genitive: a typical step; copy is a name: Memcpy HtoD (Pageable -> Device)",
 )
 _DECODE = Text(
@@ -205,9 +205,8 @@ def _of_copies(facts: Facts, recording: Recording, typical: TypicalStep) -> Step
     most = max(_computing_ns(own), own.exposed_communication_ns or 0.0, *_losses(facts, typical).values())
     if copies is None or not copies.rows or time < _WORTH * step or time < most:
         return None
-    row = max(copies.rows, key=lambda each: each.exposed_ns)
-    shown = min(time, time * row.exposed_ns / copies.exposed_ns) if copies.exposed_ns else 0.0
-    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical), "copy": row.name, "time": shown}
+    copy = max(copies.rows, key=lambda each: each.exposed_ns).name
+    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical), "copy": copy}
     return StepBound("gpu-memory", _ONLY_COPIES(part=(time, step), **said), time / step)
 
 
