@@ -1,6 +1,7 @@
 """Detects layers that have a faster kernel than those that ran, and experts that take most of the time.
 
-The rules are attention-unfused, sdpa-math, elementwise-fusion-chain and moe-dominates.
+The rules are attention-unfused, sdpa-math, elementwise-fusion-chain and moe-dominates; batch-norm-not-eval is about
+layers in the wrong mode.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
 _CHAINS = page("elementwise-fusion-chain")
 _EXPERTS = page("moe-dominates")
+_NOT_EVAL = page("batch-norm-not-eval")
 
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
@@ -290,7 +292,27 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), None, params, "low", advice=_EXPERTS.text("advice-training") if trains else None)
 
 
+def _not_eval(facts: Facts, limits: Limits) -> Drafts:
+    if program.workload(facts) != "inference":
+        return
+    norms = [row for row in facts.operators if row.name == "aten::batch_norm"]
+    counting = [row for row in facts.shaped if row.name == "aten::add_" and _counts_one(row)]
+    counted, every = (sum(row.calls for row in rows) for rows in (counting, norms))
+    if not every or counted < limits["counted"] * every:
+        return
+    where = (CodePlace("operator", norms[0].name, None, every, "count"),)
+    evidence = Evidence(_NOT_EVAL.text("subject")(), counted / every, limits["counted"], "share", where)
+    yield Draft((evidence,), None, {"norms": max(1, round(facts.per_step(every)))}, "low")
+
+
+def _counts_one(row: OperatorFact) -> bool:
+    """Whether an operator adds to one integer, as `num_batches_tracked.add_(1)` does."""
+    first = (row.types or "").removeprefix("[").split(",")[0].strip('"] ')
+    return first == "long int" and (parse(row.shapes) or [(1,)])[0] == ()
+
+
 RULES = (
+    _NOT_EVAL.rule(trace=_not_eval),
     _UNFUSED.rule(trace=_unfused, table=_unfused),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
     _CHAINS.rule(trace=_chains),
