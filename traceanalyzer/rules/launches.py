@@ -1,4 +1,4 @@
-"""Detects launches that hold a device up: launch-bound-small-kernels."""
+"""Detects launches that hold a device up: launch-bound-small-kernels, and graph-captured-again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
+_CAPTURED_AGAIN = page("graph-captured-again")
 _BY_HOST = ("launch_bound", "host_code")
 _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
@@ -130,4 +131,14 @@ def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 
 
-RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound_in_trace),)
+def _captured_again(facts: Facts, limits: Limits) -> Drafts:
+    launches = facts.need("launches", LaunchFigures)
+    capture, every = launches.capture, launches.typical_steps
+    if capture is None or facts.is_graph_capture or every < limits["steps"] or launches.capturing_steps < every:
+        return
+    evidence = Evidence(_CAPTURED_AGAIN.text("subject")(), every, limits["steps"], "count", ())
+    params = {"steps": every, "captures": capture.captures, "replays": capture.replays}
+    yield Draft((evidence,), None, params, "medium")
+
+
+RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound_in_trace), _CAPTURED_AGAIN.rule(trace=_captured_again))

@@ -85,6 +85,14 @@ def graph_capture(context: Context) -> GraphCapture | None:
     return GraphCapture(begun, calls(_LAUNCH), len(context.trace.device), replays, _captured_calls(context))
 
 
+def begun_ns(context: Context) -> I64:
+    """When captures of graphs begin."""
+    called = context.trace.launches
+    rows = context.trace.names.where(partial(_is_call, _CAPTURE))[called.name]
+    found: I64 = called.start_ns[rows]
+    return found
+
+
 def _captured_calls(context: Context) -> int:
     """How many calls that launch a kernel lie between the begin and the end of a capture on their thread."""
     names, launches = context.trace.names, context.trace.launches
