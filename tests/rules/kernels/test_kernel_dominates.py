@@ -73,7 +73,9 @@ RULE = "kernel-dominates"
 def test_it_tells_launches_and_the_call_of_a_library() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.evidence[0].observed == pytest.approx(0.9)
-    assert "in 2 launches of 900.0 us, most of that with [128,1,1] blocks of [256,1,1] threads" in str(finding.summary)
+    assert "in 2 launches of 900.0 us, most of that time with [128,1,1] blocks of [256,1,1] threads" in str(
+        finding.summary
+    )
     assert "torch.matmul" in finding.advice.text
     (unknown,) = findings(fires_of_unknown_kind(), RULE)
     assert "Compare" not in unknown.advice.text
