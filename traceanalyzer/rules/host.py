@@ -154,9 +154,9 @@ def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     where = tuple(host_owners.place(row, row.idle_self_ns_per_step) for row in rows)
     evidence = Evidence(_OUTPUTS.text("subject")(), share, limits["idle_share"], "share", where)
     least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
-    interval, claims = (least * time, time), host_owners.claims(facts, time)
+    interval, claims = (least * time, time), {Portion.other(OUTPUTS): time}
     at = partial(roles_at, roles=(OUTPUTS,), in_loader=False, name="outputs")
-    change = TimeSaved("host", interval, _OUTPUTS.text("basis")(least=least), interval, claims, at=at)
+    change = TimeSaved("host", interval, _OUTPUTS.text("basis")(least=least), interval, claims, at=at, is_at=True)
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
     yield Draft((evidence,), change, params)
 
