@@ -14,6 +14,7 @@ from tests.builders.trace import distributed_info
 from tests.rules.judging import report, said
 from tests.rules.loader.test_dataloader_bound import LOADER, training
 from tests.rules.serving.test_decode_batch_small import served
+from tests.structure.recording.test_workload import in_pieces
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import headlines
 from traceanalyzer.rules.engine.headlines import typical
@@ -62,6 +63,26 @@ def test_copies_while_no_kernel_runs_are_no_products(copying_us: int, expected: 
                 thread.launch(Work("ampere_sgemm_128x64_nn", 1000), stream)
             thread.wait(stream)
     assert bound(finish(trace)) == expected
+
+
+@pytest.mark.parametrize(("copying", "begin"), [(1300, "Bound by copies"), (700, "Bound by GPU compute")])
+def test_copies_beside_which_nothing_runs_can_be_what_bounds_a_step(copying: int, begin: str) -> None:
+    trace = TraceBuilder()
+    thread, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with thread.annotation(f"ProfilerStep#{number}"):
+            with thread.op("aten::copy_"):
+                thread.copy("HtoD", 1_000_000, stream, dur=copying, wait=True)
+            with thread.op("aten::mm"):
+                thread.launch(Work("ampere_sgemm_128x64_nn", 1000), stream)
+            thread.wait(stream)
+    assert said(finish(trace)).startswith(begin)
+    assert ("Memcpy HtoD" in said(finish(trace))) == (copying > 1000)
+
+
+def test_a_capture_in_pieces_says_nothing_of_a_slow_host() -> None:
+    (found,) = report(in_pieces(20, between=30, mark="capture_8192_PIECEWISE")).headlines
+    assert found.bound == "capture"
 
 
 def test_a_typical_decode_step_has_the_usual_number_of_tokens() -> None:
@@ -340,6 +361,7 @@ def test_a_headline_begins_with_at_most_25_words(text: Text) -> None:
     """A number with its unit is one word; a share and a time have two digits."""
     others = {"unit": "a typical step", "device": "The GPU works", "tokens": 32, "vendor": "MTIA", "task": "merge"}
     others |= {"operator": "`aten::expand`", "kernels": 24, "busy": 130_000}
+    others |= {"copy": "Memcpy HtoD (Pageable -> Device)"}
     for cause in CAUSES:
         said = text(part=(10_284_000, 10_795_000), cause=cause, time=1_000, **others).text
         first = re.sub(r"(\d) (%|ms)", r"\1\2", said).partition(". ")[0]

@@ -47,6 +47,8 @@ LOADER = "loader"
 COMPILATION = "compilation"
 INPUTS = ("preprocessing", "tokenization")
 """Roles of work that converts raw data to model inputs."""
+OUTPUTS = "postprocessing"
+"""Role of work that converts results of a model to what is shown or stored."""
 
 ROLES: tuple[HostRole, ...] = (
     HostRole(
@@ -58,7 +60,7 @@ ROLES: tuple[HostRole, ...] = (
         marks=re.compile(_WORD + r"(?:de)?tokeniz\w*", re.ASCII | re.IGNORECASE),
     ),
     HostRole(
-        "postprocessing",
+        OUTPUTS,
         functions=matching(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
         files=matching(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
         marks=re.compile(_WORD + r"post-?process(?:ing)?(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
@@ -78,7 +80,9 @@ ROLES: tuple[HostRole, ...] = (
             r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!_?post_?process|forward$)",
             r"(?:^|/)feature_extraction_\w+\.py: ",
             r"(?:^|/)torchvision/(?:transforms|io)/",
-            r"(?:^|/)(?:albumentations|imgaug|PIL|cv2|av|decord|torchcodec|imageio|skimage|librosa)/",
+            r"(?:^|/)(?:albumentations|imgaug|cv2|av|decord|torchcodec|imageio|skimage|librosa)/",
+            # making a picture of an array has the purpose of its caller
+            r"(?:^|/)PIL/(?!.*: (?:fromarray|frombuffer|frombytes|tobytes|_?save(?:_\w+)?)$)",
             r"(?:^|/)kornia/augmentation/",
             r"(?:^|/)torchaudio/(?:transforms|compliance|backend|_backend)",
         ),

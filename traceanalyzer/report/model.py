@@ -326,8 +326,8 @@ class Headline(msgspec.Struct, frozen=True):
     """Id of the run in a document of printed tables; null for a trace."""
     bound: str
     """What bounds the typical step: `input`, `host`, `gpu-compute` (also where the names of kernels do not show it),
-    `gpu-memory`, `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the recording does
-    not show it); of a compile log `compilation`."""
+    `gpu-memory` (also copies), `communication`, `start-up`, `capture` (of graphs) or `none` (nothing dominates, or the
+    recording does not show it); of a compile log `compilation`."""
     message: Message
     """What bounds the step, in one sentence with figures."""
     share: float | None

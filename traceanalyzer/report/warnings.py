@@ -410,6 +410,7 @@ STEP_REASONS = {
     "other-phase": Text(
         "step-reason-other-phase", "another phase than most steps", "why a step is unlike others; prefill, decode"
     ),
+    "communication": Text("step-reason-communication", "collectives that took longer", "why a step is unlike others"),
     "unknown": Text("step-reason-unknown", "an unknown cause", "why a step is unlike others"),
 }
 """Texts for the reasons of the analysis `recording` why a step is not typical."""

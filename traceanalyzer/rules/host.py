@@ -1,4 +1,7 @@
-"""Detects what holds the host up: host-stalls, host-python-gap, host-waits-or-logs, threads-oversubscribed."""
+"""Detects what holds the host up.
+
+The rules are host-stalls, host-python-gap, postprocessing-in-step, host-waits-or-logs and threads-oversubscribed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.communication import Communication
+from traceanalyzer.analyzers.host import roles_at
 from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
 from traceanalyzer.analyzers.host.stalls import HostStalls, stalls_at
 from traceanalyzer.analyzers.host.thread_contention import ThreadContention, slow_at
@@ -15,6 +19,7 @@ from traceanalyzer.analyzers.idle.step_idle import MOST_OWNERS, DeviceInSteps, G
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.analyzers.waits.value_reads import ValueReads, value_runs_at
+from traceanalyzer.knowledge.host_roles import OUTPUTS
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, host_work, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
@@ -27,6 +32,7 @@ _PYTHON_GAP = page("host-python-gap")
 _WAITS_OR_LOGS = page("host-waits-or-logs")
 _OVERSUBSCRIBED = page("threads-oversubscribed")
 _STALLS = page("host-stalls")
+_OUTPUTS = page("postprocessing-in-step")
 _STALLS_SHOWN = 8
 
 _CODE_GC = "gc.collect(); gc.freeze(); gc.disable()  # before the loop; collect by hand now and then"
@@ -142,6 +148,26 @@ def _place(row: HostGap) -> CodePlace:
     }
     kind, name = next((kind, name) for kind, name in kinds.items() if name)
     return CodePlace(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
+
+
+def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
+    idle_time.need_usual_idle_time(facts)
+    owners = host_owners.found(facts)
+    if owners is None:
+        raise Missing(_OUTPUTS.text("no-owners")())
+    time = mean(sum(row.idle_ns or 0 for row in owners.roles if row.role == OUTPUTS), owners.steps)
+    share = time / facts.step_ns
+    if share <= limits["idle_share"]:
+        return
+    rows = [row for row in host_owners.of_role(facts, OUTPUTS) if row.idle_self_ns][:5]
+    where = tuple(host_owners.place(row, row.idle_self_ns_per_step) for row in rows)
+    evidence = Evidence(_OUTPUTS.text("subject")(), share, limits["idle_share"], "share", where)
+    least = _LEAST_UNKNOWN * (_LEAST_UNKNOWN if facts.is_host_inflated else 1.0)
+    interval, claims = (least * time, time), {Portion.other(OUTPUTS): time}
+    at = partial(roles_at, roles=(OUTPUTS,), in_loader=False, name="outputs")
+    change = TimeSaved("host", interval, _OUTPUTS.text("basis")(least=least), interval, claims, at=at, is_at=True)
+    params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
+    yield Draft((evidence,), change, params)
 
 
 def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -316,6 +342,7 @@ def _stalls_of_ranks(facts: Facts, run: Ranks, limits: Limits) -> Drafts:
 RULES = (
     _STALLS.rule(trace=_stalls),
     _PYTHON_GAP.rule(trace=_python_gap_in_trace),
+    _OUTPUTS.rule(trace=_postprocessing),
     _WAITS_OR_LOGS.rule(trace=_waits_or_logs_in_trace),
     _OVERSUBSCRIBED.rule(trace=_oversubscribed_in_trace),
 )

@@ -1,4 +1,4 @@
-"""Detects idle devices, whatever the cause: gpu-underutilized."""
+"""Detects idle devices, whatever the cause: gpu-underutilized, and gpu-unused where a device has no work at all."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
 from traceanalyzer.analyzers.waits import Synchronizations
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.budget import RESOURCES
+from traceanalyzer.rules.engine.facts import if_known
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, page
 from traceanalyzer.structure.host_activity import is_loading_overhead
 from traceanalyzer.structure.typical import mean
 
 _UNDERUTILIZED = page("gpu-underutilized")
+_UNUSED = page("gpu-unused")
 _CAUSES = {
     "dataloader": _UNDERUTILIZED.text("dataloader"),
     "communication": _UNDERUTILIZED.text("communication"),
@@ -127,4 +129,18 @@ def _fluctuates(device: DeviceInSteps) -> bool:
     return low is not None and high is not None and low < _LOW and high > _HIGH
 
 
-RULES = (_UNDERUTILIZED.rule(trace=_underutilized_in_trace, table=_underutilized_in_table),)
+def _unused(facts: Facts, limits: Limits) -> Drafts:
+    own = facts.need_step_resources()
+    if own.unused_device is None or own.step_ns < limits["step"]:
+        return
+    longest = sorted(if_known(lambda: facts.operators), key=lambda row: (-row.host_self_ns, row.name))[:5]
+    where = tuple(CodePlace("operator", row.name, None, row.host_self_ns, "ns") for row in longest)
+    if where:
+        evidence = Evidence(_UNUSED.text("subject")(), own.step_ns, limits["step"], "ns", where)
+        yield Draft((evidence,), None, {"device": own.unused_device, "step": own.step_ns}, "high")
+
+
+RULES = (
+    _UNUSED.rule(trace=_unused),
+    _UNDERUTILIZED.rule(trace=_underutilized_in_trace, table=_underutilized_in_table),
+)

@@ -1,12 +1,13 @@
-"""Detects launches that hold a device up: launch-bound-small-kernels."""
+"""Detects launches that hold a device up: launch-bound-small-kernels, and graph-captured-again."""
 
 from __future__ import annotations
 
 from functools import partial
 from math import fsum
 
-from traceanalyzer.analyzers.idle.step_idle import StepCause, launching_gaps_at
+from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepCause, StepIdle, launching_gaps_at
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import host_owners, idle_time, program
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, TimeSaved, page
@@ -14,9 +15,16 @@ from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.typical import mean
 
 _LAUNCH_BOUND = page("launch-bound-small-kernels")
+_CAPTURED_AGAIN = page("graph-captured-again")
 _BY_HOST = ("launch_bound", "host_code")
 _SOME_GRAPHS = 0.05
 """Own choice: share of kernel time from which on a program uses graphs."""
+_OF_MODEL = frozenset({"module", "backward", "autograd", "operator", "call", "library"})
+"""Kinds of owners whose host time a graph of the model and its update contains, unless they have another purpose."""
+_MOSTLY_MODEL, _MOSTLY_KNOWN = 0.8, 0.5
+"""Own choice: of the time of long gaps with an owner, and of all long gaps."""
+_ONE_GAP = 0.25
+"""Own choice: a longer part of the idle time in one gap is a stall, not the time that launching takes."""
 
 
 def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -27,9 +35,10 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return  # a program whose kernels mostly come from graphs already follows the advice
     stacks = facts.is_host_inflated
     measured = program.gaps_without_profiler(facts, device)
-    least, most = measured or ((1 / idle_time.STACKS, 0.5) if stacks else (0.5, 1.0))
-    waits = idle_time.waits_again_and_again(idle, device)
-    gaps = {row.cause: mean(_launching_ns(row, waits), steps) for row in device.causes if row.cause in _BY_HOST}
+    least, most = measured or (_with_stacks(device) if stacks else (0.5, 1.0))
+    waits, whole = idle_time.waits_again_and_again(idle, device), _is_model_alone(idle, device)
+    counted = partial(_launching_ns, waits=waits, whole=whole)
+    gaps = {row.cause: mean(counted(row), steps) for row in device.causes if row.cause in _BY_HOST}
     total = fsum(gaps.values())
     step = facts.step_ns
     share = most * total / step
@@ -44,13 +53,16 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)
     claims = {Portion.idle("launch_bound"): most * gaps["launch_bound"]}
-    if idle.has_stacks:  # then host-python-gap may also report the other part
+    if idle.has_stacks or whole:  # else host-python-gap reports the other part
         claims[Portion.idle("host_code")] = most * gaps["host_code"]
     text = _LAUNCH_BOUND.text("basis-measured") if measured else _LAUNCH_BOUND.text("basis")
     basis = _LAUNCH_BOUND.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
-    change = TimeSaved("host", interval, basis, interval, claims, at=partial(launching_gaps_at, waits=waits))
+    change = TimeSaved(
+        "host", interval, basis, interval, claims, at=partial(launching_gaps_at, waits=waits, whole=whole)
+    )
+    short = device.launching_gaps - (device.launching_gaps_after_waits if waits else 0)
     params = {
-        "gaps": mean(device.launching_gaps - (device.launching_gaps_after_waits if waits else 0), steps),
+        "gaps": mean(short + (device.long_gaps if whole else 0), steps),
         "time": total,
         "launches": mean(device.events, steps),
         "short": launches.short_kernels.calls_share,
@@ -66,8 +78,44 @@ def _ceiling(facts: Facts) -> str | None:
     return "low" if facts.tells_little else None
 
 
-def _launching_ns(row: StepCause, waits: bool) -> int:
+def _with_stacks(device: DeviceInSteps) -> tuple[float, float]:
+    """Least and greatest share of the gaps that goes away where recording stacks slowed the host down.
+
+    With a host that is two to five times as fast, the gaps are another part of a step; of a device that does hardly
+    anything, they are nearly all of it then as well.
+    """
+    busy = device.busy_ns / device.time_ns
+    twice, most = (max(0.0, 1 - faster * busy) / (1 - busy) if busy < 1 else 0.0 for faster in (2, idle_time.STACKS))
+    return max(1 / idle_time.STACKS, 0.5 * most), max(0.5, twice)
+
+
+def _is_model_alone(idle: StepIdle, device: DeviceInSteps) -> bool:
+    """Whether a graph of the whole step would contain what the host does in long gaps, too.
+
+    The device must do next to nothing, nothing may wait for it, and the host must do little but run the model, without
+    a stall.
+    """
+    owners, gaps = device.gap_owners, device.host_gaps
+    known = sum(row.time_ns for row in owners)
+    own = sum(row.time_ns for row in owners if row.role is None and _is_of_model(row.kind, row.name))
+    idle_ns, long = device.time_ns - device.busy_ns, (device.typical_host_gap_ns or 0.0) * max(1, device.owner_steps)
+    return (
+        idle_time.STACKS * device.busy_ns < device.time_ns
+        and not idle_time.waits_often(idle, device)
+        and own >= _MOSTLY_MODEL * known
+        and known >= _MOSTLY_KNOWN * long > 0
+        and max((min(row.longest_ns, row.time_ns) for row in gaps), default=0) <= _ONE_GAP * mean(idle_ns, idle.steps)
+    )
+
+
+def _is_of_model(kind: str, name: str) -> bool:
+    return kind in _OF_MODEL or (kind == "mark" and (bool(marks.passes(name)) or marks.is_wrapper(name)))
+
+
+def _launching_ns(row: StepCause, waits: bool, whole: bool) -> int:
     """Time in gaps between launches; without those of sync-between-launches where the host waits often."""
+    if whole:
+        return row.time_ns
     return row.launching_ns - (row.launching_after_waits_ns if waits else 0)
 
 
@@ -88,4 +136,14 @@ def _kernels(launches: LaunchFigures) -> tuple[CodePlace, ...]:
     return tuple(CodePlace("kernel", row.name, value=row.shorter_than_launch, unit="count") for row in rows[:5])
 
 
-RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound_in_trace),)
+def _captured_again(facts: Facts, limits: Limits) -> Drafts:
+    launches = facts.need("launches", LaunchFigures)
+    capture, every = launches.capture, launches.typical_steps
+    if capture is None or facts.is_graph_capture or every < limits["steps"] or launches.capturing_steps < every:
+        return
+    evidence = Evidence(_CAPTURED_AGAIN.text("subject")(), every, limits["steps"], "count", ())
+    params = {"steps": every, "captures": capture.captures, "replays": capture.replays}
+    yield Draft((evidence,), None, params, "medium")
+
+
+RULES = (_LAUNCH_BOUND.rule(trace=_launch_bound_in_trace), _CAPTURED_AGAIN.rule(trace=_captured_again))

@@ -24,7 +24,7 @@ from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.program import workload
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
+from traceanalyzer.structure.recording.left_out import COMMUNICATION, OTHER_PHASE, UNKNOWN
 from traceanalyzer.structure.typical import mean
 
 _SMALL = page("decode-batch-small")
@@ -34,7 +34,7 @@ _EAGER = page("decode-not-in-graph")
 _QUEUE = page("requests-queue")
 _LOGITS = page("logits-of-all-tokens")
 
-_COUNTS = frozenset({None, OTHER_PHASE, UNKNOWN})
+_COUNTS = frozenset({None, OTHER_PHASE, COMMUNICATION, UNKNOWN})
 """Reasons for being unlike other steps that leave a step to its phase: no edge of the recording, no one-time event."""
 _IN_FLIGHT = "requests-in-flight"
 """Evidence in the analysis `recording` that several threads serve requests at the same time."""

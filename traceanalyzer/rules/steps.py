@@ -14,6 +14,7 @@ _REASONS = {
     "allocation": _OUTLIERS.text("allocation"),
     "loader": _OUTLIERS.text("loader"),
     "other-phase": _OUTLIERS.text("phase"),
+    "communication": _OUTLIERS.text("communication"),
 }
 
 

@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge import graph_calls as graph_calls_known
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context, cached
@@ -49,12 +50,18 @@ class GraphCapture(msgspec.Struct, frozen=True):
     """Number of kernels, copies and fills that ran on a device."""
     replays: int
     """Number of launches of whole graphs."""
+    captured_calls: int = 0
+    """Number of the calls that launch a kernel between the begin and the end of a capture on one thread."""
 
     @property
     def is_most(self) -> bool:
-        """Whether the recording is mostly a capture: no graph is replayed, and hardly any launch starts work."""
+        """Whether the recording is mostly a capture: no graph is replayed, and hardly any launch starts work.
+
+        A model that is captured in pieces runs what is between them, such as attention.
+        """
         many = not self.replays and self.launch_calls >= _MANY
-        return many and self.device_events < _HARDLY_ANY * self.launch_calls
+        runs_nothing = self.device_events < _HARDLY_ANY * self.launch_calls
+        return many and (runs_nothing or 2 * self.captured_calls >= self.launch_calls)
 
 
 def graph_calls(context: Context) -> Bool:
@@ -73,7 +80,33 @@ def graph_capture(context: Context) -> GraphCapture | None:
 
     begun = calls(_CAPTURE) or calls(_INSTANTIATE)
     replays = int(graph_calls(context).sum())
-    return GraphCapture(begun, calls(_LAUNCH), len(context.trace.device), replays) if begun else None
+    if not begun:
+        return None
+    return GraphCapture(begun, calls(_LAUNCH), len(context.trace.device), replays, _captured_calls(context))
+
+
+def begun_ns(context: Context) -> I64:
+    """When captures of graphs begin."""
+    called = context.trace.launches
+    rows = context.trace.names.where(partial(_is_call, _CAPTURE))[called.name]
+    found: I64 = called.start_ns[rows]
+    return found
+
+
+def _captured_calls(context: Context) -> int:
+    """How many calls that launch a kernel lie between the begin and the end of a capture on their thread."""
+    names, launches = context.trace.names, context.trace.launches
+    begins, ends, launching = (
+        names.where(known)[launches.name]
+        for known in (graph_calls_known.begins_capture, graph_calls_known.ends_capture, partial(_is_call, _LAUNCH))
+    )
+    found = 0
+    for _, rows in members(launches.thread):
+        order = rows[np.argsort(launches.start_ns[rows], kind="stable")]
+        depth = np.cumsum(begins[order].astype(np.int64) - ends[order])
+        has_end = np.cumsum(ends[order][::-1])[::-1] > 0  # one that is begun and does not end is cut off
+        found += int((launching[order] & (depth > 0) & has_end).sum())
+    return found
 
 
 def _is_call(pattern: re.Pattern[str], name: str) -> bool:

@@ -149,10 +149,15 @@ def _sequences(context: Context) -> I64:
 
 
 def host_ranges(context: Context) -> Bool:
-    """Which host events are collectives that a library on the CPU carries out."""
+    """Which host events are collectives that a library on the CPU carries out, in the chosen steps (or anywhere)."""
+    is_collective: Bool = context.cached(_all_host_ranges) & context.in_scope(context.trace.host.start_ns)
+    return is_collective
+
+
+def _all_host_ranges(context: Context) -> Bool:
     trace, host = context.trace, context.trace.host
     named = trace.names.where(lambda name: name.startswith(_ON_HOST) and operation(name) is not None)
-    is_collective: Bool = (host.category == Category.ANNOTATION) & named[host.name] & context.in_scope(host.start_ns)
+    is_collective: Bool = (host.category == Category.ANNOTATION) & named[host.name]
     return is_collective
 
 
@@ -169,7 +174,7 @@ def _inside_collectives(context: Context) -> Bool:
 
     Sends and receives of gloo are ranges on the thread that calls them, which goes on computing meanwhile.
     """
-    host, ranges = context.trace.host, context.cached(host_ranges)
+    host, ranges = context.trace.host, context.cached(_all_host_ranges)
     found = np.zeros(len(host), np.bool_)
     if not ranges.any():
         return found
@@ -186,6 +191,15 @@ def running_on_host(context: Context) -> Intervals:
     if context.cached(of_libraries).any():
         return Intervals.none()
     return gaps.times_of(context.trace.host, context.cached(host_ranges))
+
+
+def exposed_anywhere(context: Context) -> Intervals:
+    """When collectives run and nothing else computes, on devices or else on the CPU, whichever steps are chosen."""
+    device, rows = context.trace.device, communication_kernels(context.trace)
+    if rows.any():
+        return gaps.times_of(device, rows) - gaps.times_of(device, ~rows & (device.category == Category.KERNEL))
+    found = gaps.times_of(context.trace.host, context.cached(_all_host_ranges))
+    return found - context.cached(computing) if found else found
 
 
 def exposed_on_host(context: Context) -> Intervals:

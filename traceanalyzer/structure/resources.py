@@ -57,6 +57,8 @@ class StepResources(msgspec.Struct, frozen=True):
     unread_device: str | None = None
     """Sign of an accelerator where no device event was understood: a category of events, a call, a name or a device;
     null if there is none."""
+    unused_device: str | None = None
+    """Name of a device that nothing was put on although calls of its runtime were recorded; null if there is none."""
     steps_device_ns: int | None = None
     """The same sum in ns of those that start in the steps; null in reports of old versions."""
     only_copies_ns: float | None = None
@@ -107,6 +109,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         recorded_device_ns=int(context.trace.device.dur_ns[own].sum()),
         outside_device_ns=_outside(context, own, inside),
         unread_device=unrecorded_work.unread_device(context),
+        unused_device=unrecorded_work.unused_device(context),
         steps_device_ns=int(context.trace.device.dur_ns[own & (steps.at(context.trace.device.start_ns) >= 0)].sum()),
         only_copies_ns=None if device is None else mean(_only_copies(context, device) & within),
     )

@@ -17,6 +17,7 @@ it, although correlation ids show that the runtime made many calls. A program th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -32,6 +33,8 @@ from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
+_ASKS = re.compile(r"^(?:cuda|hip|cu|musa)(?:\w*Get\w+|\w*Synchronize|Init|DriverGetVersion|SetDevice)$")
+"""Calls that tell something of devices or wait for them."""
 LEAST_NS = 1_000_000
 """Own choice: a first launch, copy or wait may well take less on an idle device."""
 _EMPTY = 0.9
@@ -195,6 +198,27 @@ def _removed_calls(context: Context, begin: int, end: int) -> int:
     return int(after.min() - before.max()) if len(before) and len(after) else 0
 
 
+def _only_asks(context: Context) -> bool:
+    """Whether calls of a device's runtime were recorded that neither put work on it nor wait for any.
+
+    The profiler itself asks for devices and waits for them when it ends, so such calls are no sign of a device's work.
+    """
+    trace = context.trace
+    calls = trace.launches
+    asks = trace.names.where(lambda name: _ASKS.search(name) is not None)[calls.name]
+    return bool(len(calls) and asks.all() and calls.dur_ns.sum() < LEAST_NS)
+
+
+def unused_device(context: Context) -> str | None:
+    """Name of a device that nothing was put on although its runtime was recorded; None if there is none."""
+    trace = context.trace
+    named = [device.name or str(device.id) for device in trace.info.devices]
+    signs = trace.names.where(is_of_accelerator)[trace.host.name].any() or trace.info.unsupported
+    if len(trace.device) or len(trace.accelerator) or signs or not named or not _only_asks(context):
+        return None
+    return named[0]
+
+
 def unread_device(context: Context) -> str | None:
     """A sign of a device that left no event: an unknown kind of events, a runtime call, a name, or the header.
 
@@ -204,10 +228,11 @@ def unread_device(context: Context) -> str | None:
     if len(trace.device) or len(trace.accelerator) or _is_known_to_lack(trace.info.capture):
         return None
     unknown = [str(loss.params["category"]) for loss in trace.losses if loss.id == "read-unsupported"]
-    calls = [trace.names[name] for name in trace.launches.name[:1].tolist()]
+    asks = _only_asks(context)
+    calls = [] if asks else [trace.names[name] for name in trace.launches.name[:1].tolist()]
     named = np.flatnonzero(trace.names.where(is_of_accelerator)[trace.host.name])[:1]
     names = [trace.names[name] for name in trace.host.name[named].tolist()]
-    devices = [device.name or str(device.id) for device in trace.info.devices]
+    devices = [] if asks else [device.name or str(device.id) for device in trace.info.devices]
     return next(iter([*filter(is_of_accelerator, unknown), *calls, *names, *devices]), None)
 
 

@@ -59,6 +59,12 @@ def fires_with_heads_apart() -> TraceBuilder:
     return model(attention(16, 2048, 2048, 64, normal=[2, 8, 2048, 2048]))
 
 
+def fires_with_weights(*, normal: Sequence[int] | None = None) -> TraceBuilder:
+    """The mean over the heads follows, as in nn.MultiheadAttention with need_weights=True."""
+    mean: Call = ("aten::mean", "reduce_kernel", ([2, 8, 2048, 2048], [], [], []), 100)
+    return model([*attention(16, 2048, 2048, 64, normal=normal), mean])
+
+
 def fires_in_a_table() -> str:
     """Rows grouped by shape."""
     return printed([16, 2048, 2048])
@@ -159,6 +165,32 @@ def test_the_chain_less_its_products_at_the_best_rate() -> None:
     assert low == pytest.approx(4_000_000 - min(2_000_000, 3 * products) - 4 * 5_000), "one fused kernel in each layer"
     assert finding.evidence[0].observed == pytest.approx(1000 / 1400)
     assert finding.evidence[0].where[0].name in ("aten::_softmax", "aten::bmm")
+
+
+def test_weights_that_are_averaged_keep_the_fused_kernel_away() -> None:
+    (finding,) = findings(fires_with_weights(), RULE)
+    assert "need_weights=False" in finding.advice.text
+    assert "need_weights=False" in (finding.code or "")
+    (own,) = findings(fires_with_weights(normal=[2, 8, 2048, 2048]), RULE)
+    assert "need_weights" not in own.advice.text, "the softmax of nn.MultiheadAttention is over [16, 2048, 2048]"
+
+
+def test_work_that_takes_next_to_nothing_of_a_step_is_no_severe_finding() -> None:
+    """Replacing it makes fewer launches, too, but what the launches cost is another finding."""
+    shapes, trace = [[16, 64, 64]], TraceBuilder(options=("record_shapes",))
+    host, stream = Host(trace, at=10), Stream()
+    with host.annotation("ProfilerStep#0"):
+        for _ in range(20):
+            for name in ("aten::bmm", "aten::mul", "aten::_softmax", "aten::bmm"):
+                with host.op(name, 50, 50, shapes=[*shapes * 2] if name == "aten::bmm" else shapes, types=[HALF] * 2):
+                    host.launch(Work(GEMM, 1), stream)
+        host.work(20_000)
+        host.wait(stream)
+    (finding,) = findings(finish(trace), RULE, {"score_ratio": 1})
+    assert finding.saving is not None
+    assert finding.saving.wall_share[1] > 0.1, "its launches"
+    assert finding.saving.direct_ns_per_step[1] < 0.01 * 30_000_000
+    assert finding.severity == "low"
 
 
 def test_a_table_by_shape_tells_the_same() -> None:

@@ -164,6 +164,11 @@ def fires_on_large_parameters_on_a_cpu() -> TraceBuilder:
     return on_a_cpu(100, each=100)
 
 
+def fires_on_sixteen_parameters_on_a_cpu() -> TraceBuilder:
+    """64 calls of 89 us, as Adagrad makes for 16 parameters of a recommendation model."""
+    return on_a_cpu(64, each=89, name="Optimizer.step#Adagrad.step")
+
+
 def fires_on_few_huge_parameters_on_a_cpu() -> TraceBuilder:
     """21 calls of 1 ms, such as for an embedding of 30 million numbers."""
     return on_a_cpu(21, each=1000)
@@ -329,6 +334,15 @@ def test_on_a_cpu_long_calls_are_bound_by_memory() -> None:
     assert finding.saving is not None
     host = 100 * 101_000 + 3_000
     assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * host, 0.8 * host))
+
+
+def test_on_a_cpu_long_calls_need_not_be_many() -> None:
+    (finding,) = findings(fires_on_sixteen_parameters_on_a_cpu(), RULE)
+    assert finding.saving is not None
+    host = 64 * 90_000 + 3_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.4 * host, 0.7 * host))
+    assert finding.code == "torch.optim.Adagrad(parameters, **settings, fused=True)  # settings: as before"
+    assert not findings(on_a_cpu(31, each=89, name="Optimizer.step#Adagrad.step"), RULE), "fewer take little time"
 
 
 def test_on_a_cpu_few_calls_count_if_they_are_very_long() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
 from tests.builders.timeline import Host, Stream
 from tests.rules.host_work import compute, looping
 from tests.rules.judging import findings, skipped
@@ -48,6 +49,16 @@ def test_it_names_the_longest_step() -> None:
     assert finding.summary.params["name"] == "3"
     assert finding.evidence[0].observed == pytest.approx(2, rel=0.03)
     assert (finding.severity, finding.saving) == ("info", None)
+
+
+def test_it_says_that_collectives_take_longer() -> None:
+    loop = GlooTraining()
+    for number in range(5):
+        with loop.host.annotation(f"ProfilerStep#{number}"):
+            loop.forward()
+            loop.backward([3_000 if number == 2 else 100])
+    (finding,) = findings(loop.finish(), RULE)
+    assert "collectives take longer" in finding.summary.text
 
 
 def test_says_why_it_cannot_judge() -> None:

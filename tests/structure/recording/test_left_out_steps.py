@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.builders.gloo import GlooTraining
 from tests.structure.recording.reading import US, recorded
 from traceanalyzer.structure.recording import left_out
 
@@ -61,6 +62,36 @@ def test_what_every_step_does_explains_no_single_one() -> None:
     for start in (0, 100, 300, 400, 500):
         trace.launch("cudaMalloc", start + 10, 50)
     assert reasons(trace) == [None, "unknown", None, None, None]
+
+
+def communicating(*exposed: int, operators: tuple[int, ...] = ()) -> TraceBuilder:
+    """Steps of 60 us of computation, and of a collective that runs on beside nothing; and more operators in some."""
+    trace, start = TraceBuilder(), 0
+    for number, length in enumerate(exposed):
+        trace.step(number, start, 70 + length)
+        trace.launch_kernel("gemm", start + 5, 60, at=start + 1, call_dur=1)
+        trace.launch_kernel("ncclDevKernel_AllReduce", start + 35, 30 + length, at=start + 3, call_dur=1, stream=8)
+        for _ in range(5 + (operators[number] if operators else 0)):
+            trace.op("aten::mm", start + 20, 1)
+        start += 70 + length
+    return trace
+
+
+def test_collectives_that_take_longer_explain_a_step() -> None:
+    """Only the part counts that nothing hides: here 130 of the 160 us of the collective."""
+    assert reasons(communicating(30, 30, 130, 30, 30)) == [None, None, "communication", None, None]
+    assert reasons(communicating(130, 130, 30, 130, 130))[2] == "unknown", "a shorter step waits for nothing"
+    assert reasons(communicating(30, 30, 130, 30, 30, operators=(0, 0, 5, 0, 0)))[2] == "other-phase"
+
+
+@pytest.mark.parametrize(("reduce", "reason"), [(3_000, "communication"), (100, "unknown")])
+def test_collectives_of_the_cpu_that_take_longer_explain_a_step(reduce: int, reason: str) -> None:
+    loop = GlooTraining()
+    for number in range(5):
+        with loop.host.annotation(f"ProfilerStep#{number}"):
+            loop.forward()
+            loop.backward([reduce if number == 2 else 100], dur=3_900 if number == 2 and reduce == 100 else 1_000)
+    assert reasons(loop.finish()) == [None, None, reason, None, None]
 
 
 def waiting(number: int, *at: int) -> TraceBuilder:
@@ -152,6 +183,7 @@ def test_a_prefill_among_decode_steps_is_another_phase() -> None:
     reasons_before = [None, "unknown", "unknown", "loading"]
     phases = ["decode", "prefill", "decode", "prefill"]
     assert left_out.of_phases(reasons_before, phases) == (None, "other-phase", "unknown", "loading")
+    assert left_out.of_phases([None, "communication", None], ["decode", "prefill", "decode"])[1] == "other-phase"
     assert left_out.of_phases(["unknown", None], [None, None]) == ("unknown", None)
 
 

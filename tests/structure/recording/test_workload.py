@@ -125,6 +125,31 @@ def test_a_capture_of_graphs() -> None:
     assert {e.kind: e.count for e in recorded(trace).evidence} == {"captures": 1, "launches-without-events": 302}
 
 
+def in_pieces(pieces: int, *, between: int, mark: str | None = None, replays: int = 0) -> TraceBuilder:
+    """Pieces of ten launches that are captured, and launches between them that run."""
+    trace, now = TraceBuilder(), 10
+    for _ in range(pieces):
+        trace.launch("cudaStreamBeginCapture_v10000", now, 5)
+        for number in range(10):
+            trace.launch("cudaLaunchKernel", now + 10 + 10 * number, 5)
+        trace.launch("cudaStreamEndCapture_v10000", now + 120, 5)
+        for number in range(between):
+            trace.launch_kernel("attention", now + 140 + 100 * number, 80, at=now + 130 + 100 * number)
+        now += 200 + 100 * between
+    for number in range(replays):
+        trace.graph_launch(now + 100 * number, 5, [("gemm", now + 10 + 100 * number, 50, {})])
+    if mark:
+        trace.annotation(mark, 1, now + 1000)
+    return trace
+
+
+def test_a_capture_in_pieces_runs_what_is_between_them() -> None:
+    assert recorded(in_pieces(20, between=3)).workload == "graph-capture"
+    assert recorded(in_pieces(20, between=30)).workload != "graph-capture", "most launches run"
+    assert recorded(in_pieces(20, between=3, replays=2)).workload != "graph-capture"
+    assert recorded(in_pieces(20, between=30, mark="capture_8192_PIECEWISE")).workload == "graph-capture"
+
+
 @pytest.mark.parametrize("trace", [captured(90), captured(300, events=60), captured(300, replays=1)])
 def test_a_capture_in_a_program_that_runs_is_none(trace: TraceBuilder) -> None:
     assert recorded(trace).workload != "graph-capture"

@@ -182,13 +182,16 @@ def broadcasts_at(context: Context) -> Iterator[Occurrences]:
         yield Occurrences.idle("broadcast", device, times.start, times.end)
 
 
-def roles_at(context: Context, roles: Collection[str], *, in_loader: bool) -> Iterator[Occurrences]:
+def roles_at(
+    context: Context, roles: Collection[str], *, in_loader: bool, name: str = "inputs"
+) -> Iterator[Occurrences]:
     """When owners with some roles work and no device does, on critical threads.
 
     Args:
         context: The trace.
         roles: The roles.
         in_loader: Whether work within waits for a loader counts.
+        name: What they are called.
     """
     index, tree = context.cached(owner_index), context.host.tree
     slices = index.nested.tree
@@ -200,7 +203,7 @@ def roles_at(context: Context, roles: Collection[str], *, in_loader: bool) -> It
     for thread, own in members(slices.thread[rows]):
         if thread in critical:
             times = Intervals.union(slices.start_ns[rows[own]], slices.end_ns[rows[own]]) - others
-            yield Occurrences("host", "inputs", np.full(len(times), thread), times.start, times.end)
+            yield Occurrences("host", name, np.full(len(times), thread), times.start, times.end)
 
 
 def analyze(context: Context) -> HostOwners:

@@ -144,6 +144,8 @@ class DeviceInSteps(msgspec.Struct, frozen=True):
     silent_gap_ns: int = 0
     """Part of the time in ns of the gaps in which the host did something else during which it had no operator and no
     call open."""
+    long_gaps: int = 0
+    """Number of gaps beyond that limit in which the device waited for a launch."""
 
 
 class StepIdle(msgspec.Struct, frozen=True):
@@ -227,17 +229,22 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
         launching_owners=_owners(launched, counts & short),
         launching_gaps_after_waits=int((counts & short & late & (waited > _MOST)).sum()),
         silent_gap_ns=int(part.of_cause(gap_causes.HOST)[long].sum()),
+        long_gaps=int((counts & ~short & late).sum()),
     )
 
 
-def launching_gaps_at(context: Context, *, waits: bool) -> Iterator[Occurrences]:
+def launching_gaps_at(context: Context, *, waits: bool, whole: bool = False) -> Iterator[Occurrences]:
     """The time in short gaps in which the host runs operators and launches.
 
     Args:
         context: The trace.
         waits: Whether calls after waits are left out, because the program waits so often that these cause the gaps.
+        whole: Whether long gaps count as well, and all that the host does in them.
     """
     for gap in _idle_gaps(context):
+        if whole:
+            yield gap.times("launch_bound", (gap.counts, LAUNCHING))
+            continue
         calls = ~gap.is_long & ~gap.is_named & ~(gap.is_after_wait & waits)
         yield gap.times(
             "launch_bound", (calls, LAUNCHING), (gap.is_named & ~(gap.is_after_wait & waits), LAUNCHING[:1])

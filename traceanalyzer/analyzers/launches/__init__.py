@@ -14,6 +14,7 @@ from traceanalyzer.structure import launch_calls, unrecorded_work
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import GraphCapture, StreamQueue, graph_calls, graph_capture, held_up
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, members, rows_by, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import F64, I64
@@ -131,6 +132,10 @@ class LaunchFigures(msgspec.Struct, frozen=True):
     once."""
     capture: GraphCapture | None = None
     """Figures about the capture of graphs; null if the trace captures none."""
+    capturing_steps: int = 0
+    """Number of typical steps in which the capture of a graph begins."""
+    typical_steps: int = 0
+    """Number of typical steps."""
 
 
 def analyze(context: Context) -> LaunchFigures:
@@ -141,7 +146,7 @@ def analyze(context: Context) -> LaunchFigures:
     in_graph = graph_calls(context)[launch[linked]]
     single = linked[~in_graph]
     calls = distinct(launch[single])
-    call_ns = context.trace.launches.dur_ns[calls]
+    call_ns, typical = context.trace.launches.dur_ns[calls], program_steps(context).typical
     return LaunchFigures(
         kernels=len(kernels),
         launched_kernels=len(single),
@@ -155,6 +160,8 @@ def analyze(context: Context) -> LaunchFigures:
         graphs=_graphs(context, kernels, linked[in_graph]),
         earlier_work_ns=unrecorded_work.longest_ns(context),
         capture=graph_capture(context),
+        capturing_steps=int((distinct(typical.at(launch_calls.begun_ns(context))) >= 0).sum()),
+        typical_steps=len(typical),
     )
 
 

@@ -19,6 +19,7 @@ the resource itself, in both cases.
     host           only WAITS           the waits for a whole device are removed
     host           operators, owners    the host time of these, by the same share
     host           idle time            the host time before each launch that came too late for that cause
+    host           any, with `is_at`    the host time that `at` finds
     host           none of these        all host time of the critical thread, by the same share
     communication  any                  exposed parts of collectives, by the same share
 
@@ -74,6 +75,8 @@ class TimeSaved:
     """Whether it already is the time by which a step gets shorter, from a replay of all ranks, which nothing limits."""
     at: Callable[[Context], Iterable[Occurrences]] | None = None
     """Where it is in the trace, if that is not the events of its claims."""
+    is_at: bool = False
+    """Whether the removed host time is that of `at` alone; the claims then only keep it apart from other changes."""
 
     @property
     def removed(self) -> Interval:

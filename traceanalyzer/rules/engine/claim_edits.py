@@ -143,6 +143,10 @@ class Resolver:
         calls = self.unblocked(change)
         if calls is not None:
             return (edits.UnblockEdit(calls),)
+        if change.is_at and change.at is not None:
+            spans = [(each.place, each.start_ns, each.end_ns) for each in change.at(self.context)]
+            thread, start, end = (np.concatenate(columns) for columns in zip(*spans, strict=True))
+            return (edits.HostEdit(thread, start, end, _left(ns, self._host_ns(thread, start, end))),)
         named = change.within or tuple(key for key in change.claims if key.of in ON_HOST)
         missing = fsum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self.select, named) if each is not None and len(each.thread)]

@@ -85,6 +85,8 @@ note)."""
 
 _MOST_OF_LITTLE = "medium"
 """Greatest severity of a finding in a recording with hardly any work, or with most of its events removed."""
+_MOST_OF_SHORT_WORK = "low"
+"""Greatest severity of a finding about device work that takes less than `GAIN_SHARE` of a step."""
 _MOST_OF_ONCE = "medium"
 """Greatest severity of what a fix saves once (own choice: a longer run has no more of it)."""
 _OF_THE_REST, _HALF = 0.03, 0.5
@@ -325,13 +327,16 @@ def _distinct(facts: Facts, prices: Prices | None, judged: Sequence[_Judged]) ->
 def _severity(facts: Facts, draft: Draft, saving: Saving | None, once: Once | None) -> str:
     """Severity by the likely gain per step; a finding's own severity counts if it is worse, up to the draft's ceiling.
 
-    If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once.
+    If the recording does not show what bounds the program, no finding is severe; and none is for what it saves once, or
+    about device work that takes next to nothing of a step, whatever its launches cost: that is another finding.
     """
     gained = _likely_share(saving) if saving else once.share_of_recording if once else 0.0
     gain = next((name for share, name in _STEPS_OF_SEVERITY if gained >= share), "info")
     gain = min(gain, _MOST_OF_ONCE, key=SEVERITIES.index) if once else gain
     worst = max(gain, draft.severity or "info", key=SEVERITIES.index)
     most = _MOST_OF_LITTLE if facts.tells_little else SEVERITIES[-1]
+    if saving and saving.resource == "gpu" and saving.direct_ns_per_step[1] < GAIN_SHARE * facts.step_ns:
+        most = min(most, _MOST_OF_SHORT_WORK, key=SEVERITIES.index)
     return min(worst, draft.ceiling or most, most, key=SEVERITIES.index)
 
 

@@ -1,7 +1,8 @@
 """Detects kernels that take longer than they need: by their types, shapes or algorithms, or by what they leave empty.
 
 The rules here are sm-underfilled and occupancy-low (multiprocessors or warps of the GPU are empty), and those about
-convolutions: conv-layout-transposes, conv-bias-before-batchnorm, bn-not-folded-inference and cudnn-benchmark-off.
+convolutions: conv-layout-transposes, conv-bias-before-batchnorm, bn-not-folded-inference and cudnn-benchmark-off. One
+kernel of the program's own with most of the time is kernel-dominates.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import fsum
 
 import msgspec
 
-from traceanalyzer.analyzers.kernels import Kernel, Kernels, SmFill, UnfilledKernel, unfilled_at
+from traceanalyzer.analyzers.kernels import Kernel, Kernels, KernelsByOperator, SmFill, UnfilledKernel, unfilled_at
 from traceanalyzer.analyzers.kernels.convolutions import ConvolutionAlgorithms, ConvolutionNorms, biases_at, norms_at
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.report.message import Text
@@ -25,6 +26,23 @@ from traceanalyzer.structure.portions import Portion
 
 _UNDERFILLED = page("sm-underfilled")
 _LOW = page("occupancy-low")
+_DOMINATES = page("kernel-dominates")
+_OF_LIBRARY = re.compile(
+    r"at::|c10::|cub::|thrust::|cutlass|cublas|cudnn|cask|xmma|nvjet|magma|hipblas|rocblas|miopen|ck::|ck_tile|aiter|"
+    r"flash|fmha|\bnccl|^(?:ampere|volta|turing|maxwell|pascal|hopper|sm\d\d|gemv|gemm)[A-Za-z0-9]*_|^Cijk_|^triton_",
+    re.IGNORECASE,
+)
+"""Names of kernels of libraries, and of Inductor."""
+_CALLS = {
+    KernelClass.GEMM: "torch.matmul",
+    KernelClass.MOE: "torch._grouped_mm",
+    KernelClass.CONVOLUTION: "torch.nn.functional.conv2d",
+    KernelClass.ATTENTION: "torch.nn.functional.scaled_dot_product_attention",
+    KernelClass.NORMALIZATION: "torch.nn.functional.layer_norm",
+    KernelClass.REDUCTION: "torch.softmax, torch.sum",
+    KernelClass.SORTING: "torch.sort, torch.cumsum",
+}
+"""Calls of torch that do the work of a class of kernels."""
 _LIVES_ON_OCCUPANCY = frozenset(
     {
         KernelClass.ELEMENTWISE,
@@ -107,6 +125,32 @@ def _low(facts: Facts, limits: Limits) -> Drafts:
         "share": facts.gpu_share(time),
     }
     yield Draft((evidence,), params=params, severity="info")
+
+
+def _dominates(facts: Facts, limits: Limits) -> Drafts:
+    rows = sorted(facts.kernels, key=lambda row: (-row.total_ns, row.name))
+    own = facts.need_step_resources()
+    if not rows or not own.step_ns or _OF_LIBRARY.search(rows[0].name):
+        return
+    row, kind = rows[0], kernel_class(rows[0].name)
+    share, busy, mean = facts.gpu_share(row.total_ns), (own.gpu_ns or 0.0) / own.step_ns, row.total_ns / row.calls
+    is_short = busy <= limits["busy_share"] or mean < limits["kernel_ns"]
+    if share <= limits["gpu_share"] or is_short or kind is KernelClass.COMMUNICATION:
+        return
+    launched = facts.find("kernels_by_operator", KernelsByOperator)
+    ways = [way for way in (launched.rows if launched else ()) if way.name == row.name and way.grid and way.block]
+    evidence = (
+        Evidence(_DOMINATES.text("subject")(), share, limits["gpu_share"], "share", facts.kernel_places(rows[:1])),
+        Evidence(_DOMINATES.text("busy")(), busy, limits["busy_share"], "share", ()),
+    )
+    params = {"kernel": row.name, "time": facts.on_device(row.total_ns), "share": share, "mean": mean}
+    params |= {"calls": max(1, round(facts.per_step(row.calls))), "call": _CALLS.get(kind, "")}
+    if ways:
+        longest = max(ways, key=lambda way: (way.total_ns, way.grid))
+        params |= {"grid": longest.grid, "block": longest.block}
+    summary = None if ways else _DOMINATES.text("summary-unknown")
+    advice = _DOMINATES.text("advice-library") if kind in _CALLS else None
+    yield Draft(evidence, None, params, "low", summary=summary, advice=advice)
 
 
 def _counts(row: Kernel, limits: Limits) -> bool:
@@ -283,6 +327,7 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
 RULES = (
     _UNDERFILLED.rule(trace=_underfilled),
     _LOW.rule(trace=_low),
+    _DOMINATES.rule(trace=_dominates),
     _TRANSPOSES.rule(trace=_transposes, table=_transposes),
     _BIAS.rule(trace=_bias, table=_bias),
     _NOT_FOLDED.rule(trace=_not_folded, table=_not_folded),

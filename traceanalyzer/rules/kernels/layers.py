@@ -1,6 +1,7 @@
 """Detects layers that have a faster kernel than those that ran, and experts that take most of the time.
 
-The rules are attention-unfused, sdpa-math, elementwise-fusion-chain and moe-dominates.
+The rules are attention-unfused, sdpa-math, elementwise-fusion-chain, moe-dominates and moe-dense;
+batch-norm-not-eval is about layers in the wrong mode.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _UNFUSED = page("attention-unfused")
 _SDPA = page("sdpa-math")
 _CHAINS = page("elementwise-fusion-chain")
 _EXPERTS = page("moe-dominates")
+_DENSE = page("moe-dense")
+_NOT_EVAL = page("batch-norm-not-eval")
 
 _SLOWEST = 3
 """Own choice: fused attention reaches a third or more of the rate of the best products of a device."""
@@ -46,6 +49,10 @@ _NOTICEABLE = 0.001
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
+_MEAN = "aten::mean"
+_WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
+_EXPERTS_OF = range(4, 513)
+"""Own choice: numbers of experts; a choice among more is one of tokens."""
 _LEAST_LEFT = 0.2
 """Part that a fused kernel needs at least (own choice: its two products remain)."""
 
@@ -127,7 +134,20 @@ def _unfused(facts: Facts, limits: Limits) -> Drafts:
     largest = max(scores, key=lambda s: (s.batch * s.queries * s.keys, s.queries))
     shape = [largest.batch, largest.queries, largest.keys]
     params = {"time": processor.per_step(total), "share": share, "shape": str(shape)}
-    yield Draft((evidence,), change, params, summary=_UNFUSED.text("summary-cpu") if processor.is_cpu else None)
+    summary, is_averaged = _UNFUSED.text("summary-cpu") if processor.is_cpu else None, _are_averaged(members)
+    advice, code = (_UNFUSED.text("advice-weights"), _WITHOUT_WEIGHTS) if is_averaged else (None, None)
+    yield Draft((evidence,), change, params, summary=summary, advice=advice, code=code)
+
+
+def _are_averaged(members: Sequence[_Row]) -> bool:
+    """Whether the mean over the heads is taken, as nn.MultiheadAttention does to return the weights of attention.
+
+    The heads are an axis of their own there, which products and softmax do not have.
+    """
+    softmax = sum(row.operator.calls for row in members if row.operator.name == "aten::_softmax")
+    means = sum(row.operator.calls for row in members if row.operator.name == _MEAN and len(row.tensors[0]) == 4)
+    merged = all(len(row.tensors[0]) == 3 for row in members if row.operator.name == "aten::_softmax")
+    return merged and 2 * means > softmax
 
 
 def _helps_on_cpu(facts: Facts) -> bool:
@@ -275,7 +295,64 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), None, params, "low", advice=_EXPERTS.text("advice-training") if trains else None)
 
 
+def _dense(facts: Facts, limits: Limits) -> Drafts:
+    processor = Processor.of(facts)
+    rows = [_Row(row, [s for s in parse(row.shapes) or [] if s], processor.self_ns(row)) for row in facts.shaped]
+    choices = [row for row in rows if row.operator.name == "aten::topk" and row.tensors and len(row.tensors[0]) == 2]
+    for (tokens, experts), chosen in _by_shape(choices).items():
+        if experts not in _EXPERTS_OF or tokens < 2:
+            continue
+        products = [
+            row for row in rows if row.is_product and row.tensors[-2][0] == tokens and len(row.tensors[-1]) == 2
+        ]
+        members = [row for row in products if row.tensors[-1][0] != row.tensors[-1][1]]
+        members = [row for row in members if row.operator.calls >= experts * chosen]
+        total = sum(row.ns for row in members)
+        share = processor.share(total)
+        if not members or share <= limits["gpu_share"]:
+            continue
+        members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
+        most = 1 - 1 / experts
+        time, claims = processor.per_step(total), {row.operator.part: processor.per_step(most * row.ns) for row in members}
+        direct, basis = (0.5 * most * time, most * time), _DENSE.text("basis")(most=most)
+        where = of_operators(facts, [row.operator for row in members], processor.self_ns)
+        params = {"experts": experts, "shapes": members[0].operator.shapes, "time": time, "share": share}
+        params["calls"] = members[0].operator.calls // chosen
+        evidence = Evidence(_DENSE.text("subject")(), share, limits["gpu_share"], "share", where)
+        change = TimeSaved(processor.resource, direct, basis, claims=claims, is_removed=not processor.is_cpu)
+        yield Draft((evidence,), change, params)
+
+
+def _by_shape(rows: Sequence[_Row]) -> dict[Shape, int]:
+    """Calls of some operators by the shape of their first input."""
+    calls: dict[Shape, int] = {}
+    for row in rows:
+        calls[row.tensors[0]] = calls.get(row.tensors[0], 0) + row.operator.calls
+    return calls
+
+
+def _not_eval(facts: Facts, limits: Limits) -> Drafts:
+    if program.workload(facts) != "inference":
+        return
+    norms = [row for row in facts.operators if row.name == "aten::batch_norm"]
+    counting = [row for row in facts.shaped if row.name == "aten::add_" and _counts_one(row)]
+    counted, every = (sum(row.calls for row in rows) for rows in (counting, norms))
+    if not every or counted < limits["counted"] * every:
+        return
+    where = (CodePlace("operator", norms[0].name, None, every, "count"),)
+    evidence = Evidence(_NOT_EVAL.text("subject")(), counted / every, limits["counted"], "share", where)
+    yield Draft((evidence,), None, {"norms": max(1, round(facts.per_step(every)))}, "low")
+
+
+def _counts_one(row: OperatorFact) -> bool:
+    """Whether an operator adds to one integer, as `num_batches_tracked.add_(1)` does."""
+    first = (row.types or "").removeprefix("[").split(",")[0].strip('"] ')
+    return first == "long int" and (parse(row.shapes) or [(1,)])[0] == ()
+
+
 RULES = (
+    _DENSE.rule(trace=_dense, table=_dense),
+    _NOT_EVAL.rule(trace=_not_eval),
     _UNFUSED.rule(trace=_unfused, table=_unfused),
     _SDPA.rule(trace=_sdpa, table=_sdpa),
     _CHAINS.rule(trace=_chains),

@@ -55,6 +55,8 @@ _SINCE = (2, 4)
 """torch whose fused optimizers compute on a CPU (release notes of 2.4)."""
 _CALL_NS = 20_000
 """Own choice: longer calls move more memory than the cache of a core can hold."""
+_FEWEST_LONG_CALLS = 32
+"""Own choice: four calls for each of eight parameters, with which the saving was measured; fewer take little time."""
 _LONG_CALL_NS = 200_000
 """Own choice: such calls move more memory than the caches of a processor can hold."""
 _SAVED: dict[str, _Saved] = {
@@ -140,7 +142,7 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
             "host",
             (least * host, most * host),
             basis,
-            claims={Portion.other(row.name): host},
+            claims={Portion.operator(row.name): host},
             at=partial(optimizers_at, rows=(row,)),
         ),
         {"optimizer": row.name, "calls": round(each), "host": host, "share": share},
@@ -168,9 +170,10 @@ def _saved_on_cpu(facts: Facts, row: Optimizer, fewest: float = FEWEST_CALLS) ->
     short, long, longest = _SAVED_WITHOUT_MOMENTUM if plain else _SAVED.get(named[1], (None, None, None))
     if row.in_place_ns > _LONG_CALL_NS * row.in_place:
         return longest
-    if row.in_place < fewest * _updates(facts, row):
+    is_long = row.host_ns > _CALL_NS * row.in_place
+    if row.in_place < (min(fewest, _FEWEST_LONG_CALLS) if is_long else fewest) * _updates(facts, row):
         return None
-    return long if row.host_ns > _CALL_NS * row.in_place else short
+    return long if is_long else short
 
 
 def _is_sparse(row: Optimizer) -> bool:
@@ -296,7 +299,11 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
     least, most = (1 - _LOOP) * (host + added), _MOST_ON_CPU * (host + added)
     basis = _ZERO_GRAD.text("basis-cpu")(least=1 - _LOOP, most=_MOST_ON_CPU)
     change = TimeSaved(
-        "host", (least, most), basis, claims={Portion.other(rows[0].name): most}, at=partial(optimizers_at, rows=rows)
+        "host",
+        (least, most),
+        basis,
+        claims={Portion.operator(rows[0].name): most},
+        at=partial(optimizers_at, rows=rows),
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
     evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))

@@ -52,7 +52,7 @@ class RecordedStep(msgspec.Struct, frozen=True):
     """Whether the step counts for the typical step."""
     reason: str | None
     """Why the step is unlike the others: `earlier-work`, `recording-end`, `loading`, `allocation`, `loader`,
-    `other-phase` or `unknown`; null for steps like the others."""
+    `other-phase`, `communication` or `unknown`; null for steps like the others."""
     phase: str | None = None
     """Phase of a server in the step: `prefill`, `decode`, `mixed`, `capture`; null if no mark shows it."""
     requests: int | None = None

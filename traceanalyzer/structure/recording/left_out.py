@@ -10,6 +10,7 @@ import numpy as np
 from traceanalyzer.structure import gap_causes, gaps
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
+from traceanalyzer.structure.recorded_collectives import exposed_anywhere
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
@@ -17,20 +18,23 @@ from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN = (
+EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, COMMUNICATION, UNKNOWN = (
     "earlier-work",
     "recording-end",
     "loading",
     "allocation",
     "loader",
     "other-phase",
+    "communication",
     "unknown",
 )
 MARKED, OPTIMIZER = "ProfilerStep", "Optimizer.step"
 """What marks steps: the profiler, or the start of the optimizer."""
-REASONS = frozenset({EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, UNKNOWN})
+REASONS = frozenset({EARLIER_WORK, RECORDING_END, LOADING, ALLOCATION, LOADER, OTHER_PHASE, COMMUNICATION, UNKNOWN})
 ONE_TIME = frozenset({LOADING, ALLOCATION, LOADER})
 """Reasons that are events of one step, which the next steps do not have."""
+_MAY_BE_A_PHASE = frozenset({COMMUNICATION, UNKNOWN})
+"""Reasons of steps whose mark may say more: a prefill among decode steps also sends more."""
 FEWEST = 2
 """With fewer steps left than this, others count as well: a single one may be unlike them by chance."""
 _OUTLIER = 0.2
@@ -85,6 +89,8 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
             found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
             if found[step] == UNKNOWN and _does_more(calls, excess, median, step):
                 found[step] = OTHER_PHASE
+            elif found[step] == UNKNOWN and _explains(_communication(context, steps), excess, step):
+                found[step] = COMMUNICATION
         if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
             found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
     if _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
@@ -104,7 +110,7 @@ def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tu
     """
     usual = Counter(phases).most_common(1)[0][0] if phases else None
     return tuple(
-        OTHER_PHASE if reason == UNKNOWN and phase is not None and phase != usual else reason
+        OTHER_PHASE if reason in _MAY_BE_A_PHASE and phase is not None and phase != usual else reason
         for reason, phase in zip(reasons, phases, strict=True)
     )
 
@@ -115,6 +121,12 @@ def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION, gap_causes.DATALOADER)
     times = timeline.within(steps.start_ns, steps.end_ns, labels)
     return tuple(zip((LOADING, ALLOCATION, LOADER), map(np.asarray, times), strict=True))
+
+
+def _communication(context: Context, steps: Steps) -> I64:
+    """Time of each step in which collectives run and nothing computes."""
+    found: I64 = context.cached(exposed_anywhere).within(steps.start_ns, steps.end_ns)
+    return found
 
 
 def _explains(times: I64, excess_ns: float, step: int) -> bool:

@@ -103,8 +103,12 @@ def startup_ns(context: Context) -> int:
 
 def _capture(context: Context) -> Iterator[WorkloadEvidence]:
     found = graph_capture(context)
-    if found is not None and found.is_most:
+    if found is None:
+        return
+    marked = [mark for mark in program_steps(context).marks if mark is not None]
+    if found.is_most or (marked and all(mark.phase == "capture" for mark in marked)):
         yield WorkloadEvidence("captures", count=found.captures)
+    if found.is_most:
         yield WorkloadEvidence("launches-without-events", count=found.launch_calls)
 
 

@@ -87,6 +87,11 @@ _WITHOUT_GPU = {
         "Bound by the CPU: {part:part} of each step pass in the program itself. No GPU was recorded.",
     ),
 }
+_UNUSED = Text(
+    "headline-cpu-unused-gpu",
+    "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
+    note="device is the name of a GPU; part reads: 21 % of the 150 ms",
+)
 _NOTHING = Text(
     "headline-none",
     "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
@@ -184,6 +189,9 @@ def _of_parts(facts: Facts) -> StepBound:
     if texts is not _WITH_GPU and texts is not _WITHOUT_GPU:
         quantities = {"time": times[bound], "step": facts.step_ns, "share": share}
     message: Message = texts[bound](**quantities)
+    own = facts.step_resources
+    if bound == "host" and own is not None and own.unused_device:
+        message = _UNUSED(device=own.unused_device, **quantities)
     if bound == "host" and texts is _WITHOUT_GPU:
         message = causes.with_operators(facts, message)
     said = _with_sleep(facts, StepBound("gpu-compute" if bound in (UNNAMED, MIXED) else bound, message, share))
@@ -362,7 +370,7 @@ def unusual(facts: Facts) -> StepBound | None:
     if facts.table is not None:
         return _of_table(facts)
     figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
-    if figures is not None and figures.capture is not None and figures.capture.is_most:
+    if figures is not None and figures.capture is not None and facts.is_graph_capture:
         capture = figures.capture
         return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
     if figures is None and (found := _accelerator(facts)) is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from traceanalyzer.analyzers.copies import Copies
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.report.message import Message, Text
@@ -88,6 +89,11 @@ _MEMORY = Text(
     "headline-typical-gpu-memory",
     "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+)
+_ONLY_COPIES = Text(
+    "headline-typical-copies",
+    "Bound by copies: for {part:part} of {unit} the GPU only copies, mostly {copy}. {device}.",
+    note="unit is in the genitive: a typical step; copy is a name: Memcpy HtoD (Pageable -> Device)",
 )
 _DECODE = Text(
     "headline-typical-decode",
@@ -185,9 +191,23 @@ def verdict(facts: Facts, recording: Recording) -> StepBound | None:
     typical = recording.typical
     if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
         return None
+    if (copied := _of_copies(facts, recording, typical)) is not None:
+        return copied
     if typical.resources.gpu_ns >= _BUSY * typical.resources.step_ns:
         return _of_busy_gpu(facts, recording, typical)
     return _of_waiting_gpu(facts, recording, typical)
+
+
+def _of_copies(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound | None:
+    """The headline of a step in which copies beside which nothing runs take more than anything else; else None."""
+    own, copies = typical.resources, facts.find("copies", Copies)
+    step, time = own.step_ns, own.only_copies_ns or 0.0
+    most = max(_computing_ns(own), own.exposed_communication_ns or 0.0, *_losses(facts, typical).values())
+    if copies is None or not copies.rows or time < _WORTH * step or time < most:
+        return None
+    copy = max(copies.rows, key=lambda each: each.exposed_ns).name
+    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical), "copy": copy}
+    return StepBound("gpu-memory", _ONLY_COPIES(part=(time, step), **said), time / step)
 
 
 def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
