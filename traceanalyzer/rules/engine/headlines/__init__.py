@@ -95,7 +95,7 @@ _START_UP = Text(
 )
 _NO_GPU = Text(
     "headline-no-gpu",
-    "It is unknown what bounds a step of {step:ns}: the recording has no events of the device.",
+    "GPU activity was not recorded, so it is unknown what bounds a step of {step:ns}; add ProfilerActivity.CUDA.",
 )
 _UNREAD = Text(
     "headline-unread-device-2",
