@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 CI = ROOT / "examples" / "ci"
 MARKED = "<!-- traceanalyzer report 0.1.0 -->\n# Profile\n"
 
+
 @contextmanager
 def forge(
     answers: Callable[[str, str], object], header: tuple[str, str]
@@ -77,7 +78,9 @@ def test_github_updates_its_own_comment(tmp_path: Path, comments: list[object], 
         environment = os.environ | {"GITHUB_API_URL": url, "GH_TOKEN": "secret"}
         environment |= {"REPOSITORY": "them/theirs", "PULL_REQUEST": "3"}
         for _ in range(2):
-            subprocess.run([sys.executable, CI / "github" / "comment.py", body], env=environment, check=True, timeout=60)
+            subprocess.run(
+                [sys.executable, CI / "github" / "comment.py", body], env=environment, check=True, timeout=60
+            )
             comments = [*comments, *([OURS] if OURS not in comments else [])]
     written = [request for request in asked if request[0] != "GET"]
     assert written[0][:2] == expected

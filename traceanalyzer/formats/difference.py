@@ -244,7 +244,8 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
     def opening() -> Iterator[str]:
         from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
-        return comment.of_difference(difference, word(_OUTCOMES, difference.verdict.outcome), _STATUS, language)
+        outcome = language.text(word(_OUTCOMES, difference.verdict.outcome))
+        return comment.of_difference(difference, outcome, _STATUS, language)
 
     return Answer(
         difference, "difference", FORMATS, difference.generator, MARK, title, header, shown, _TOP, language, opening

@@ -113,7 +113,7 @@ _ASLEEP = Text(
     "headline-asleep",
     "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
     "network.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
 )
 _FIRST_STEP = Text(
     "headline-first-step",
