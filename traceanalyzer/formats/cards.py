@@ -171,7 +171,7 @@ _CROSSED = Text(
     "{subject}: {observed}, threshold {threshold}",
     note="subject says what was measured; the others are quantities with their units",
 )
-_STARTING = Text("card-starting", "at {start:exact_ns}", note="since the first event")
+_STARTING = Text("card-starting-at", "at {start:exact_ns}", note="since the first event")
 
 WHAT_TO_DO = Text("card-advice", "What to do")
 NOT_WHEN = Text("card-not-when", "When it does not apply")
