@@ -130,11 +130,12 @@ def _word(text: str) -> str:
 
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
     said = card(finding, language)
-    texts = {
-        name: unbroken(getattr(said, name) or "") or None for name in ("time", "share", "own", "saves", "question")
-    }
+    time, share, own, saves, question = (
+        each and unbroken(each) for each in (said.time, said.share, said.own, said.saves, said.question)
+    )
+    said = replace(said, time=time, share=share, own=own, saves=saves, question=question)
     links = tuple(_links(finding.links))
-    return HtmlCard(id_, _word(finding.severity), runs.get(finding.run or ""), replace(said, **texts), links)
+    return HtmlCard(id_, _word(finding.severity), runs.get(finding.run or ""), said, links)
 
 
 def prose(text: str) -> Markup:

@@ -149,7 +149,7 @@ def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str
                 continue
             end = min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
             for place in range(int(bar.start_ns / cell), min(_CELLS, int(end / cell) + 1)):
-                sums[place][kind] += max(0, min(end, (place + 1) * cell) - max(bar.start_ns, place * cell))
+                sums[place][kind] += round(max(0, min(end, (place + 1) * cell) - max(bar.start_ns, place * cell)))
     return "".join(_block(each, cell) for each in sums)
 
 
@@ -179,7 +179,7 @@ def _strip(rows: Sequence[tuple[str, str]], others: Mapping[str, Text], said: st
     """Rows of blocks with a legend, as a block of text that keeps its columns."""
     if not rows:
         return ""
-    known = dict(_BLOCKS.values()) | others
+    known = {**dict(_BLOCKS.values()), **others}
     shown = "".join(row for _, row in rows)
     legend = "  ".join(f"{block} {language.text(text)}" for block, text in known.items() if block in shown)
     width = max(_width(label) for label, _ in rows)
