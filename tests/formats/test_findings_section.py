@@ -125,7 +125,7 @@ def test_the_same_bottleneck_is_not_the_next(now: str, after: str) -> None:
     report = bounded(now, after)
     screen = " ".join(render(report, "terminal").split())
     assert "All fixes: " in screen
-    assert "next bottleneck" not in screen
+    assert " is the limit." not in screen
     assert "What bounds the step after that" not in render(report, "html")
 
 

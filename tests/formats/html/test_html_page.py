@@ -178,7 +178,7 @@ def test_a_finding_says_everything() -> None:
         "up to 5.0 ms per step",
         "Critical",
         "B: inferred from names and shapes",
-        "Latent:",
+        "No gain yet:",
         "docs.pytorch.org/docs/stable/data.html",
         "What bounds the step after that: GPU",
     ):
