@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -18,50 +19,26 @@ ROOT = Path(__file__).parents[1]
 CI = ROOT / "examples" / "ci"
 MARKED = "<!-- traceanalyzer report 0.1.0 -->\n# Profile\n"
 
-GH = """#!/usr/bin/env python3
-import json, os, sys
-with open(os.environ["GH_LOG"], "a") as log:
-    log.write(json.dumps(sys.argv[1:]) + "\\n")
-if "--paginate" in sys.argv:
-    print(os.environ["GH_FOUND"])
-"""
-
-
-@pytest.mark.parametrize(("found", "method"), [("", "POST"), ("17", "PATCH")])
-def test_github_updates_its_own_comment(tmp_path: Path, found: str, method: str) -> None:
-    program = tmp_path / "gh"
-    program.write_text(GH)
-    program.chmod(0o755)
-    body = tmp_path / "x.md"
-    body.write_text(MARKED)
-    log = tmp_path / "log"
-    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GH_LOG": str(log), "GH_FOUND": found}
-    environment |= {"REPOSITORY": "them/theirs", "PULL_REQUEST": "3"}
-    subprocess.run(["bash", CI / "github" / "comment.sh", body], env=environment, check=True, timeout=60)
-    search, write = map(json.loads, log.read_text().splitlines())
-    assert 'startswith("<!-- traceanalyzer ")' in search[-1]
-    assert write[write.index("--method") + 1] == method
-    assert f"body=@{body}" in write
-    assert write[3] == ("repos/them/theirs/issues/comments/17" if found else "repos/them/theirs/issues/3/comments")
-
 
 @contextmanager
-def gitlab(notes: list[dict[str, object]]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """A server that answers like GitLab, and the requests that it received."""
+def forge(
+    answers: Callable[[str, str], object], header: tuple[str, str]
+) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """A server that answers like a forge, and the requests that it received; each must have the header."""
     asked: list[tuple[str, str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             asked.append((self.command, self.path.partition("?")[0], self.rfile.read(length).decode()))
-            assert self.headers["PRIVATE-TOKEN"] == "secret"
-            data = json.dumps(notes if self.command == "GET" else {}).encode()
-            self.send_response(200)
+            assert self.headers[header[0]] == header[1]
+            data = json.dumps(answers(self.command, self.path)).encode()
+            self.send_response(201 if self.command == "POST" else 200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PUT = answer  # noqa: N815 - the names of http.server
+        do_GET = do_POST = do_PUT = do_PATCH = answer  # noqa: N815 - the names of http.server
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Do not log requests."""
@@ -76,6 +53,41 @@ def gitlab(notes: list[dict[str, object]]) -> Iterator[tuple[str, list[tuple[str
             thread.join()
 
 
+OTHERS = [{"id": number, "body": f"Comment {number}"} for number in range(100, 230)]
+OURS = {"id": 17, "body": MARKED}
+
+
+@pytest.mark.parametrize(
+    ("comments", "expected"),
+    [
+        ([], ("POST", "/repos/them/theirs/issues/3/comments")),
+        ([{"id": 1, "body": None}, *OTHERS], ("POST", "/repos/them/theirs/issues/3/comments")),
+        ([*OTHERS, OURS], ("PATCH", "/repos/them/theirs/issues/comments/17")),
+        ([OURS, *OTHERS[:99]], ("PATCH", "/repos/them/theirs/issues/comments/17")),
+    ],
+)
+def test_github_updates_its_own_comment(tmp_path: Path, comments: list[object], expected: tuple[str, str]) -> None:
+    def answers(command: str, path: str) -> object:
+        asked = parse_qs(urlsplit(path).query)
+        size, page = int(asked["per_page"][0]) if asked else 0, int(asked["page"][0]) if asked else 0
+        return comments[(page - 1) * size : page * size] if command == "GET" else {"id": 17}
+
+    body = tmp_path / "x.md"
+    body.write_text(MARKED)
+    with forge(answers, ("Authorization", "Bearer secret")) as (url, asked):
+        environment = os.environ | {"GITHUB_API_URL": url, "GH_TOKEN": "secret"}
+        environment |= {"REPOSITORY": "them/theirs", "PULL_REQUEST": "3"}
+        for _ in range(2):
+            subprocess.run(
+                [sys.executable, CI / "github" / "comment.py", body], env=environment, check=True, timeout=60
+            )
+            comments = [*comments, *([OURS] if OURS not in comments else [])]
+    written = [request for request in asked if request[0] != "GET"]
+    assert written[0][:2] == expected
+    assert written[1][:2] == ("PATCH", "/repos/them/theirs/issues/comments/17"), "the next push adds no other comment"
+    assert all(json.loads(request[2]) == {"body": MARKED} for request in written)
+
+
 @pytest.mark.parametrize(
     ("notes", "expected"),
     [
@@ -86,7 +98,7 @@ def gitlab(notes: list[dict[str, object]]) -> Iterator[tuple[str, list[tuple[str
 def test_gitlab_updates_its_own_note(tmp_path: Path, notes: list[dict[str, object]], expected: tuple[str, str]) -> None:
     body = tmp_path / "x.md"
     body.write_text(MARKED)
-    with gitlab(notes) as (url, asked):
+    with forge(lambda command, _: notes if command == "GET" else {}, ("PRIVATE-TOKEN", "secret")) as (url, asked):
         environment = os.environ | {"CI_API_V4_URL": url, "CI_PROJECT_ID": "1", "CI_MERGE_REQUEST_IID": "2"}
         environment |= {"TRACEANALYZER_TOKEN": "secret"}
         subprocess.run([sys.executable, CI / "gitlab" / "note.py", body], env=environment, check=True, timeout=60)

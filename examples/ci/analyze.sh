@@ -5,6 +5,7 @@
 # BASE                the trace to compare with; empty: only a report
 # FAIL_ON             severity of a finding that fails the job; empty: none
 # FAIL_ON_REGRESSION  slower by more than this fails the job, such as 3%; empty: none
+# CHARTS_URL          address at which the folder traceanalyzer-charts will be found; empty: blocks instead of images
 # REPORT_LANG         language of the report
 set -euo pipefail
 
@@ -14,6 +15,9 @@ if [ -n "${FAIL_ON:-}" ]; then
 fi
 
 if [ -z "${BASE:-}" ]; then
+    if [ -n "${CHARTS_URL:-}" ]; then
+        report+=(--assets traceanalyzer-charts --assets-url "$CHARTS_URL")
+    fi
     exec "${report[@]}" -o traceanalyzer.md
 fi
 

@@ -95,8 +95,8 @@ def check_structure(markdown: str, *, is_pictured: bool = False) -> None:
     """Assert what holds for every report: one title, sections, whole tables, folds in pairs, text and code."""
     blocks = tokens(markdown)
     headings = [token.tag for token in blocks if token.type == "heading_open"]
-    assert headings[0] == "h1"
-    assert set(headings[1:]) == {"h2"}
+    assert headings[0] == "h2"
+    assert set(headings[1:]) <= {"h3"}
     mark, *folds = [token.content for token in blocks if token.type == "html_block"]
     assert re.fullmatch(r"<!-- traceanalyzer report [\w.+]+ -->\n", mark)
     depth = 0
@@ -110,7 +110,7 @@ def check_structure(markdown: str, *, is_pictured: bool = False) -> None:
         assert token.type != "link_open" or (token.info == "auto" and str(token.attrs["href"]).startswith("https://"))
     leaves = {token.type for token in blocks if token.nesting == 0}
     assert leaves <= {"inline", "html_block", "fence"}
-    assert all(token.info == "python" for token in blocks if token.type == "fence")
+    assert all(token.info in ("python", "text") for token in blocks if token.type == "fence")
     assert {token.type.removesuffix("_open") for token in blocks if token.nesting > 0} <= BLOCKS
     for columns, counts in _cell_counts(blocks, markdown.split("\n")):
         assert counts == [columns] * len(counts)

@@ -55,20 +55,23 @@ def alternating(turns: int) -> Report:
 @people
 def test_every_format_says_what_the_step_waits_for(layout: str) -> None:
     text = " ".join(render(report(planned()), layout).split())
-    assert "host 10.00 us, then DataLoader 50.00 us, then host 20.00 us, then GPU 200.0 us, then host 40.00 us" in text
+    assert "CPU 10.0 us, DataLoader 50 us, CPU 20 us, GPU 200 us, CPU 40 us" in text
 
 
 def test_few_turns_are_told_in_their_order() -> None:
     # host 0-10, loader 10-60, host 60-80 with the launch, kernel 80-280, host 280-320
     assert said(report(planned())) == (
-        "The step is host 10.00 us, then DataLoader 50.00 us, then host 20.00 us, then GPU 200.0 us, "
-        "then host 40.00 us."
+        "What the step waits for, in order (critical path, 320 us): CPU 10.0 us, DataLoader 50 us, CPU 20 us, "
+        "GPU 200 us, CPU 40 us."
     )
 
 
 def test_many_turns_are_told_by_size() -> None:
     # each turn: launch, 80 of kernel, the way back and the host
-    assert said(alternating(6)) == "In many short turns, the step is GPU 480.0 us, host 240.0 us."
+    assert (
+        said(alternating(6))
+        == "What the step waits for, in many short turns (critical path, 720 us): GPU 480 us, CPU 240 us."
+    )
 
 
 def test_a_turn_that_is_too_short_is_not_told() -> None:
@@ -78,7 +81,7 @@ def test_a_turn_that_is_too_short_is_not_told() -> None:
     whole = msgspec.structs.replace(
         report(planned()), analyses={"critical_path": msgspec.structs.replace(path, stretches=stretches)}
     )
-    assert said(whole) == "Nearly the whole step is host 995 ns."
+    assert said(whole) == "Nearly the whole step is CPU 1.0 us."
 
 
 def test_what_the_sentence_leaves_out_is_told_below() -> None:
@@ -92,10 +95,11 @@ def test_what_the_sentence_leaves_out_is_told_below() -> None:
         report(planned()), analyses={"critical_path": msgspec.structs.replace(path, stretches=stretches)}
     )
     assert (
-        said(whole) == "The step is host 200 ns, then GPU 200 ns, then host 200 ns, then GPU 200 ns, then host 215 ns."
+        said(whole) == "What the step waits for, in order (critical path, 1.0 us): "
+        "CPU 200 ns, GPU 200 ns, CPU 200 ns, GPU 200 ns, CPU 215 ns."
     )
     (message,) = sections(whole)["critical-path"].messages
-    assert message.text == "The sentence on the step leaves out shorter turns, which take 15 ns in all."
+    assert message.text == "The sentence on the critical path leaves out shorter turns, which take 15 ns in all."
 
 
 def test_tables_are_of_resources_operators_owners_classes_and_slack() -> None:
@@ -170,7 +174,7 @@ def test_a_report_without_the_path_has_no_section(layout: str) -> None:
     )
     text = render(old, layout)
     assert "Critical path" not in text
-    assert "The step is host" not in text
+    assert "What the step waits for" not in text
 
 
 def test_a_program_without_a_device_has_only_host_time() -> None:
@@ -178,7 +182,7 @@ def test_a_program_without_a_device_has_only_host_time() -> None:
     trace.step(1, 0, 100)
     trace.op("aten::mm", 10, 80)
     found = sections(report(trace))
-    assert said(report(trace)) == "The whole step is host 100.0 us."
+    assert said(report(trace)) == "The whole step is CPU 100 us."
     assert [fact.label.id for fact in found["critical-path"].facts] == ["path-replayed", "path-recorded", "path-error"]
     operators = found["critical-path-worth"].tables[0]
     assert operators.rows[0][:2] == ("aten::mm", 80_000)

@@ -14,7 +14,7 @@ from traceanalyzer.report.warnings import TEXTS, warning
 def test_quantities_are_rendered_by_the_unit_that_the_text_names() -> None:
     text = Text("lost", "{count:count} events ({time:ns}, {share:share}) of {category} were lost")
     message = text(count=12_345, time=148_736_000, share=0.5, category="kernel")
-    assert message.text == "12,345 events (148.7 ms, 50 %) of kernel were lost"
+    assert message.text == "12,345 events (149 ms, 50 %) of kernel were lost"
     assert message.params == {"count": 12_345, "time": 148_736_000, "share": 0.5, "category": "kernel"}
     assert message.id == "lost"
     assert str(message) == message.text

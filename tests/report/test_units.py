@@ -21,9 +21,9 @@ quantities = integers | floats
 
 def split(text: str) -> tuple[Decimal, str]:
     """Number and unit of a rendered quantity, which is never written with an exponent."""
-    match = re.fullmatch(r"(-?(?:\d{1,4}|\d{1,3}(?:,\d{3})+)(?:\.\d+)?)(?: (\S+))?", text)
+    match = re.fullmatch(r"(\u2212?(?:\d{1,4}|\d{1,3}(?:,\d{3})+)(?:\.\d+)?)(?: (\S+))?", text)
     assert match, text
-    return Decimal(match[1].replace(",", "")), match[2] or ""
+    return Decimal(match[1].replace(",", "").replace("\u2212", "-")), match[2] or ""
 
 
 def significant(number: Decimal) -> int:
@@ -49,14 +49,14 @@ def significant(number: Decimal) -> int:
         (148_736_167, "ns", "148.7 ms"),
         (2_000_000_000, "ns", "2.000 s"),
         (3_600_000_000_000, "ns", "3,600 s"),
-        (-1_500, "ns", "-1.500 us"),
+        (-1_500, "ns", "\u22121.500 us"),
         (0, "bytes", "0 B"),
         (1023, "bytes", "1023 B"),
         (1024, "bytes", "1.000 KiB"),
         (2**20 - 1, "bytes", "1.000 MiB"),
         (101_302_272, "bytes", "96.61 MiB"),
         (85_029_158_912, "bytes", "79.19 GiB"),
-        (-4096, "bytes", "-4.000 KiB"),
+        (-4096, "bytes", "\u22124.000 KiB"),
         (0.6781683898894799, "share", "67.82 %"),
         (0, "share", "0.00 %"),
         (1, "share", "100.00 %"),
@@ -65,7 +65,7 @@ def significant(number: Decimal) -> int:
         (1, "rounded_share", "100 %"),
         (0.99999, "rounded_share", "100 %"),
         (0.9962, "rounded_share", "99 %"),
-        (-0.9962, "rounded_share", "-99 %"),
+        (-0.9962, "rounded_share", "\u221299 %"),
         (0.05, "rounded_share", "5 %"),
         (0.0345, "rounded_share", "3.5 %"),
         (0.0012345, "rounded_share", "0.12 %"),
@@ -152,17 +152,40 @@ def test_counts_are_exact(value: int) -> None:
 @pytest.mark.parametrize(
     ("own", "whole", "text"),
     [
-        (31e6, 149e6, "21 % of the 150 ms"),
-        (31_400_000, 149_400_000, "21 % of the 150 ms"),
-        (300e6, 1_049e6, "29 % of the 1.0 s"),
-        (3e6, 19_999_999, "15 % of the 20 ms"),
-        (12, 19, "63 % of the 19 ns"),
-        (25e9, 20e9, "125 % of the 20 s"),
-        (0, 0, "0 % of the 0 ns"),
+        (31e6, 149e6, "31 of the 149 ms"),
+        (31_400_000, 149_400_000, "31 of the 149 ms"),
+        (10_718_000, 10_743_000, "10.7 of the 10.7 ms"),
+        (300e6, 1_049e6, "0.30 of the 1.0 s"),
+        (3e6, 19_999_999, "3.0 of the 20 ms"),
+        (1_000, 152e6, "< 0.01 of the 152 ms"),
+        (12, 19, "12 of the 19 ns"),
+        (25e9, 20e9, "25 of the 20 s"),
+        (0, 0, "0 of the 0 ns"),
     ],
 )
-def test_a_part_is_a_share_of_a_whole_of_two_digits(own: float, whole: float, text: str) -> None:
+def test_a_part_and_its_whole_have_one_unit(own: float, whole: float, text: str) -> None:
     assert units.render((own, whole), "part") == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (152_500_000, "plain_ns", "152 ms"),
+        (20_400_000, "plain_ns", "20 ms"),
+        (10_718_000, "plain_ns", "10.7 ms"),
+        (2_435_000, "plain_ns", "2.4 ms"),
+        (999_960, "plain_ns", "1.0 ms"),
+        (412, "plain_ns", "412 ns"),
+        (0, "plain_ns", "0 ns"),
+        (-3_200_000, "plain_ns", "\u22123.2 ms"),
+        (35_070_000, "+plain_ns", "+35 ms"),
+        (3_600_000_000_000, "plain_ns", "3,600 s"),
+        (101_302_272, "plain_bytes", "97 MiB"),
+        (101_302, "plain_bytes", "99 KiB"),
+    ],
+)
+def test_in_sentences_measured_quantities_are_whole_or_have_one_decimal(value: float, unit: str, text: str) -> None:
+    assert units.render(value, unit) == text
 
 
 @pytest.mark.parametrize(
@@ -177,11 +200,11 @@ def test_shares_in_sentences_are_whole_and_only_all_is_100(share: float, text: s
     ("value", "unit", "shown"),
     [
         (35_070_000, "+ns", "+35.07 ms"),
-        (-35_070_000, "+ns", "-35.07 ms"),
+        (-35_070_000, "+ns", "\u221235.07 ms"),
         (0.2, "+ns", "0 ns"),
         (0.2069, "+share", "+20.69 %"),
         (1024, "+bytes", "+1.000 KiB"),
-        (-12.27, "+number", "-12.27"),
+        (-12.27, "+number", "\u221212.27"),
         (2.758, "factor", "2.76"),
         (2.0, "factor", "2"),
         (0.1234, "factor", "0.12"),

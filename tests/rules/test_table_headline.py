@@ -81,7 +81,7 @@ def test_communication_of_any_library_is_named_where_it_is_not_most() -> None:
         ("void deep_gemm::fp8_gemm_kernel<4096u, 7168u, 128u, ...", "0.000us", "35.000ms"),
     )
     assert (found.bound, found.message.params["headline"]["id"]) == ("gpu-compute", "headline-table-gpu-mixed")
-    assert "Communication takes at least 40.00 ms (40 %)" in found.message.text
+    assert "Communication takes at least 40 ms (40 %)" in found.message.text
     assert "25 % of it is in rows that are not printed" in found.message.text
 
 
@@ -95,7 +95,7 @@ def test_a_loader_that_certainly_takes_longest_bounds_a_table_with_hidden_rows()
 def test_a_table_that_is_mostly_loading_is_start_up() -> None:
     found = printed(("cudaFree", "30.000ms", "0.000us"), ("aten::mm", "5.000ms", "9.000ms"), device="9.000ms")
     assert found.bound == "start-up"
-    assert "mostly start-up: for 75 % of the 40 ms" in found.message.text
+    assert "mostly start-up: for 30 of the 40 ms" in found.message.text
 
 
 def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
@@ -109,7 +109,7 @@ def test_a_table_of_waits_without_device_times_says_what_is_waited_in() -> None:
     ]
     (found,) = report(table(cells, cpu="40.000ms")).headlines
     assert (found.bound, found.message.id) == ("none", "headline-table-waiting")
-    assert "85 % of the profiled time (34.00 ms of 40.00 ms per step) is in cudaDeviceSynchronize" in found.message.text
+    assert "85 % of the profiled time (34 of 40 ms per step) is in cudaDeviceSynchronize" in found.message.text
 
 
 def test_columns_of_old_torch_show_that_there_was_a_device() -> None:
@@ -135,7 +135,7 @@ def test_without_a_gpu_a_range_is_named_if_what_it_does_outside_of_operators_tak
         for name, host in (("find indices", "80.000ms"), ("aten::cat", "15.000ms"), ("aten::add", "5.000ms"))
     ]
     (found,) = report(table(cells, cpu="100.000ms")).headlines
-    assert found.message.text.endswith("What takes most of it: find indices 80.00 ms, aten::cat 15.00 ms.")
+    assert found.message.text.endswith("What takes most of it: find indices 80 ms, aten::cat 15.0 ms.")
 
 
 def test_without_times_of_the_host_it_is_unknown_what_bounds_a_step() -> None:
@@ -147,5 +147,5 @@ def test_without_times_of_the_host_it_is_unknown_what_bounds_a_step() -> None:
         assert found.bound == "none"
         return found.message.text
 
-    assert "the GPU works for 50.00 ms of it" in said("aten::mm")
-    assert "Of the 50.00 ms per step for which the GPU works, collectives take 40.00 ms." in said("c10d::allreduce_")
+    assert "the GPU works for 50 ms of it" in said("aten::mm")
+    assert "Of the 50 ms per step for which the GPU works, collectives take 40 ms." in said("c10d::allreduce_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,6 +85,10 @@ class Target:
     form: str
 
 
+_ADDRESS = re.compile(r"https?://[!$&'*-;=?-Z_a-z~%]+")
+"""Web addresses that a link in Markdown may have as they are."""
+
+
 @dataclass(frozen=True)
 class Assets:
     """Where to put charts as files, which the Markdown report links to."""
@@ -91,6 +96,8 @@ class Assets:
     folder: Path
     form: str
     """Format of the files: `svg` or `png`."""
+    url: str | None = None
+    """Address at which the folder will be found; None to link files relative to the report."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +185,8 @@ class Delivery:
         for asset in chart_files.draw_all(report, self.language, assets.form, document.stem):
             path = assets.folder / asset.name
             self._put(path, asset.data)
-            yield DocumentPicture(asset.section, asset.text, _link(path, document.parent))
+            url = f"{assets.url.rstrip('/')}/{quote(asset.name)}" if assets.url else _link(path, document.parent)
+            yield DocumentPicture(asset.section, asset.text, url)
 
 
 def deliver_answer(answer: Answer, wanted: Sequence[Target], top: int | None, *, force: bool, quiet: bool) -> None:
@@ -234,10 +242,15 @@ def assets_options(command: _Command) -> _Command:
         type=click.Choice(_CHARTS),
         help="Format of these charts; png becomes svg if no font has all characters  [default: svg].",
     )
-    return folder(form(command))
+    url = click.option(
+        "--assets-url",
+        metavar="URL",
+        help="Address at which DIR will be found, such as for a comment in a pull request.",
+    )
+    return folder(form(url(command)))
 
 
-def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> Assets | None:
+def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequence[Target]) -> Assets | None:
     """Where charts go, if they shall be files.
 
     Raises:
@@ -246,10 +259,14 @@ def assets(folder: str | None, form: str | None, wanted: Sequence[Target]) -> As
     if folder is None:
         if form is not None:
             raise UsageError("--assets-format needs the folder of the charts; name it with --assets DIR")
+        if url is not None:
+            raise UsageError("--assets-url needs the folder of the charts; name it with --assets DIR")
         return None
+    if url is not None and _ADDRESS.fullmatch(url) is None:
+        raise UsageError(f"--assets-url {one_line(url)}: is no web address; it begins with https://")
     if all(target.form != "markdown" for target in wanted):
         raise UsageError("--assets writes the charts of a Markdown report; add -o report.md")
-    return Assets(Path(folder), form or "svg")
+    return Assets(Path(folder), form or "svg", url)
 
 
 def targets(

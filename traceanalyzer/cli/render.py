@@ -31,6 +31,7 @@ def command(
     lang: str | None,
     assets: str | None,
     assets_format: str | None,
+    assets_url: str | None,
     show: bool,
     force: bool,
     quiet: bool,
@@ -54,7 +55,7 @@ def command(
     wanted = delivery.targets(outputs, form, settings.formats)
     if show:
         wanted = delivery.with_page(wanted, report, is_chosen=bool(outputs))
-    charts = delivery.assets(assets, assets_format, wanted)
+    charts = delivery.assets(assets, assets_format, assets_url, wanted)
     spoken = delivery.chosen_language(lang, settings)
     with opening.open_source(report) as source:
         saved = saved_reports.read(source, report)

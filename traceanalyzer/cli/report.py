@@ -156,6 +156,7 @@ def command(
     weight: str | None,
     assets: str | None,
     assets_format: str | None,
+    assets_url: str | None,
     jobs: int,
     show: bool,
     force: bool,
@@ -206,7 +207,7 @@ def command(
     targets = delivery.targets(outputs, form, settings.formats, FORMATS)
     if show:
         targets = delivery.with_page(targets, given, is_chosen=bool(outputs))
-    charts = delivery.assets(assets, assets_format, targets)
+    charts = delivery.assets(assets, assets_format, assets_url, targets)
     spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     forms = {target.form for target in targets}

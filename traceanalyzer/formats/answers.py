@@ -36,6 +36,8 @@ class Answer:
     top: int
     """Rows of a table, except in Markdown, which decides itself."""
     language: Language
+    opening: Callable[[], Iterable[str]] = tuple
+    """Blocks of Markdown before its sections, which are all folded then."""
 
     def render(self, form: str, top: int | None = None) -> str:
         """The answer as text.
@@ -54,7 +56,10 @@ class Answer:
         if form == "markdown":
             from traceanalyzer.formats import markdown  # noqa: PLC0415 - jinja2 is slow to import
 
-            return markdown.fitted(self.mark, self.generator, self.title, self.sections, self.language, top)
+            opening = tuple(self.opening())
+            return markdown.fitted(
+                self.mark, self.generator, self.title, self.sections, self.language, top, opening=opening
+            )
         if form == "html":
             from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from traceanalyzer.formats import code_comments
 from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.report import names, units
 from traceanalyzer.report.message import Text
@@ -47,17 +49,27 @@ _PREVIEW = Text(
     note="confidence is A: exact evidence, and the like",
 )
 _PLAIN = re.compile(r"[!-;=?-~]{1,500}")
-_LATENT = Text(
-    "advice-latent",
-    "Latent: saves nothing until this resource is no longer the bottleneck: {resource}",
-    "a resource, such as Host",
-)
+_LATENT = {
+    "gpu": Text("advice-latent-gpu", "No gain yet: the GPU is the limit"),
+    "host": Text("advice-latent-host", "No gain yet: the CPU is the limit"),
+    "loader": Text("advice-latent-loader", "No gain yet: the DataLoader is the limit"),
+    "communication": Text("advice-latent-communication", "No gain yet: communication is the limit"),
+}
+"""Why a finding saves nothing yet, by the resource that bounds the step."""
+_LATENT_BY = Text("advice-latent", "No gain yet: the limit is {resource}", "a resource that a later version knows")
 _LATENT_UNKNOWN = Text(
-    "advice-latent-unknown", "Latent: the recording does not show what bounds the program, so this may save nothing"
+    "advice-latent-unknown", "Maybe no gain yet: the recording does not show what limits the program"
 )
-_SUM = Text("advice-sum", "{minuend} - {subtrahend} = {result}", "times with their units, and the name of a resource")
-_SUM_OF_MOST = Text("advice-sum-max", "{minuend} - max({subtrahends}) = {result}")
+_SUM = Text(
+    "advice-sum", "{minuend} \u2212 {subtrahend} = {result}", "times with their units, and the name of a resource"
+)
+_SUM_OF_MOST = Text("advice-sum-max", "{minuend} \u2212 max({subtrahends}) = {result}")
 _OPERAND = Text("advice-operand", "{value} {name}", "a time with its unit, and what takes it")
+
+
+def first(findings: Sequence[Finding], most: int) -> Sequence[Finding]:
+    """The first findings, without those that save nothing yet or only inform, unless there are no others."""
+    return ([each for each in findings if not each.latent and each.severity != "info"] or findings)[:most]
 
 
 def confidence(finding: Finding, language: Language) -> str:
@@ -96,7 +108,9 @@ def latent(finding: Finding, language: Language) -> str | None:
         return None
     if finding.blocked_by is None:
         return language.text(_LATENT_UNKNOWN)
-    return language.text(_LATENT, resource=resource_name(finding.blocked_by, language))
+    if finding.blocked_by in _LATENT:
+        return language.text(_LATENT[finding.blocked_by])
+    return language.text(_LATENT_BY, resource=finding.blocked_by)
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:
@@ -157,7 +171,7 @@ _CROSSED = Text(
     "{subject}: {observed}, threshold {threshold}",
     note="subject says what was measured; the others are quantities with their units",
 )
-_STARTING = Text("card-starting", "at {start:ns}", note="since the first event")
+_STARTING = Text("card-starting-at", "at {start:exact_ns}", note="since the first event")
 
 WHAT_TO_DO = Text("card-advice", "What to do")
 NOT_WHEN = Text("card-not-when", "When it does not apply")
@@ -263,7 +277,7 @@ def card(finding: Finding, language: Language) -> Card:
         not_when=language.say(finding.not_when),
         basis=language.sentence(language.say(saving.basis)) if saving else None,
         calculation=calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
-        code=finding.code,
+        code=code_comments.translated(finding.code, language) if finding.code else finding.code,
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )

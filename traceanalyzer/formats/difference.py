@@ -241,7 +241,15 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
     def shown(rows: int) -> Iterator[Section]:
         return _sections(difference, rows)
 
-    return Answer(difference, "difference", FORMATS, difference.generator, MARK, title, header, shown, _TOP, language)
+    def opening() -> Iterator[str]:
+        from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
+
+        outcome = language.text(word(_OUTCOMES, difference.verdict.outcome))
+        return comment.of_difference(difference, outcome, _STATUS, language)
+
+    return Answer(
+        difference, "difference", FORMATS, difference.generator, MARK, title, header, shown, _TOP, language, opening
+    )
 
 
 def _name(side: Side) -> str:

@@ -48,11 +48,7 @@ _UNITS = {
 _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
-_PART = Text(
-    "amount-share-of",
-    "{share} of the {whole}",
-    "which share a time has of another one: 21 % of the 150 ms",
-)
+_PART = Text("amount-time-of", "{time} of the {whole}", "a time that is a part of another one: 35 of the 152 ms")
 _BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose unit stands once beside them")
 _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
 _ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
@@ -131,7 +127,9 @@ class Translated(Language):
         self._entries = catalog.entries
         self._plural = catalog.plural_rule()
         self._symbols = symbols
-        self._digits = str.maketrans({",": symbols.group, ".": symbols.decimal, "-": symbols.minus})
+        self._digits = str.maketrans(
+            {",": symbols.group, ".": symbols.decimal, "-": symbols.minus, units.MINUS: symbols.minus}
+        )
 
     def say(self, message: Message) -> str:
         """The translated message; its English text if the catalog lacks it or the quantities do not fit."""
@@ -171,11 +169,9 @@ class Translated(Language):
         return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]()) if symbol else number
 
     def _part(self, value: Any) -> str:
-        """Format a time as a share of another time."""
-        share, whole, symbol = units.part_amounts(value)
-        amount = self.text(_AMOUNT, number=whole.translate(self._digits), unit=_UNITS[symbol]())
-        percent = share.removesuffix(f" {units.PERCENT}").translate(self._digits) + self._symbols.percent
-        return self.text(_PART, whole=amount, share=percent)
+        """Format a time and the time that it is a part of, with the unit once."""
+        time, whole, symbol = (each.translate(self._digits) for each in units.part_amounts(value))
+        return self.text(_PART, time=time, whole=self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]()))
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""
@@ -192,6 +188,14 @@ class Translated(Language):
         if point is not None:
             return self.text(_ESTIMATE, point=with_unit(point.translate(self._digits)), between=between)
         return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
+
+
+_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mun]?s|B|[KMGT]iB)(?![A-Za-z]))")
+
+
+def unbroken(text: str) -> str:
+    """The text with no-break spaces between numbers and units, where a language has plain ones."""
+    return _BEFORE_UNIT.sub("\u00a0", text)
 
 
 def _message(value: Any) -> Message | None:

@@ -68,7 +68,7 @@ def _result(finding: Finding, report: Report, language: Language) -> dict[str, A
         "ruleId": finding.rule,
         "level": _LEVELS.get(finding.severity, "note"),
         "message": {"text": text},
-        "locations": _lines(finding) or [_whole(report)],
+        "locations": [_location(*line) for line in lines(finding)] or [_whole(report)],
         "partialFingerprints": {"rule/v1": f"{finding.rule}/{finding.run or ''}"},
         "properties": {
             "severity": finding.severity,
@@ -79,10 +79,10 @@ def _result(finding: Finding, report: Report, language: Language) -> dict[str, A
     }
 
 
-def _lines(finding: Finding) -> list[dict[str, Any]]:
-    """Locations of a finding in project files, without duplicates."""
-    places = (_location(place) for evidence in finding.evidence for place in evidence.where if place.kind == "python")
-    return list({str(found): found for found in places if found is not None}.values())
+def lines(finding: Finding) -> list[tuple[str, int]]:
+    """File and line of each place of a finding in the files of a project, without duplicates."""
+    places = (_line(place) for evidence in finding.evidence for place in evidence.where if place.kind == "python")
+    return list(dict.fromkeys(found for found in places if found is not None))
 
 
 def _whole(report: Report) -> dict[str, Any]:
@@ -90,7 +90,11 @@ def _whole(report: Report) -> dict[str, Any]:
     return {"physicalLocation": {"artifactLocation": {"uri": quote(clean(report.source.name))}}}
 
 
-def _location(place: CodePlace) -> dict[str, Any] | None:
+def _location(path: str, line: int) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(path)}, "region": {"startLine": line}}}
+
+
+def _line(place: CodePlace) -> tuple[str, int] | None:
     name = clean(place.name)
     match = _LINE.search(name)
     if match is None:
@@ -100,5 +104,4 @@ def _location(place: CodePlace) -> dict[str, Any] | None:
     path = PurePosixPath(file.strip().replace("\\", "/")).as_posix()
     if _OUTSIDE.search(path) or int(match["line"]) < 1:
         return None
-    region = {"startLine": int(match["line"])}
-    return {"physicalLocation": {"artifactLocation": {"uri": quote(path)}, "region": region}}
+    return path, int(match["line"])

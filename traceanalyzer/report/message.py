@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -63,10 +64,26 @@ def fill(template: str, params: Mapping[str, Any], amount: Callable[[Any, str], 
         KeyError: A field has no quantity.
         ValueError: The braces of the text do not match, or a field is more than a name and a unit.
     """
-    return "".join(
-        literal if name is None else literal + amount(params[name], units.IN_SENTENCES.get(unit, unit))
-        for literal, name, unit in _parsed(template)
-    )
+    parts: list[str] = []
+    before = ""
+    for literal, name, unit in _parsed(template):
+        shown = "" if name is None else amount(params[name], units.IN_SENTENCES.get(unit, unit))
+        if before and literal in _LINKS and unit in units.TIMES:
+            parts[-1] = _without_unit(parts[-1], shown)
+        parts += (literal, shown)
+        before = shown if unit in units.TIMES else ""
+    return "".join(parts)
+
+
+_LINKS = (" of ", " to ", "-", " из ", " до ", "–", " 到 ", " 至 ")
+"""What stands between two times of which only the second needs a unit: 10.7 of 10.9 ms."""
+_AMOUNT = re.compile(r"([\d.,\s]*\d)(\s?[^\d\s]+)")
+
+
+def _without_unit(shown: str, following: str) -> str:
+    """The number of a time, if the one that follows has the same unit."""
+    one, other = _AMOUNT.fullmatch(shown), _AMOUNT.fullmatch(following)
+    return one[1] if one and other and one[2] == other[2] else shown
 
 
 def fields(template: str) -> list[tuple[str, str]]:

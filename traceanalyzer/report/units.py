@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from math import copysign, isfinite
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 _TIME = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 _SIZE = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 UNKNOWN = "unknown"
+MINUS = "\u2212"
+"""The sign before negative numbers; a hyphen is shorter and may end a line."""
 PERCENT = "%"
 _ALL = 99.99
 """From so many percent on, what is missing is nothing but rounding."""
+_HYPHEN = re.compile(r"(?<![\d.])-(?=\d)")
 SYMBOLS = (*(symbol for scale in (_TIME, _SIZE) for _, symbol in scale), PERCENT)
 """Units that may follow a number."""
 
@@ -51,16 +55,35 @@ def percent(value: float) -> str:
 
 
 def part(value: Sequence[float]) -> str:
-    """The share that a time has of another one, both in ns, such as `21 % of the 150 ms`: two significant digits."""
-    share, number, symbol = part_amounts(value)
-    return f"{share} of the {number} {symbol}"
+    """A time and the time that it is a part of, both in ns, such as `35 of the 152 ms`."""
+    time, whole, symbol = part_amounts(value)
+    return f"{time} of the {whole} {symbol}"
 
 
 def part_amounts(value: Sequence[float]) -> tuple[str, str, str]:
-    """The share of a part in percent, and the whole as its number and one of `SYMBOLS`."""
+    """The numbers of a part and of its whole, and the unit of both, which is one of `SYMBOLS`."""
     time, whole = value
-    number, _, symbol = rounded_time(whole).partition(" ")
-    return percent(time / whole if whole else 0.0), number, symbol
+    number, _, symbol = plain_time(whole).partition(" ")
+    in_unit = time / next(factor for factor, each in _TIME if each == symbol)
+    digits = 2 if 0 < in_unit < 0.95 else 1 if 0 < in_unit < 19.95 and symbol != "ns" else 0
+    shown = f"{in_unit:,.{digits}f}"
+    return "< 0.01" if in_unit > 0 and is_zero(shown) else shown, number, symbol
+
+
+def plain_time(value: float) -> str:
+    """A measured time for sentences, such as `152 ms` or `10.7 ms`: a whole number, below 20 with one decimal."""
+    return _plain(value, _TIME)
+
+
+def plain_size(value: float) -> str:
+    """A number of bytes for sentences, such as `97 MiB`."""
+    return _plain(value, _SIZE)
+
+
+def _plain(value: float, units: tuple[tuple[int, str], ...]) -> str:
+    scaled = ((value / factor, symbol, factor == 1) for factor, symbol in units)
+    number, symbol, is_smallest = next(each for each in scaled if abs(round(each[0], 1)) >= 1 or each[2])
+    return f"{number:,.{0 if is_smallest or abs(number) >= 19.95 else 1}f} {symbol}"
 
 
 def rounded_time(value: float) -> str:
@@ -108,7 +131,7 @@ def estimate_numbers(value: Sequence[float | None], unit: str) -> tuple[str, str
 
 def is_zero(number: str) -> bool:
     """Whether a number is shown as nothing."""
-    return not number.strip("0.,-")
+    return not number.strip("0.,-" + MINUS)
 
 
 def _two_digits(value: float) -> float:
@@ -167,6 +190,9 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "percent": percent,
     "part": part,
     "rounded_ns": rounded_time,
+    "exact_ns": nanoseconds,
+    "plain_ns": plain_time,
+    "plain_bytes": plain_size,
     "estimate": estimate,
     "estimated_share": estimated_share,
     "count": count,
@@ -188,12 +214,16 @@ def _signed(unit: str) -> Callable[[float], str]:
     return change
 
 
-_FORMATS |= {f"+{unit}": _signed(unit) for unit in ("ns", "bytes", "share", "rounded_share", "number")}
+_SIGNED = ("ns", "plain_ns", "bytes", "share", "rounded_share", "number")
+_FORMATS |= {f"+{unit}": _signed(unit) for unit in _SIGNED}
 
 
 def render(value: Any, unit: str) -> str:
     """A quantity of a unit (a key of `_FORMATS`; "" is text)."""
-    return _FORMATS[unit](value) if is_known(value) else UNKNOWN
+    if not is_known(value):
+        return UNKNOWN
+    shown = _FORMATS[unit](value)
+    return _HYPHEN.sub(MINUS, shown) if unit else shown
 
 
 def is_known(value: Any) -> bool:
@@ -207,9 +237,16 @@ def amount(value: float, unit: str) -> tuple[str, str]:
     return number, symbol
 
 
-IN_SENTENCES = {"share": "rounded_share", "+share": "+rounded_share"}
-"""Units that are written differently in sentences than in tables. A share that a sentence compares with another one,
-such as a limit, has the unit `exact_share`."""
+IN_SENTENCES = {
+    "share": "rounded_share",
+    "+share": "+rounded_share",
+    "ns": "plain_ns",
+    "+ns": "+plain_ns",
+    "bytes": "plain_bytes",
+}
+"""Units that are written differently in sentences than in tables. What a sentence compares with another quantity that
+may be about as large, such as a limit, has the unit `exact_share` or `exact_ns`."""
+TIMES = frozenset(("ns", "plain_ns", "rounded_ns", "exact_ns"))
 UNITS = frozenset(_FORMATS)
 """Units that a field of a text or a column may name."""
 

@@ -328,10 +328,10 @@ TEXTS = (
     ),
     Text(
         "q-no-gpu-events",
-        "The trace has {count:count} kernel launches but no kernels: the device was not recorded. Check that the "
-        "profiler may use CUPTI or roctracer, and that ProfilerActivity.CUDA is on.",
-        one="The trace has {count:count} kernel launch but no kernels: the device was not recorded. Check that the "
-        "profiler may use CUPTI or roctracer, and that ProfilerActivity.CUDA is on.",
+        "GPU activity was not recorded: the trace has {count:count} kernel launches but no kernels. Add "
+        "ProfilerActivity.CUDA, and check that the profiler may use CUPTI or roctracer.",
+        one="GPU activity was not recorded: the trace has {count:count} kernel launch but no kernels. Add "
+        "ProfilerActivity.CUDA, and check that the profiler may use CUPTI or roctracer.",
     ),
     Text(
         "q-gpu-not-recorded",

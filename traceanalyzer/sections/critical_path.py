@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
+from traceanalyzer.analyzers.steps import Timeline
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import word
@@ -27,44 +28,51 @@ _TURN_OF = {
     "host": "host",
     "launch": "host",
     "wake_up": "host",
+    "copy": "copy",
     "communication": "communication",
     "unrecorded": "unrecorded",
     "asleep": "asleep",
 }
 """The resources with separate names in a sentence; all others count as the GPU."""
 _PIECES = {
-    "loader": Text("path-time-loader", "DataLoader {time:ns}", "part of a sentence: first A, then B, then C"),
-    "host": Text("path-time-host", "host {time:ns}", "part of a sentence: first A, then B, then C"),
-    "gpu": Text("path-time-gpu", "GPU {time:ns}", "part of a sentence: first A, then B, then C"),
+    "loader": Text("path-time-loader", "DataLoader {time:ns}", "part of a list of what a step waits for"),
+    "host": Text("path-time-host", "CPU {time:ns}", "part of a list of what a step waits for"),
+    "gpu": Text("path-time-gpu", "GPU {time:ns}", "part of a list of what a step waits for"),
+    "copy": Text("path-time-copy", "copies {time:ns}", "part of a list of what a step waits for"),
     "communication": Text(
-        "path-time-communication", "communication {time:ns}", "part of a sentence: first A, then B, then C"
+        "path-time-communication", "communication {time:ns}", "part of a list of what a step waits for"
     ),
     "unrecorded": Text(
-        "path-time-unrecorded", "work that was not recorded {time:ns}", "part of a sentence: first A, then B, then C"
+        "path-time-unrecorded", "work that was not recorded {time:ns}", "part of a list of what a step waits for"
     ),
     "asleep": Text(
         "path-time-asleep",
         "sleep and waits {time:ns}",
-        "the program waits for a clock, a lock, a process, a file or the network; part of a sentence: first A, then B",
+        "the program waits for a clock, a lock, a process, a file or the network; part of a list",
     ),
 }
-_THEN = Text("path-then", "{before}, then {next}", "each is a part of a step and its time, such as: host 40 ms")
-_AND = Text("path-and", "{before}, {next}", "each is a part of a step and its time, such as: host 40 ms")
-_ALL = Text("path-all-of-one", "The whole step is {part}.", "part is such as: host 40 ms")
-_NEARLY = Text("path-nearly-all-of-one", "Nearly the whole step is {part}.", "part is such as: host 40 ms")
-_IN_ORDER = Text("path-in-order", "The step is {parts}.", "parts is such as: host 40 ms, then GPU 78 ms")
+_AND = Text("path-and", "{before}, {next}", "each is a part of a step and its time, such as: CPU 40 ms")
+_ALL = Text("path-all-of-one", "The whole step is {part}.", "part is such as: CPU 40 ms")
+_NEARLY = Text("path-nearly-all-of-one", "Nearly the whole step is {part}.", "part is such as: CPU 40 ms")
+_IN_ORDER = Text(
+    "path-waits-in-order",
+    "What the step waits for, in order (critical path, {sum:ns}): {parts}.",
+    "parts is such as: CPU 40 ms, GPU 78 ms; sum is their sum",
+)
 _IN_ORDER_OF_ONE = Text(
-    "path-in-order-of-one", "The step closest to the mean is {parts}.", "parts is such as: host 40 ms, then GPU 78 ms"
+    "path-waits-in-order-of-one",
+    "What step {step} waits for, in order (critical path, {sum:ns}): {parts}.",
+    "parts is such as: CPU 40 ms, GPU 78 ms; sum is their sum; step is its number or name",
 )
 _SHORT = Text(
     "path-short-turns",
-    "The sentence on the step leaves out shorter turns, which take {time:ns} in all.",
-    "the sentence is such as: The step is host 40 ms, then GPU 78 ms",
+    "The sentence on the critical path leaves out shorter turns, which take {time:ns} in all.",
+    "the sentence is such as: What the step waits for, in order: CPU 40 ms, GPU 78 ms",
 )
 _IN_TURNS = Text(
-    "path-in-turns",
-    "In many short turns, the step is {parts}.",
-    "parts is such as: GPU 78 ms, host 40 ms; the greatest first",
+    "path-waits-in-turns",
+    "What the step waits for, in many short turns (critical path, {sum:ns}): {parts}.",
+    "parts is such as: GPU 78 ms, CPU 40 ms; the greatest first; sum is their sum",
 )
 _MOST_ROWS = 10
 """Most rows of each table of parts (own choice: later rows have little effect)."""
@@ -295,24 +303,28 @@ def sentence(report: Report) -> Iterator[Message]:
     """The sentence, if the report has a path of some length, and work of all devices can be on it."""
     path, others = report.result("critical_path", CriticalPath), report.result("accelerators", Accelerators)
     if path is not None and path.step_ns and path.parts and not (others and others.devices):
-        yield _sentence(path)
+        shown = report.result("timeline", Timeline)
+        yield _sentence(path, shown.step if shown is not None else "")
 
 
-def _sentence(path: CriticalPath) -> Message:
+def _sentence(path: CriticalPath, step: str) -> Message:
     """The path in one sentence: in the order of time if it has few parts, otherwise by size."""
     turns, hidden = _turns(path.stretches)
     if _is_ordered(turns, hidden):
         parts = [_PIECES[chain](time=ns) for chain, ns in turns]
         if len(parts) == 1 and path.steps == 1:
             return (_NEARLY if hidden else _ALL)(part=parts[0])
-        return (_IN_ORDER if path.steps == 1 else _IN_ORDER_OF_ONE)(parts=_chain(parts, _THEN))
+        listed, whole = _chain(parts), sum(ns for _, ns in turns)
+        is_named = path.steps > 1 and step
+        return _IN_ORDER_OF_ONE(parts=listed, sum=whole, step=step) if is_named else _IN_ORDER(parts=listed, sum=whole)
     sums: dict[str, float] = {}
     for part in path.parts:
         chain = _TURN_OF.get(part.resource, "gpu")
         sums[chain] = sums.get(chain, 0.0) + part.ns_per_step
     ranked = sorted(sums, key=lambda chain: (-sums[chain], chain))
     kept = [chain for chain in ranked if sums[chain] >= _LEAST * path.step_ns] or ranked[:1]
-    return _IN_TURNS(parts=_chain([_PIECES[chain](time=sums[chain]) for chain in kept], _AND))
+    listed = _chain([_PIECES[chain](time=sums[chain]) for chain in kept])
+    return _IN_TURNS(parts=listed, sum=sum(sums[chain] for chain in kept))
 
 
 def left_out(path: CriticalPath) -> Iterator[Message]:
@@ -351,9 +363,9 @@ def _joined(turns: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
     return [(chain, sum(ns for _, ns in members)) for chain, members in groups]
 
 
-def _chain(parts: Sequence[Message], link: Text) -> Message:
-    """Join the parts of a sentence."""
+def _chain(parts: Sequence[Message]) -> Message:
+    """Join the parts of a list."""
     sentence = parts[0]
     for part in parts[1:]:
-        sentence = link(before=sentence, next=part)
+        sentence = _AND(before=sentence, next=part)
     return sentence

@@ -15,16 +15,17 @@ _HEADLINE = Text("findings-headline", "What bounds it")
 _TITLE = Text("findings-title", "What to change")
 _RUN = Text("findings-run", "{run}: {message}", note="run is an identifier such as run-1; message is a sentence")
 _COMBINED = Text(
-    "findings-together",
-    "All fixes together: a step gets shorter by {saving:estimate}, {share:estimated_share} of it. Then the next "
-    "bottleneck is: {resource}.",
-    note="saving and share are intervals such as 25-31 ms; resource is GPU, Host, DataLoader or Communication",
+    "findings-all-fixes",
+    "All fixes: {saving:estimate} per step of {step:ns}.",
+    note="saving is an interval such as 56 ms (42-80)",
 )
-_COMBINED_ONLY = Text(
-    "findings-together-only",
-    "All fixes together: a step gets shorter by {saving:estimate}, {share:estimated_share} of it.",
-    note="saving and share are intervals such as 25-31 ms",
-)
+_THEN = {
+    "gpu": Text("findings-then-gpu", "{all} Then the GPU is the limit.", "all is a sentence"),
+    "host": Text("findings-then-host", "{all} Then the CPU is the limit.", "all is a sentence"),
+    "loader": Text("findings-then-loader", "{all} Then the DataLoader is the limit.", "all is a sentence"),
+    "communication": Text("findings-then-communication", "{all} Then communication is the limit.", "all is a sentence"),
+}
+"""What bounds a step after all fixes, by resource."""
 RESOURCES = {
     "gpu": Text("advice-gpu", "GPU"),
     "host": Text("advice-host", "Host"),
@@ -34,7 +35,7 @@ RESOURCES = {
 """Resources that can bound a step, in the order of reports."""
 _BOUND_BY = {"input": "loader", "gpu-compute": "gpu", "gpu-memory": "gpu"}
 """Resources of headlines whose key differs from that of the resource."""
-ORDER = Text("findings-order", "Sorted by severity, then by saving. Savings overlap: do not add them up.")
+ORDER = Text("findings-order", "Sorted by severity, then by saving. Savings overlap, so they cannot be added up.")
 _NOTHING = Text("findings-nothing", "No rule found anything to change.")
 _FEW_JUDGED = Text(
     "findings-few-judged",
@@ -105,12 +106,11 @@ def _of_run(headline: Headline, message: Message) -> Message:
 
 def _together(headline: Headline, combined: Combined) -> Message:
     saving = (combined.wall_ns_per_step[0], combined.point_ns_per_step, combined.wall_ns_per_step[1])
-    share = (combined.wall_share[0], None, combined.wall_share[1])
-    following = next_bottleneck(headline)
-    if following is None:
-        return _COMBINED_ONLY(saving=saving, share=share)
-    known = RESOURCES.get(following)
-    return _COMBINED(saving=saving, share=share, resource=following if known is None else known())
+    most, share = combined.wall_ns_per_step[1], combined.wall_share[1]
+    whole = combined.step_ns or (headline.resources.step_ns if headline.resources else most / share if share else None)
+    together = _COMBINED(saving=saving, step=whole)
+    following = _THEN.get(next_bottleneck(headline) or "")
+    return following(all=together) if following else together
 
 
 def silence(report: Report) -> Iterator[Message]:

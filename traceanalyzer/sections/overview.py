@@ -39,8 +39,8 @@ _INFERRED = Text(
     one="Marks of {marks} suggest {count:count} step of {mean:ns} on average, {median:ns} in the median.",
 )
 _LOADER = Text("overview-loader", "DataLoader")
-_LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "Waiting for the DataLoader and nothing else, share of step")
-_LOADER_FULL = Text("overview-loader-full", "Waiting for the DataLoader in full, also while other work runs")
+_LOADER_EXCLUSIVE = Text("overview-loader-exclusive", "DataLoader wait in which nothing else runs, share of the step")
+_LOADER_FULL = Text("overview-loader-full", "DataLoader wait, including what other work hides")
 _LONGEST = Text("overview-longest", "Longest step")
 
 PART_LABELS = {

@@ -174,11 +174,11 @@ def test_a_finding_says_everything() -> None:
         "Not when: Plain words",
         "DataLoader(dataset, num_workers=4) # Plain words",
         "Measured: Plain words 75.00 % 5.00 %",
-        "174.76 ms - max(44.05 ms GPU, 6.14 ms host) = 130.71 ms",
+        "174.76 ms \u2212 max(44.05 ms GPU, 6.14 ms host) = 130.71 ms",
         "up to 5.0 ms per step",
         "Critical",
         "B: inferred from names and shapes",
-        "Latent:",
+        "No gain yet:",
         "docs.pytorch.org/docs/stable/data.html",
         "What bounds the step after that: GPU",
     ):
@@ -188,7 +188,7 @@ def test_a_finding_says_everything() -> None:
 def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that() -> None:
     small = finding("fp32-matmul", latent=True, blocked_by="loader", saving=saving(0, 40_000, "gpu", arithmetic=False))
     page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(small,)))
-    assert "Latent: saves nothing until this resource is no longer the bottleneck: DataLoader" in page.text
+    assert "No gain yet: the DataLoader is the limit" in page.text
     assert "No saving yet" in page.text
     assert "up to 40.00 us" not in page.text
 

@@ -43,7 +43,7 @@ def only(situation: str, **limits: float) -> Finding:
 def test_count_time_and_the_guard_of_the_longest() -> None:
     found = only(fires())
     assert found.summary.text == (
-        "Recompilations: 2, in 3.000 s (75 % of all compilation). The longest is work/train.py:7 forward, because this "
+        "Recompilations: 2, in 3.0 s (75 % of all compilation). The longest is work/train.py:7 forward, because this "
         "did not hold: L['n'] == 3."
     )
     assert (found.severity, found.evidence[0].observed) == ("medium", 2)

@@ -99,7 +99,7 @@ def test_evidence_lists_what_the_host_does_in_these_gaps_and_says_how_much_of_th
     assert evidence.where[0].value == pytest.approx(40 * 15_000, rel=0.1)
     assert evidence.subject.params["shown"] == sum(place.value or 0 for place in evidence.where)
     assert evidence.subject.params["time"] == pytest.approx(finding.summary.params["time"])
-    assert "554.3 us of 795.2 us are listed" in evidence.subject.text
+    assert "554 of 795 us are listed" in evidence.subject.text
 
 
 def test_gaps_between_waits_are_told_by_kernel() -> None:

@@ -105,7 +105,7 @@ def test_checks_and_stacks_go_away() -> None:
     low, high = finding.saving.direct_ns_per_step
     assert low == 10 * 13_000 + 10 * 20_000
     assert high == 1.5 * low
-    assert "200.0 us are for stacks" in finding.summary.text
+    assert "200 us are for stacks" in finding.summary.text
     assert finding.severity == "critical"
     assert "GPU" not in finding.summary.text + finding.advice.text + finding.not_when.text
 

@@ -70,7 +70,7 @@ def test_it_is_worth_the_waiting() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((300_000, 600_000))
     # 16 exchanges of 50 us beside it
-    assert "600.0 us of 1.400 ms per step is waiting" in finding.summary.text
+    assert "600 us of 1.4 ms per step is waiting" in finding.summary.text
     assert "4 ranks came last in turn" in finding.summary.text
 
 

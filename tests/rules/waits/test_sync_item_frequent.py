@@ -164,7 +164,7 @@ def test_the_idle_time_after_the_waits_goes_away() -> None:
     assert (low, high) == pytest.approx(varied(3 * 217_600))
     assert [e.unit for e in finding.evidence] == ["share", "number"]
     assert finding.evidence[1].observed == 3
-    assert "the GPU has nothing to do for 648.0 us of a step" in finding.summary.text
+    assert "the GPU has nothing to do for 648 us of a step" in finding.summary.text
 
 
 def test_nothing_is_promised_of_values_for_an_environment() -> None:

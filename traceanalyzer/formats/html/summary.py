@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from markupsafe import Markup
@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.formats import cards
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.html.cells import PageDetail
-from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.language import Language, unbroken
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report
 from traceanalyzer.report.names import clean, code_parts, shorten
@@ -134,14 +134,18 @@ def _word(text: str) -> str:
 
 
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
-    return HtmlCard(
-        id_, _word(finding.severity), runs.get(finding.run or ""), card(finding, language), tuple(_links(finding.links))
+    said = card(finding, language)
+    time, share, own, saves, question = (
+        each and unbroken(each) for each in (said.time, said.share, said.own, said.saves, said.question)
     )
+    said = replace(said, time=time, share=share, own=own, saves=saves, question=question)
+    links = tuple(_links(finding.links))
+    return HtmlCard(id_, _word(finding.severity), runs.get(finding.run or ""), said, links)
 
 
 def prose(text: str) -> Markup:
     """Format a text as one paragraph with all names escaped; text between backticks is code."""
-    parts = code_parts(shorten(clean(text), _PROSE))
+    parts = code_parts(unbroken(shorten(clean(text), _PROSE)))
     return Markup("").join(_INLINE.format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
@@ -295,9 +299,14 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
         gpus=gpus[:_MOST_GPUS],
         more_gpus=language.text(_MORE_GPUS, hidden=hidden) if hidden > 0 else None,
         why_other=_why_other(report, language),
-        best=findings.cards[:_BEST],
+        best=_best(findings.cards),
         no_findings=_silence(advice, language) if advice and not advice.findings else None,
     )
+
+
+def _best(found: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
+    """The first cards, without those that save nothing yet or only inform, unless there are no others."""
+    return (tuple(each for each in found if not each.card.latent and each.tone != "info") or found)[:_BEST]
 
 
 def _why_other(report: Report, language: Language) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from traceanalyzer import sections
 from traceanalyzer.formats import environment
 from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.formats.markdown import comment
 from traceanalyzer.formats.markdown.page import LONGEST, DocumentPicture, Page, code, escape, fits, length, levels
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
@@ -36,7 +37,7 @@ _ROOM_FOR_LEFT_OUT = 3 * _TITLES_WIDTH + 500
 def render(
     report: Report, top: int | None = None, *, language: Language = ENGLISH, pictures: Sequence[DocumentPicture] = ()
 ) -> str:
-    """Render the whole report: the first screen, then the rest in folded sections.
+    """Render the whole report: what a comment shows at once, then everything in folded sections.
 
     Args:
         report: The report.
@@ -45,7 +46,14 @@ def render(
         pictures: Charts in files, which replace text bars.
     """
     title = language.text(_TITLE, name=clipped(report.source.name, _TITLE_WIDTH))
-    return fitted(MARK, report.generator, title, lambda rows: sections.build(report, rows), language, top, pictures)
+    first = tuple(sections.build(report, comment.SHOWN))
+    opening = tuple(comment.of_report(report, first, language, pictures))
+    is_told = len(report.headlines) == 1
+
+    def build(rows: int) -> Iterator[Section]:
+        yield from (each for each in sections.build(report, rows) if each.id != "headline" or not is_told)
+
+    return fitted(MARK, report.generator, title, build, language, top, pictures, opening)
 
 
 def fitted(
@@ -56,6 +64,7 @@ def fitted(
     language: Language,
     top: int | None = None,
     pictures: Sequence[DocumentPicture] = (),
+    opening: Sequence[str] = (),
 ) -> str:
     """Build a document of sections with folded details that fits into a comment; what does not fit is counted.
 
@@ -67,21 +76,27 @@ def fitted(
         language: Language of the texts.
         top: Number of rows of each table; `TOP` if None.
         pictures: Charts in files, with their sections.
+        opening: Blocks of Markdown before the sections, which are all folded then.
     """
 
     def document(parts: Iterable[str], left_out: str = "") -> str:
         template = environment().get_template("report.md.j2")
         return template.render(
-            mark=mark, version=generator.version, title=escape(title), sections=parts, left_out=left_out
+            mark=mark,
+            version=generator.version,
+            title=escape(title),
+            opening=opening,
+            sections=parts,
+            left_out=left_out,
         )
 
     *richer, least = levels(TOP if top is None else top)
     for level in richer:
-        parts = list(_until_too_long(Page(language, level, pictures), build(level.rows)))
+        parts = list(_until_too_long(Page(language, level, pictures, bool(opening)), build(level.rows)))
         text = document(parts)
         if fits(text):
             return text
-    page = Page(language, least, pictures)
+    page = Page(language, least, pictures, bool(opening))
     shown = [(section, page.section(section)) for section in build(least.rows)]
     text = document(part for _, part in shown)
     if fits(text):

@@ -14,11 +14,12 @@ from typing import Any
 
 from traceanalyzer.formats import cards, environment
 from traceanalyzer.formats.cards import Card, Proof, Spot
-from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.language import Language, unbroken
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clean, clean_code, clipped, code_parts
 from traceanalyzer.report.section import Fact, Section, SectionColumn, SectionPart, SectionTable
+from traceanalyzer.sections.findings import ORDER
 
 LONGEST = 64_990
 """Most characters of a document. GitHub allows 65,536 in a comment."""
@@ -101,13 +102,13 @@ def escape(text: str) -> str:
 
 def prose(text: str) -> str:
     """Escape a sentence except the code in it."""
-    parts = code_parts(clean(text))
+    parts = code_parts(clean(unbroken(text)))
     return _FIRST.sub(_guarded, "".join(span(part) if i % 2 else _plain(part) for i, part in enumerate(parts)))
 
 
 def raw(text: str) -> str:
     """Escape text in a line of HTML, where Markdown escapes do not work."""
-    return html.escape(_inert(clean(text)), quote=False)
+    return html.escape(_inert(clean(unbroken(text))), quote=False)
 
 
 def _plain(text: str) -> str:
@@ -212,6 +213,11 @@ class Advised:
         """The separator after a label."""
         return self.language.colon
 
+    def summary(self, card: Card) -> str:
+        """What stays visible of a finding that is folded: its title, and what it saves or why nothing yet."""
+        gain = card.time or card.latent or (card.saves or "").rstrip(".\u3002")
+        return self.language.joined(card.title, gain) if gain else card.title
+
     def confidence(self, card: Card) -> str:
         """The confidence of the finding, escaped."""
         return escape(self.language.text(_CONFIDENCE, confidence=card.confidence))
@@ -254,6 +260,12 @@ _MORE = Text("table-more", "{shown:count} of {total:count} rows; all are in the 
 _MORE_COLUMNS = Text("table-more-columns", "{shown:count} of {total:count} columns; all are in the JSON report.")
 _MORE_MESSAGES = Text("section-more", "{hidden:count} more; all are in the JSON report.")
 _BAR_WIDTH = 30
+_PARTS = (
+    Text("markdown-part", "Part", "a column: a part of a step"),
+    Text("markdown-part-time", "Time per step", "a column"),
+    cards.SHARE,
+)
+"""Titles of the columns of parts."""
 
 
 @dataclass(frozen=True)
@@ -268,6 +280,17 @@ class DocumentPicture:
     """Path of the file relative to the document, URL-quoted."""
 
 
+def all_fixes(section: Section) -> Message | None:
+    """What all fixes of a section save together; None if it has no findings, or only one."""
+    first = section.messages[0] if section.findings and section.messages else None
+    return None if first is None or first.id == ORDER.id else first
+
+
+def image(picture: DocumentPicture) -> str:
+    """The chart as an image."""
+    return f"![{prose(picture.text)}]({picture.target})"
+
+
 @dataclass(frozen=True)
 class Page:
     """Lays out sections as Markdown."""
@@ -275,6 +298,8 @@ class Page:
     language: Language
     detail: DocumentDetail
     pictures: Sequence[DocumentPicture] = ()
+    is_folded: bool = False
+    """Whether all sections are folded, because something else stands before them."""
 
     def section(self, section: Section) -> str:
         """Lay out a section with its title."""
@@ -286,8 +311,11 @@ class Page:
             .get_template("section.md.j2")
             .render(
                 section=section,
+                is_folded=section.is_detail or self.is_folded,
+                summary=self._summary(section),
+                part_titles=_PARTS,
                 messages=messages,
-                pictures=[picture for picture in self.pictures if picture.section == section.id],
+                pictures=[image(picture) for picture in self.pictures if picture.section == section.id],
                 pictured=bool(self.pictures),
                 findings=Advised.of(section.findings, self.language, self.detail),
                 raw=lambda text: raw(self._plain(text)),
@@ -305,6 +333,12 @@ class Page:
                 fenced=fenced,
             )
         )
+
+    def _summary(self, section: Section) -> str:
+        """What stays visible of a section: its title, and of findings what all of them save."""
+        title = self._plain(section.title)
+        gain = all_fixes(section)
+        return self.language.joined(title, self._plain(gain)) if gain is not None else title
 
     def _plain(self, text: str | Text | Message) -> str:
         return clipped(text if isinstance(text, str) else self.language.text(text), self.detail.prose)

@@ -18,8 +18,9 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
+from traceanalyzer.formats import cards
 from traceanalyzer.formats.cards import Card, card
-from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.language import Language, unbroken
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding
 from traceanalyzer.report.names import clean, clipped, shorten
@@ -68,8 +69,6 @@ _GAP = 2
 NOISE = re.compile(r"^void |\(anonymous namespace\)::")
 """Uninformative words at the start of many kernel names."""
 
-_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mun]?s|B|[KMGT]iB)(?![A-Za-z]))")
-"""Pattern of the blank between number and unit in an English text."""
 _LONGEST = 2000
 """Most characters of a paragraph (own choice: one screen)."""
 
@@ -98,7 +97,7 @@ def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines:
         style: Style of rich.
         lines: Most lines; None for no limit.
     """
-    text = _BEFORE_UNIT.sub(NO_BREAK, text)
+    text = unbroken(text)
     cleaned = NO_BREAK.join(clipped(part, _LONGEST) for part in text.split(NO_BREAK))
     wrapped = [line.replace(NO_BREAK, " ") for line in wrap(shorten(cleaned, _LONGEST), max(1, width - indent))]
     if lines is not None and len(wrapped) > lines:
@@ -223,9 +222,10 @@ def findings(
         language: Language of the texts.
         is_brief: Whether to show only the saving and a line of code, or the advice if there is no code.
     """
-    for number, finding in enumerate(found[:SHOWN], 1):
+    shown = cards.first(found, SHOWN)
+    for number, finding in enumerate(shown, 1):
         yield from _card(number, card(finding, language), _STYLES.get(finding.severity, ""), width, is_brief)
-    hidden = len(found) - SHOWN
+    hidden = len(found) - len(shown)
     if hidden > 0:
         yield paragraph(language.text(_MORE_FINDINGS, hidden=hidden), width, 2, style="dim")
 

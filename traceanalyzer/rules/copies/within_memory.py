@@ -155,7 +155,8 @@ def _materialized_on_cpu(cost: _Cost, limit: float) -> Drafts:
     change = TimeSaved("host", (least * cost.time, most * cost.time), basis, claims=cost.claims, at=cost.at)
     params = {"copies": cost.calls, "time": cost.time, "share": cost.share, "operator": cost.rows[0].operator}
     evidence = Evidence(_MATERIALIZED.text("subject-cpu")(), cost.share, limit, "share", cost.where)
-    yield Draft((evidence,), change, params, confidence="B", summary=_MATERIALIZED.text("summary-cpu"))
+    title, summary = _MATERIALIZED.text("title-cpu"), _MATERIALIZED.text("summary-cpu")
+    yield Draft((evidence,), change, params, confidence="B", title=title, summary=summary)
 
 
 def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Drafts:

@@ -72,28 +72,28 @@ _STALLED_RANK = Text(
 _ALSO_LATE = Text(
     "headline-also-late-rank",
     "{headline} The other ranks wait for rank {rank}, each for {part:part} of a step.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
 )
 _ALSO_COSTS = Text(
     "headline-also-late-rank-costs",
     "{headline} The other ranks wait for rank {rank}, which costs {part:part} of a step.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
 )
 _ALSO_COST = Text(
     "headline-also-late-ranks-cost",
     "{headline} The other ranks wait for ranks {ranks}, which cost {part:part} of a step.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms; ranks is a list of numbers",
+    note="headline is a sentence; part reads: 35 of the 152 ms; ranks is a list of numbers",
 )
 _WITH_CAUSE = Text("headline-late-cause", "{headline} {cause}", note="two sentences")
 _WAITS = Text(
     "headline-of-ranks-waits",
     "{headline} Of its communication, {part:part} is waiting for other ranks.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms; its is that of the GPU",
+    note="headline is a sentence; part reads: 35 of the 152 ms; its is that of the GPU",
 )
 _WAITS_AT_LEAST = Text(
     "headline-of-ranks-waits-at-least",
     "{headline} Of its communication, at least {part:part} is waiting for other ranks; ranks {ranks} are missing here.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms; its is that of the GPU; ranks is a list of numbers",
+    note="headline is a sentence; part reads: 35 of the 152 ms; its is that of the GPU; ranks is a list of numbers",
 )
 _CAUSES = {
     "computation": Text(

@@ -74,8 +74,9 @@ class Draft:
     """Most severe level that it can have, where the saving is a loose bound."""
     confidence: str | None = None
     """Confidence of this finding, if it differs from the rule's."""
+    title: Text | None = None
+    """Text of this finding, if it differs from the rule's; so for the next three."""
     summary: Text | None = None
-    """Text of this finding, if it differs from the rule's; so for the next two."""
     advice: Text | None = None
     code: str | None = None
     """Code of this finding, if it differs from the rule's; empty: none."""

@@ -162,7 +162,12 @@ def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Me
     code = rule.code if draft.code is None else draft.code
     params = {key: each(**draft.params) if isinstance(each, Text) else each for key, each in draft.params.items()}
     summary, advice = (draft.summary or rule.summary)(**params), (draft.advice or rule.advice)(**params)
-    return rule.title(**params), summary, snippets.with_version(facts, advice, code), rule.not_when(**params)
+    return (
+        (draft.title or rule.title)(**params),
+        summary,
+        snippets.with_version(facts, advice, code),
+        rule.not_when(**params),
+    )
 
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:

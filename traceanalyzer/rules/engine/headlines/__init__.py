@@ -99,7 +99,7 @@ _NOTHING = Text(
 )
 _NO_GPU = Text(
     "headline-no-gpu",
-    "It is unknown what bounds a step of {step:ns}: the recording has no events of the device.",
+    "GPU activity was not recorded, so it is unknown what bounds a step of {step:ns}; add ProfilerActivity.CUDA.",
 )
 _UNREAD = Text(
     "headline-unread-device-2",
@@ -117,7 +117,7 @@ _ASLEEP = Text(
     "headline-asleep",
     "{headline} For {part:part} of a step the program is asleep, or waits for a lock, a process, a file or the "
     "network.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
 )
 _FIRST_STEP = Text(
     "headline-first-step",

@@ -34,17 +34,17 @@ _OWN_RULES = frozenset({"loader", "compilation"})
 _OWNER = Text(
     "headline-owner",
     "{headline} While the GPU waits, {owner} takes {part:part}.",
-    note="headline is a sentence; owner is a function, mark or module; part reads: 21 % of the 150 ms",
+    note="headline is a sentence; owner is a function, mark or module; part reads: 35 of the 152 ms",
 )
 _OWNER_WITH = Text(
     "headline-owner-with-role",
     "{headline} While the GPU waits, {owner} takes {part:part}, and {other} {other_part:part}.",
-    note="headline is a sentence; owner and other are functions, marks or modules; part: 21 % of the 150 ms",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 35 of the 152 ms",
 )
 _OWNER_OF_WHICH = Text(
     "headline-owner-of-which",
     "{headline} While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
-    note="headline is a sentence; owner and other are functions, marks or modules; part: 21 % of the 150 ms",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 35 of the 152 ms",
 )
 _LEAVES = Text(
     "headline-owner-leaves",
@@ -55,7 +55,7 @@ _LEAVES = Text(
 _SILENT = Text(
     "headline-owner-silent",
     "{headline} For {part:part} it is unknown what the host does: no event of its thread was recorded.",
-    note="headline is a sentence; part reads: 21 % of the 150 ms",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
 )
 _CALL = Text(
     "headline-long-call",

@@ -150,9 +150,9 @@ _GRAPHS = Text(
     "takes the time.",
     note="headline is a sentence; graphs are CUDA graphs or HIP graphs",
 )
-_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 21 % of the 150 ms of ...")
-_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 21 % of the 150 ms of ...")
-_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 21 % of the 150 ms of ...")
+_TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 35 of the 152 ms of ...")
+_ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
+_RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
 _OF_OTHER_LOSS = {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""

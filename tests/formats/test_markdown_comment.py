@@ -1,0 +1,97 @@
+"""What a comment shows before anything is folded."""
+
+from __future__ import annotations
+
+import pytest
+
+import traceanalyzer as ta
+from tests.formats import readback
+from tests.formats.samples import EVERY, FIXTURES, TRAINING, report_of
+from traceanalyzer.analyzers.steps import Lane, Slice, Timeline
+from traceanalyzer.formats import code_comments, difference, language, markdown, render
+from traceanalyzer.formats.markdown import comment
+from traceanalyzer.formats.markdown.page import DocumentPicture
+from traceanalyzer.knowledge import marks
+from traceanalyzer.rules.engine.rule import page
+
+LANGUAGES = ("en", "ru", "zh")
+MOST = 25
+FED = FIXTURES / "synthetic" / "gpu_training_fed.json.gz"
+
+
+def opening(text: str) -> list[str]:
+    return text.partition("<details>")[0].rstrip("\n").split("\n")
+
+
+def check(text: str) -> None:
+    shown = opening(text)
+    assert len(shown) <= MOST
+    blocks = readback.tokens("\n".join(shown))
+    assert {token.tag for token in blocks if token.type == "heading_open"} == {"h2"}
+    assert sum(child.type == "strong_open" for token in blocks for child in token.children or ()) <= 1
+    heads = [token for token in blocks if token.type == "table_open"]
+    assert len(heads) <= 1
+    for table in (table for part in readback.parts(text).values() for table in part.tables):
+        assert any(cell.strip() for cell in table[0]), "a head without titles"
+    assert all(len(line) <= 100 for token in blocks if token.type == "fence" for line in token.content.split("\n"))
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
+def test_a_report_shows_at_most_25_lines(path: object, code: str) -> None:
+    check(render(report_of(path), "markdown", None, language.of(code)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_difference_shows_at_most_25_lines_and_both_steps(code: str) -> None:
+    found = ta.diff(ta.analyze(ta.load(TRAINING)), ta.analyze(ta.load(FED)))
+    text = difference.answer(found, language.of(code)).render("markdown")
+    check(text)
+    before, after, *_ = [line for line in opening(text) if "\u2588" in line]
+    assert before.count("\u2591") > 10 * after.count("\u2591"), "the DataLoader"
+    assert before.count("\u2588") == after.count("\u2588"), "kernels take as long"
+    assert "\u2212" in "".join(opening(text)), "a minus sign"
+
+
+def test_the_best_findings_have_their_saving_and_their_place() -> None:
+    text = render(report_of(TRAINING), "markdown")
+    head, *rows = next(iter(readback.parts(text).values())).tables[0]
+    assert head == ["Finding", "Saves per step", "Where"]
+    assert 1 <= len(rows) <= comment.SHOWN
+    folded = [title for title, part in readback.parts(text).items() if part.is_folded]
+    assert f"1. {rows[0][0]}: {rows[0][1]}" in folded
+
+
+def test_a_chart_with_a_public_address_takes_the_place_of_the_blocks() -> None:
+    report = report_of(TRAINING)
+    chart = DocumentPicture("steps", "Time of each step", "https://example.org/steps.svg")
+    text = markdown.render(report, pictures=(chart,))
+    assert "![Time of each step](https://example.org/steps.svg)" in opening(text)
+    assert "\u2588" not in "".join(opening(text))
+
+
+def timeline(*lanes: Lane) -> Timeline:
+    return Timeline(
+        "7", 0, 60_000, 60, ("aten::mm", "enumerate(DataLoader)#x.__next__", "gemm", "Memcpy HtoD"), lanes, 0
+    )
+
+
+def test_each_block_shows_what_takes_most_of_it() -> None:
+    assert marks.is_dataloader("enumerate(DataLoader)#x.__next__")
+    host = Lane("host", "1/1", (Slice(0, 15_000, 0, 1, 1), Slice(15_000, 30_000, 0, 0, 1)))
+    device = Lane("device", "0/7", (Slice(20_000, 4_000, 0, 3, 1), Slice(24_000, 36_000, 0, 2, 1)))
+    fence, cpu, gpu, _, legend, said, _ = comment.of_step(timeline(host, device), language.ENGLISH).split("\n")
+    assert fence == "```text"
+    assert cpu == "CPU " + 15 * "\u2591" + 30 * "\u2588" + 15 * "\u00b7"
+    assert gpu == "GPU " + 20 * "\u00b7" + 4 * "\u2592" + 36 * "\u2588"
+    assert legend == "\u2591 waits for the DataLoader  \u2592 copies  \u2588 works  \u00b7 idle"
+    assert said == "Step 7, 60 us; a block is 1.0 us."
+
+
+def test_comments_of_code_are_translated_and_the_code_is_not() -> None:
+    code = page("broadcast-blowup").code or ""
+    said = code_comments.translated(code, language.of("ru"))
+    assert said.startswith(code.partition("  # ")[0])
+    assert "вместо (a * b).sum(-1)" in said
+    assert code_comments.translated(code, language.ENGLISH) == code
+    assert code_comments.translated("x = 1  # of another package", language.of("zh")) == "x = 1  # of another package"

@@ -1,0 +1,191 @@
+"""What a comment shows before anything is folded: one bold sentence, a strip of the step, and the first findings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from unicodedata import east_asian_width
+
+from traceanalyzer.analyzers.steps import Lane, Timeline
+from traceanalyzer.formats import cards, sarif
+from traceanalyzer.formats.html import waterfall
+from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.markdown.page import DocumentPicture, all_fixes, code, image, prose
+from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.report.names import clipped
+from traceanalyzer.report.section import Section
+
+SHOWN = 3
+"""Number of findings before anything is folded."""
+_CELLS = 60
+"""Blocks of a strip: with its label it fits into the 900 pixels of a comment."""
+_HOST = Text("strip-host", "CPU", "a row of blocks that shows what the CPU does in a step")
+_DEVICE = Text("strip-device", "GPU", "a row of blocks that shows what the GPU does in a step")
+_BEFORE = Text("strip-before", "before", "a row of blocks that shows a step before a change")
+_AFTER = Text("strip-after", "after", "a row of blocks that shows a step after a change")
+_STEP = Text("strip-step", "Step {step}, {duration:ns}; a block is {block:ns}.", "step is its number or its mark")
+_SCALE = Text("strip-scale", "A block is {block:ns} of a step.", "below rows of blocks")
+_WORKS = Text("strip-works", "works", "what a block of a strip means")
+_COMPUTES = Text("strip-computes", "computes", "what a block of a strip means")
+_IDLE = Text("strip-idle", "idle", "what a block of a strip means: a device or thread has nothing to do")
+_OTHER = Text("strip-other", "CPU and other time", "what a block of a strip means")
+_BLOCKS = {
+    "loader": ("\u2591", Text("strip-loader", "waits for the DataLoader", "what a block of a strip means")),
+    "copy": ("\u2592", Text("strip-copies", "copies", "what a block of a strip means; a verb")),
+    "communication": ("\u2593", Text("strip-communicates", "communicates", "what a block of a strip means")),
+}
+_FULL, _NONE, _REST = "\u2588", "\u00b7", "\u2584"
+_OF_TONE = {"dataloader": "loader", "memcpy": "copy", "memset": "copy", "communication": "communication"}
+_WHERE = Text("comment-where", "Where", "a column: file and line, or a name in the trace")
+_STATUS = Text("comment-status", "Status", "a column: whether a finding is new, or fixed")
+_CHANGE = Text("comment-change", "Change per step", "a column: a time with its sign")
+_END = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])")
+_PLACE = 48
+_TITLE = 200
+
+
+def of_report(
+    report: Report, shown: Iterable[Section], language: Language, pictures: Sequence[DocumentPicture]
+) -> Iterator[str]:
+    """Blocks of Markdown on a report: the first headline, the step, what all fixes save, and the first findings."""
+    by_id = {section.id: section for section in shown}
+    headline = by_id.get("headline")
+    if headline is not None:
+        yield _bold(language.say(headline.messages[0]))
+    public = (picture for picture in pictures if picture.section == "steps" and "://" in picture.target)
+    chart = next(public, None)
+    strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
+    if strip:
+        yield strip
+    advice = by_id.get("findings")
+    if advice is not None:
+        gain = all_fixes(advice)
+        if gain is not None:
+            yield prose(language.say(gain))
+        if advice.findings:
+            titles = (cards.FINDING, cards.SAVING, _WHERE)
+            rows = [_row(finding, language) for finding in cards.first(advice.findings, SHOWN)]
+            yield _table([language.text(title) for title in titles], rows)
+
+
+def of_difference(
+    difference: Difference, outcome: str, statuses: Mapping[str, Text], language: Language
+) -> Iterator[str]:
+    """Blocks of Markdown on a difference: the verdict, both steps on one scale, and the first findings."""
+    first, *others = _sentences(language.say(difference.verdict.reason))
+    yield " ".join((f"**{prose(f'{language.sentence(outcome)} {first}')}**", *map(prose, others)))
+    strip = of_parts(difference.parts, language) if difference.step_time is not None else ""
+    if strip:
+        yield strip
+    if difference.findings:
+        titles = (_STATUS, cards.FINDING, _CHANGE)
+        rows = [_changed(each, statuses, language) for each in difference.findings[:SHOWN]]
+        yield _table([language.text(title) for title in titles], rows, last="--:")
+
+
+def _changed(change: FindingChange, statuses: Mapping[str, Text], language: Language) -> list[str]:
+    is_known = change.base_ns is not None and change.head_ns is not None
+    time = (change.head_ns or 0.0) - (change.base_ns or 0.0) if is_known else None
+    title = clipped(language.say(change.title), _TITLE)
+    return [
+        cards.word(dict(statuses), change.status, language),
+        prose(title),
+        prose(language.quantity(time, "+plain_ns")),
+    ]
+
+
+def _bold(text: str) -> str:
+    """The first sentence in bold, and the others behind it."""
+    first, *others = _sentences(text)
+    return " ".join((f"**{prose(first)}**", *map(prose, others)))
+
+
+def _sentences(text: str) -> list[str]:
+    """The first sentence, and all others as one text."""
+    return _END.split(clipped(text, 1000), maxsplit=1)
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], last: str = ":--") -> str:
+    lines = (titles, (*(":--" for _ in titles[1:]), last), *rows)
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def _row(finding: Finding, language: Language) -> list[str]:
+    card = cards.card(finding, language)
+    place = clipped(next(_places(finding), ""), _PLACE)
+    return [prose(clipped(card.title, _TITLE)), prose(card.time or card.saves or ""), code(place)]
+
+
+def _places(finding: Finding) -> Iterator[str]:
+    """Lines of the program's files, then names in the trace."""
+    yield from (f"{file}:{line}" for file, line in sarif.lines(finding))
+    named = (place for proof in finding.evidence for place in proof.where)
+    yield from (place.name for place in named if place.label is None and place.kind not in ("step", "time", "rank"))
+
+
+def of_step(timeline: Timeline | None, language: Language) -> str:
+    """A step as rows of blocks, one for the CPU and one for the GPU; empty without a timeline."""
+    if timeline is None or not timeline.duration_ns:
+        return ""
+    host = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("host", "launches", "marks")], language)
+    device = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("device", "accelerator")], language)
+    rows = [(language.text(label), row) for label, row in ((_HOST, host), (_DEVICE, device)) if row.strip(_NONE)]
+    block = timeline.duration_ns / _CELLS
+    said = language.text(_STEP, step=clipped(timeline.step, 40), duration=timeline.duration_ns, block=block)
+    return _strip(rows, {_FULL: _WORKS, _NONE: _IDLE}, said, language)
+
+
+def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str:
+    """What takes most of each block; of ranges that people set, only waiting for a loader counts."""
+    cell = timeline.duration_ns / _CELLS
+    sums = [Counter[str]() for _ in range(_CELLS)]
+    for lane in lanes:
+        for bar in waterfall.drawn(timeline, lane, language).bars:
+            kind = "idle" if bar.tone == "waiting" else _OF_TONE.get(bar.tone, "full")
+            if (bar.depth and kind == "full") or (lane.kind == "marks" and kind != "loader"):
+                continue
+            end = min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
+            for place in range(int(bar.start_ns / cell), min(_CELLS, int(end / cell) + 1)):
+                sums[place][kind] += round(max(0, min(end, (place + 1) * cell) - max(bar.start_ns, place * cell)))
+    return "".join(_block(each, cell) for each in sums)
+
+
+def _block(times: Counter[str], cell: float) -> str:
+    for kind, (block, _) in _BLOCKS.items():
+        if times[kind] * 2 >= cell or times[kind] > times["full"]:
+            return block if times[kind] * 4 >= cell else _NONE
+    return _FULL if times["full"] * 2 >= cell else _NONE
+
+
+def of_parts(parts: Sequence[ChangedPart], language: Language) -> str:
+    """Two steps as rows of blocks on one scale; empty without known times."""
+    sides = [[(part.id, part.base_ns or 0.0) for part in parts], [(part.id, part.head_ns or 0.0) for part in parts]]
+    longest = max((sum(ns for _, ns in side) for side in sides), default=0)
+    if not longest:
+        return ""
+    glyphs = {"kernel": _FULL} | {tone: _BLOCKS[kind][0] for tone, kind in _OF_TONE.items()}
+    rows = []
+    for label, side in zip((_BEFORE, _AFTER), sides, strict=True):
+        order = sorted(side, key=lambda part: glyphs.get(part[0], _REST))
+        blocks = "".join(glyphs.get(id_, _REST) * round(ns / longest * _CELLS) for id_, ns in order)
+        rows.append((language.text(label), f"{blocks} {language.quantity(sum(ns for _, ns in side), 'plain_ns')}"))
+    return _strip(rows, {_FULL: _COMPUTES, _REST: _OTHER}, language.text(_SCALE, block=longest / _CELLS), language)
+
+
+def _strip(rows: Sequence[tuple[str, str]], others: Mapping[str, Text], said: str, language: Language) -> str:
+    """Rows of blocks with a legend, as a block of text that keeps its columns."""
+    if not rows:
+        return ""
+    known = {**dict(_BLOCKS.values()), **others}
+    shown = "".join(row for _, row in rows)
+    legend = "  ".join(f"{block} {language.text(text)}" for block, text in known.items() if block in shown)
+    width = max(_width(label) for label, _ in rows)
+    lines = (f"{label}{' ' * (width - _width(label))} {row}" for label, row in rows)
+    return "\n".join(("```text", *lines, "", legend, said, "```"))
+
+
+def _width(label: str) -> int:
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in label)
