@@ -244,7 +244,7 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
     def opening() -> Iterator[str]:
         from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
-        outcome = language.text(word(_OUTCOMES, difference.verdict.outcome))
+        outcome = language.text(word(OUTCOMES, difference.verdict.outcome))
         return comment.of_difference(difference, outcome, _STATUS, language)
 
     return Answer(

@@ -206,7 +206,7 @@ def _of_copies(facts: Facts, recording: Recording, typical: TypicalStep) -> Step
     if copies is None or not copies.rows or time < _WORTH * step or time < most:
         return None
     copy = max(copies.rows, key=lambda each: each.exposed_ns).name
-    said: dict[str, Any] = {"unit": _unit(recording), "device": _device(typical), "copy": copy}
+    said: dict[str, Any] = {"unit": unit(recording), "device": _device(typical), "copy": copy}
     return StepBound("gpu-memory", _ONLY_COPIES(part=(time, step), **said), time / step)
 
 
