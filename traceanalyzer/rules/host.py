@@ -293,7 +293,7 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     )
     evidence = Evidence(_STALLS.text("subject")(), share, limits["share"], "share", where)
     change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at)
-    params = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
+    params: dict[str, object] = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
     params |= {"step": facts.step_ns, "operator": found.rows[0].name}
     if is_alone:
         texts = _STALLS.text("summary-alone"), _STALLS.text("advice-alone")

@@ -189,8 +189,8 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     direct = (time, time) if exposed is None else (exposed[0], max(time, idle or 0.0))
     claims, at = {Portion.idle("allocation"): direct[1]}, partial(set_up_at, names=frozenset(row.name for row in rows))
     change = TimeSaved("host", direct, _MALLOC.text("basis")(), exposed, claims, at=at)
-    params = {"calls": fsum(_per_step(row.recurring_calls, row, usual) for row in rows), "time": time, "all": time}
-    params["call"] = rows[0].name
+    params: dict[str, Any] = {"time": time, "all": time, "call": rows[0].name}
+    params["calls"] = fsum(_per_step(row.recurring_calls, row, usual) for row in rows)
     if _is_uncached(facts, rows, usual):
         summary, advice = _MALLOC.text("summary-uncached"), _MALLOC.text("advice-uncached")
         texts: dict[str, Any] = {"summary": summary, "advice": advice, "code": _CODE_CACHED}

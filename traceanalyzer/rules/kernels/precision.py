@@ -42,7 +42,7 @@ _FURTHER = 1.1, 1.5
 """Least and greatest speedup in 16 bits of what uses Tensor Cores in fp32 already: convolutions in TF32, attention (own
 choice: between a kernel that is bound by other things, and one that is bound by bytes and the exponentials of fp32)."""
 _CODE_TRAINING = 'with torch.autocast("cuda", dtype=torch.bfloat16): loss = criterion(model(x), y)'
-_CODE_INFERENCE = "model = model.to(torch.{kind})  # and its inputs; or torch.autocast around the call"
+_CODE_INFERENCE = "model = model.to(torch.{kind})"
 
 _NOT_NVIDIA = Text("rule-no-tensor-core-names", "only names of NVIDIA's kernels show whether a product is in fp32")
 
