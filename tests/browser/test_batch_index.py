@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.batching.making import BAD, batch, trace, write
+from tests.batching.test_history import even
 from tests.browser.opened import Opened
-from tests.browser.test_every_page import PHONE
-from traceanalyzer.batching import ReportOptions
+from tests.browser.test_every_page import PHONE, check_access, check_layout
+from tests.formats import test_rank_charts
+from traceanalyzer.batching import ReportOptions, trends
+from traceanalyzer.formats import html
+from traceanalyzer.formats.language import ENGLISH
+from traceanalyzer.inputs.storage import open_folder
 
 pytestmark = pytest.mark.browser
 
@@ -70,3 +76,22 @@ def test_names_lead_to_pages(index: str, looked_at: Callable[[str], Opened]) -> 
     shown = looked_at(index)
     first = shown.find("#runs tbody tr").first
     assert first.locator("td.name a").first.get_attribute("href") == "run/rank0.json.all-ranks.report.html"
+
+
+def test_the_history_is_accessible_and_fits(tmp_path: Path, looked_at: Callable[[str], Opened], axe: str) -> None:
+    rows = [even(f"2026-09-0{day}/train_{day}.json", day, 400 + 60 * (day > 3)) for day in range(8)]
+    trends.write([*rows, even("other.json", 1, 300)], open_folder(str(tmp_path)), ENGLISH)
+    shown = looked_at((tmp_path / trends.HTML).read_text("utf-8"))
+    assert shown.find("#series-1 figure svg.wide").is_visible()
+    check_layout(shown)
+    check_access(shown, axe)
+
+
+def test_pictures_of_ranks_are_accessible_and_fit(looked_at: Callable[[str], Opened], axe: str) -> None:
+    shown = looked_at(html.render(test_rank_charts.report()))
+    pictures = shown.find("#section-ranks figure svg.wide")
+    assert pictures.count() == 3
+    assert all(pictures.nth(number).is_visible() for number in range(3))
+    check_layout(shown)
+    assert shown.find("#section-ranks figure svg.narrow").first.is_visible()
+    check_access(shown, axe)

@@ -99,7 +99,7 @@ def read(path: Path) -> list[HistoryRow]:
     if not path.exists():
         return []
     try:
-        return msgspec.convert(decode(path.read_bytes()), list[HistoryRow])
+        return msgspec.convert(decode(path.read_bytes()), list[HistoryRow], strict=False)  # CSV has texts
     except OSError as error:
         raise UnusableInputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, msgspec.MsgspecError) as error:
@@ -134,18 +134,16 @@ def _to_csv(rows: list[HistoryRow]) -> bytes:
 
 
 def _from_csv(data: bytes) -> list[dict[str, Any]]:
-    found = []
-    for line in csv.DictReader(io.StringIO(data.decode(), newline="")):
-        row: dict[str, Any] = {name: line[name] or None for name in _COLUMNS}
-        for name in ("recorded_ns", "devices", "ranks"):
-            row[name] = row[name] and int(row[name])
-        for name in ("step_ns", "busy_share", "saving_low_ns", "saving_high_ns"):
-            row[name] = row[name] and float(row[name])
-        durations = (row["step_durations_ns"] or "").split()
-        found.append(
-            {**row, "name": (row["name"] or "").removeprefix("'"), "step_durations_ns": list(map(int, durations))}
-        )
-    return found
+    rows = csv.DictReader(io.StringIO(data.decode(), newline=""))
+    found = [{name: row[name] or None for name in _COLUMNS} for row in rows]
+    return [
+        {
+            **row,
+            "name": (row["name"] or "").removeprefix("'"),
+            "step_durations_ns": (row["step_durations_ns"] or "").split(),
+        }
+        for row in found
+    ]
 
 
 def _schema(pyarrow: Any) -> Any:

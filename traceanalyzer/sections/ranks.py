@@ -176,7 +176,9 @@ _GROUP_COLUMNS = optional(
     columns.ALGORITHM,
     columns.BUS,
 )
-_OF_LINK = Text("ranks-of-link", "Of {link}", "share of the bandwidth of a link such as NVLink")
+_OF_LINK = Text("ranks-share-of-link", "Of the link", "share of the bandwidth of the link between GPUs")
+_LINK = Text("ranks-link", "Link between GPUs")
+_LINK_RATE = Text("ranks-link-rate", "{name}, {rate:number} GB/s", "name is NVLink and the like")
 _EXCHANGES = Text("ranks-exchanges-title", "Experts: waiting in each exchange of a step")
 _ROTATES = Text(
     "ranks-exchanges-rotate",
@@ -288,7 +290,7 @@ def _group_columns(ranks: Ranks) -> tuple[Column, ...]:
     def of_link(row: GroupRow) -> float | None:
         return None if row.bus_gb_per_s is None else row.bus_gb_per_s / rate
 
-    return (*_GROUP_COLUMNS, Column(_OF_LINK(link=ranks.link.name), "share", of_link, if_any=known))
+    return (*_GROUP_COLUMNS, Column(_OF_LINK, "share", of_link, if_any=known))
 
 
 def _rotation(exchanges: Sequence[ExchangeRow]) -> tuple[Message, ...]:
@@ -332,6 +334,8 @@ def _facts(ranks: Ranks) -> Iterator[Fact]:
         yield Fact(_WORLD, ranks.world_size, "count")
     if ranks.missing:
         yield Fact(_MISSING, ranges(ranks.missing), "")
+    if ranks.link is not None and any(row.bus_gb_per_s is not None for row in ranks.groups):
+        yield Fact(_LINK, _LINK_RATE(name=ranks.link.name, rate=ranks.link.gb_per_s), "")
     skews = [row.skew.ns for row in ranks.ranks if row.skew is not None]
     if skews:
         yield Fact(_SPREAD, max(0, *skews) - min(0, *skews), "ns")

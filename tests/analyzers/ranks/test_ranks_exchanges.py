@@ -43,7 +43,10 @@ def test_bandwidth_is_a_share_of_a_known_link() -> None:
     assert found.link is not None
     assert (found.link.name, found.link.gb_per_s) == ("NVLink", 300)
     table = shown(traces)["ranks-groups"].tables[0]
-    assert str(table.columns[-1].title.text) == "Of NVLink"  # type: ignore[union-attr]
+    assert str(table.columns[-1].title) == "Of the link"
+    assert "NVLink, 300 GB/s" in [
+        fact.value.text for fact in shown(traces)["ranks"].facts if str(fact.label)[:4] == "Link"
+    ]
     assert table.rows[0][-1] == pytest.approx(found.groups[0].bus_gb_per_s / 300)  # type: ignore[operator]
 
 
@@ -53,4 +56,4 @@ def test_an_unknown_link_is_no_column(other: object) -> None:
     traces[1].devices = (other,)  # type: ignore[assignment]
     assert joined(traces).link is None
     titles = [str(column.title) for column in shown(traces)["ranks-groups"].tables[0].columns]
-    assert not any(title.startswith("Of ") for title in titles)
+    assert "Of the link" not in titles
