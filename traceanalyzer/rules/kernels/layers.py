@@ -313,7 +313,8 @@ def _dense(facts: Facts, limits: Limits) -> Drafts:
             continue
         members.sort(key=lambda row: (-row.ns, row.operator.name, row.operator.shapes or ""))
         most = 1 - 1 / experts
-        time, claims = processor.per_step(total), {row.operator.part: processor.per_step(most * row.ns) for row in members}
+        time = processor.per_step(total)
+        claims = {row.operator.part: processor.per_step(most * row.ns) for row in members}
         direct, basis = (0.5 * most * time, most * time), _DENSE.text("basis")(most=most)
         where = of_operators(facts, [row.operator for row in members], processor.self_ns)
         params = {"experts": experts, "shapes": members[0].operator.shapes, "time": time, "share": share}
