@@ -141,7 +141,8 @@ def _captured_again(facts: Facts, limits: Limits) -> Drafts:
     capture, every = launches.capture, launches.typical_steps
     if capture is None or facts.is_graph_capture or every < limits["steps"] or launches.capturing_steps < every:
         return
-    evidence = Evidence(_CAPTURED_AGAIN.text("subject")(), every, limits["steps"], "count", ())
+    where = (CodePlace("call", "StreamBeginCapture", None, capture.captures, "count"),)
+    evidence = Evidence(_CAPTURED_AGAIN.text("subject")(), every, limits["steps"], "count", where)
     params = {"steps": every, "captures": capture.captures, "replays": capture.replays}
     yield Draft((evidence,), None, params, "medium")
 
