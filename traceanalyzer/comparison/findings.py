@@ -83,7 +83,12 @@ def compare(
         saved = times[0] - times[1] if status == "fixed" and times[0] is not None and times[1] is not None else None
         changes.append(
             replace(
-                change, base_ns=times[0], head_ns=times[1], saved_ns=saved, priced_in="base" if two is None else "head"
+                change,
+                base_ns=times[0],
+                head_ns=times[1],
+                saved_ns=saved,
+                priced_in="base" if two is None else "head",
+                advice=None if two is None else two.advice,
             )
         )
     return tuple(sorted(changes, key=lambda change: _ORDER.index(change.status)))
@@ -197,6 +202,7 @@ def _change(status: str, finding: Finding, resources: Resources | None, measured
         predicted_wall_ns=_of_recorded_step(saving, resources) if saving else None,
         predicted_direct_ns=saving.direct_ns_per_step if saving else None,
         measured_direct_ns=measured,
+        summary=finding.summary,
     )
 
 

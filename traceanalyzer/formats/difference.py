@@ -1,11 +1,11 @@
-"""A difference of two reports: its sections, and the terminal, Markdown for a pull request, and JSON."""
+"""A difference of two reports: its sections, for the terminal, Markdown for a pull request, and a page; and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from traceanalyzer.formats import run_difference
 from traceanalyzer.formats.answers import Answer
@@ -30,7 +30,10 @@ from traceanalyzer.report.section import Fact, Section, SectionTable
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, known, optional, table
 
-FORMATS = ("terminal", "markdown", "json")
+if TYPE_CHECKING:
+    from traceanalyzer.formats.html.difference import Opening
+
+FORMATS = ("terminal", "markdown", "html", "json")
 
 MARK = "<!-- traceanalyzer diff"
 _TOP = 5
@@ -38,7 +41,7 @@ _TITLE = Text("diff-title", "{base} compared with {head}", "names of files or ru
 _HEADER = Text("diff-header", "{base} -> {head}", "names of files or runs; base is before, head is after")
 _LONGEST = 600
 """Most characters of a message, because names in a trace may be very long."""
-_OUTCOMES = {
+OUTCOMES = {
     "faster": Text("diff-outcome-faster", "Faster"),
     "slower": Text("diff-outcome-slower", "Slower"),
     "no-change": Text("diff-outcome-no-change", "No change"),
@@ -71,11 +74,23 @@ _TIME_COLUMNS = (
         lambda row: row.shift.interval_ns and row.shift.interval_ns[1],
         if_any=known,
     ),
+    Column(
+        Text("diff-test", "Test", "of statistics"),
+        "",
+        lambda row: None if row.shift.p is None else _TESTS[row.shift.method](p=row.shift.p),
+        if_any=known,
+        is_extra=True,
+    ),
 )
+_TESTS = {
+    "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
+    "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
+}
 _PARTS = Text("diff-parts-title", "Parts of the step")
 _PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
+PART = Text("diff-part", "Part")
 _PART_COLUMNS = (
-    Column(Text("diff-part", "Part"), "", lambda part: word(PART_LABELS, part.id)),
+    Column(PART, "", lambda part: word(PART_LABELS, part.id)),
     _BASE,
     _HEAD,
     _CHANGE,
@@ -97,7 +112,7 @@ _IGNORED = Text(
     "{count:count} files of {name} are not traces and were left out: {files}.",
     one="{count:count} file of {name} is not a trace and was left out: {files}.",
 )
-_STATUS = {
+STATUS = {
     "appeared": Text("diff-status-appeared", "new", "an operator or kernel that was not there before"),
     "vanished": Text("diff-status-vanished", "gone", "an operator or kernel that is not there any more"),
     "slower": Text("diff-status-slower", "slower"),
@@ -116,8 +131,8 @@ _STATUS = {
     "both": Text("diff-status-both", "both", "a finding of both sides, where they cannot be compared"),
 }
 """Texts for the status of changes and findings."""
-_FINDINGS = Text("diff-findings-title", "Findings")
-_STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(_STATUS, change.status))
+FINDINGS = Text("diff-findings-title", "Findings")
+_STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(STATUS, change.status))
 _SIDES = {
     "base": Text("diff-side-base", "base", "the measurement before a change"),
     "head": Text("diff-side-head", "head", "the measurement after a change"),
@@ -127,7 +142,7 @@ _PRICE_ALONE = Text("diff-price-alone", "{price:estimate}", "time that a fix was
 _NO_PRICE = "-"
 
 
-def _price(change: FindingChange) -> Message | str:
+def price(change: FindingChange) -> Message | str:
     """The predicted saving, and the side in which it was found."""
     if change.predicted_wall_ns is None:
         return _NO_PRICE
@@ -145,7 +160,7 @@ _FINDING_COLUMNS = (
         replace(_HEAD, is_extra=True),
         _CHANGE.of(lambda change: _change(change.base_ns, change.head_ns)),
     ),
-    Column(Text("diff-finding-price", "Price", "time that a fix was predicted to save"), "", _price),
+    Column(Text("diff-finding-price", "Price", "time that a fix was predicted to save"), "", price),
 )
 _RANKINGS = {
     "callers": Text("diff-callers-title", "Device work by caller, time per step"),
@@ -241,7 +256,15 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
     def shown(rows: int) -> Iterator[Section]:
         return _sections(difference, rows)
 
-    return Answer(difference, "difference", FORMATS, difference.generator, MARK, title, header, shown, _TOP, language)
+    def opening() -> Opening:
+        from traceanalyzer.formats.html import difference as page  # noqa: PLC0415 - only for pages
+
+        return page.opening(difference, language)
+
+    generator = difference.generator
+    return Answer(
+        difference, "difference", FORMATS, generator, MARK, title, header, shown, _TOP, language, opening=opening
+    )
 
 
 def _name(side: Side) -> str:
@@ -251,6 +274,8 @@ def _name(side: Side) -> str:
 def _sections(difference: Difference, top: int) -> Iterator[Section]:
     """All nonempty sections, in the order of importance, with this number of rows of each table."""
     yield from _answers(difference)
+    if difference.comparability.is_unrelated:
+        return
     yield from _findings(difference, top)
     yield from run_difference.build(difference.run, top)
     yield from _machines(difference, top)
@@ -261,18 +286,21 @@ def _sections(difference: Difference, top: int) -> Iterator[Section]:
 def _answers(difference: Difference) -> Iterator[Section]:
     """The answer, the step times behind it, and the parts of the step."""
     yield Section(
-        "verdict", word(_OUTCOMES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
+        "verdict", word(OUTCOMES, difference.verdict.outcome), messages=tuple(messages(difference)), is_essential=True
     )
     times = difference.step_time
-    if times is not None:
+    if times is not None and not difference.comparability.is_unrelated:
         yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
 
 
-def _messages(difference: Difference) -> Iterator[Message]:
+def messages(difference: Difference) -> Iterator[Message]:
+    """The answer; of programs that have no work in common that they have none, and nothing else."""
     times = difference.step_time
-    if times is not None and times.base.count == times.head.count == 1:
+    if difference.comparability.is_unrelated:
+        yield from (check.message for check in difference.comparability.checks if check.id == "work")
+    elif times is not None and times.base.count == times.head.count == 1:
         yield _SINGLE(base=times.base.mean_ns, head=times.head.mean_ns, share=times.mean.change_share)
     elif times is not None:
         yield _BOTH(
@@ -283,7 +311,8 @@ def _messages(difference: Difference) -> Iterator[Message]:
             median_head=times.head.median_ns,
             median_share=times.median.change_share,
         )
-    yield _short(difference.verdict.reason)
+    if not difference.comparability.is_unrelated:
+        yield _short(difference.verdict.reason)
     if difference.attribution is not None and difference.verdict.outcome != "no-change":
         yield difference.attribution
     if difference.gate is not None:
@@ -346,7 +375,7 @@ def _findings(difference: Difference, top: int) -> Iterator[Section]:
         return
     messages = (difference.prediction.message,) if difference.prediction is not None else ()
     rows = table("diff_findings", _FINDING_COLUMNS, difference.findings, top)
-    yield Section("findings", _FINDINGS, messages=messages, tables=(rows,), is_essential=True)
+    yield Section("findings", FINDINGS, messages=messages, tables=(rows,), is_essential=True)
 
 
 def _rankings(difference: Difference, top: int) -> Iterator[Section]:
