@@ -37,6 +37,7 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 @parameters.lang
 @parameters.steps(of=" of traces")
 @delivery.card_option
+@click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")
 @parameters.jobs
 @parameters.force
 @parameters.quiet
@@ -52,6 +53,7 @@ def command(
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
     card: str | None,
+    story: bool,
     jobs: int,
     force: bool,
     quiet: bool,
@@ -74,6 +76,7 @@ def command(
       traceanalyzer diff base.json head.json -o diff.html --card diff.png
       traceanalyzer diff base.json head.json -o diff.md --fail-on-regression 3%
       traceanalyzer diff runs/main/ runs/branch/ --format json -o -
+      traceanalyzer diff base.json head.json -o writeup.md --story
       traceanalyzer diff profiling.md#run-1 profiling.md#run-2
 
     \b
@@ -94,7 +97,8 @@ def command(
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
         difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
-    delivery.deliver_answer(answer(difference, spoken), targets, top, force=force, quiet=quiet)
+    told = answer(difference, spoken, is_story=story)
+    delivery.deliver_answer(told, targets, top, force=force, quiet=quiet)
     delivery.draw_card(difference, card, delivery.Delivery(spoken, force=force, quiet=quiet))
     if difference.gate is not None and (code := _CODES[difference.gate.outcome]):
         sys.exit(code)

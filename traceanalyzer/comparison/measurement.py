@@ -116,7 +116,7 @@ class Measurement:
     """What a side has once, in or before its steps."""
     run: ComparedRanks | None = None
     """How its ranks work together; None unless it has several."""
-    view: ComparedSide = ComparedSide()
+    view: ComparedSide = field(default_factory=ComparedSide)
     """What people see of it besides what is compared."""
 
     @property

@@ -35,6 +35,7 @@ def of_traces(reports: Sequence[Report]) -> ComparedSide:
     rates = first.result("throughput", ThroughputFigures)
     return ComparedSide(
         headline=first.headlines[0].message if first.headlines else None,
+        bound=first.headlines[0].bound if first.headlines else None,
         host_ns=resources.host_ns if resources else None,
         device_ns=resources.gpu_ns if resources else None,
         samples_per_s=rates.samples.per_s if rates else None,
@@ -45,8 +46,10 @@ def of_traces(reports: Sequence[Report]) -> ComparedSide:
 def of_table(report: Report, run: PrintedRun) -> ComparedSide:
     """The view of one run of a document: its totals, and the fastest rate of samples that the text gives for it."""
     rates = report.result("printed_throughput", tuple[PrintedThroughput, ...]) or ()
+    headline = next((headline for headline in report.headlines if headline.run == run.id), None)
     return ComparedSide(
-        headline=next((headline.message for headline in report.headlines if headline.run == run.id), None),
+        headline=headline.message if headline is not None else None,
+        bound=headline.bound if headline is not None else None,
         host_ns=None if run.cpu_ns is None else run.cpu_ns / run.steps,
         device_ns=None if run.device_ns is None else run.device_ns / run.steps,
         samples_per_s=max((r.per_s for r in rates if r.run == run.id and r.unit == "samples"), default=None),

@@ -14,9 +14,8 @@ from traceanalyzer.report.compared import StepStrip
 from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean, word
+from traceanalyzer.sections.story import BASE, HEAD
 
-BEFORE = Text("before-after-before", "Before", "a side of a comparison")
-AFTER = Text("before-after-after", "After", "a side of a comparison")
 _LANES = {
     "host": Text("before-after-host", "CPU", "a thread of the host"),
     "device": Text("before-after-device", "GPU {device}", "device is a number"),
@@ -96,7 +95,7 @@ def step_ns(difference: Difference) -> tuple[float | None, float | None]:
 def stacks(difference: Difference, language: Language) -> tuple[Stack, ...]:
     """A bar for each side, on one scale; of printed tables one for each resource of each side. Empty without parts."""
     is_whole = difference.step_time is not None
-    sides = (("base", BEFORE), ("head", AFTER))
+    sides = (("base", BASE), ("head", HEAD))
     parts = [part for part in difference.parts if is_whole or part.id in _OVERLAP]
     groups = [parts] if is_whole else [[part] for part in parts]
     sums = [fsum(getattr(p, f"{side}_ns") or 0.0 for p in group) for group in groups for side, _ in sides]
@@ -155,7 +154,7 @@ def steps(difference: Difference, language: Language) -> tuple[SideStep, ...]:
             strip.duration_ns / longest,
             tuple(_lane(strip, number, longest, language) for number in range(len(strip.lanes))),
         )
-        for strip, text in zip(strips, (BEFORE, AFTER), strict=True)
+        for strip, text in zip(strips, (BASE, HEAD), strict=True)
     )
 
 

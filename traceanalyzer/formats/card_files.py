@@ -20,17 +20,20 @@ from traceanalyzer.formats.before_after import StackPiece, Times
 from traceanalyzer.formats.charts import PALETTE
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.difference import PART_LABELS, Difference
-from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, shorten, word
-from traceanalyzer.sections import several_runs
+from traceanalyzer.sections import several_runs, story
 
 WIDTH, HEIGHT = 1200, 630
 _LEFT, _ROOM = 60, WIDTH - 2 * 60
 _FINDINGS = 3
 _BOLD = 1.12
 """How much wider bold text is."""
-_NARROW, _BROAD = frozenset("ijlI.,:;'|!()[]/ "), frozenset("mwMWOQ%@\u2014\u0416\u0428\u0429\u042e\u0436\u0448\u0449\u044e\u043c\u0444")
+_NARROW, _BROAD = (
+    frozenset("ijlI.,:;'|!()[]/ "),
+    frozenset("mwMWOQ%@\u2014\u0416\u0428\u0429\u042e\u0436\u0448\u0449\u044e\u043c\u0444"),
+)
 _MARK = "traceanalyzer"
 _NAME = 34
 """Characters of the name of a side."""
@@ -265,7 +268,7 @@ def _whole_sentences(text: str, size: float, most: int) -> str:
 def _of_report(report: Report, language: Language) -> Drawing:
     name = shorten(_stem(report.source.name), 2 * _NAME)
     headlines = several_runs.headlines(report)
-    headline = _whole_sentences(language.say(_plain(headlines[-1].message)), 36 * _BOLD, 4) if headlines else name
+    headline = _whole_sentences(language.say(story.plain(headlines[-1].message)), 36 * _BOLD, 4) if headlines else name
     drawing = Drawing(name, headline)
     drawing.paragraph(name, 66, 26, 1, tone="muted")
     y = drawing.paragraph(headline, 122, 36, 4, is_bold=True)
@@ -285,12 +288,6 @@ def _of_report(report: Report, language: Language) -> Drawing:
         y += 146
     _draw_findings(drawing, report, y, language)
     return drawing
-
-
-def _plain(message: Message) -> Message:
-    """A headline without what is added to it, such as what lies outside of the steps."""
-    inner = message.params.get("headline")
-    return _plain(inner) if isinstance(inner, Message) else message
 
 
 def _draw_findings(drawing: Drawing, report: Report, y: float, language: Language) -> None:
@@ -316,7 +313,9 @@ def _png(drawing: Drawing) -> bytes:
 
     fonts = plots.fonts_with(frozenset("".join(line.text for line in drawing.lines)))
     if fonts is None:
-        raise UsageError("--card: no font of this machine has all characters of the card; name a file that ends in .svg")
+        raise UsageError(
+            "--card: no font of this machine has all characters of the card; name a file that ends in .svg"
+        )
     with chart_files.quiet(), rc_context({"font.family": list(fonts), "text.parse_math": False}):
         size = (WIDTH / plots.DPI, HEIGHT / plots.DPI)
         figure = Figure(figsize=size, dpi=plots.DPI, facecolor=PALETTE["paper"])

@@ -27,7 +27,7 @@ from traceanalyzer.report.difference import (
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import clean, shorten, word
 from traceanalyzer.report.section import Fact, Section, SectionTable
-from traceanalyzer.sections import columns
+from traceanalyzer.sections import columns, story
 from traceanalyzer.sections.columns import Column, known, optional, table
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _BOTH = Text(
     "{median_head:ns} in the median ({median_share:+share}).",
 )
 _SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
+TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
 _TIMES = Text("diff-times-title", "Step time")
 _MEAN = Text("diff-row-mean", "Mean")
 _TIME_COLUMNS = (
@@ -75,7 +76,7 @@ _TIME_COLUMNS = (
         if_any=known,
     ),
     Column(
-        Text("diff-test", "Test", "of statistics"),
+        TEST,
         "",
         lambda row: None if row.shift.p is None else _TESTS[row.shift.method](p=row.shift.p),
         if_any=known,
@@ -241,8 +242,8 @@ class _TimeRow(NamedTuple):
     shift: Shift
 
 
-def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
-    """The difference in words of a language, to be rendered in one of `FORMATS`."""
+def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bool = False) -> Answer:
+    """The difference in words of a language, to be rendered in one of `FORMATS`; before the tables as a story."""
     base, head = _name(difference.base), _name(difference.head)
 
     def header(width: int) -> str:
@@ -254,7 +255,8 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
     title = language.text(_TITLE, base=base[:200], head=head[:200])
 
     def shown(rows: int) -> Iterator[Section]:
-        return _sections(difference, rows)
+        told = story.of_difference(difference) if is_story else None
+        return _sections(difference, rows) if told is None else _told(told, difference, rows)
 
     def opening() -> Opening:
         from traceanalyzer.formats.html import difference as page  # noqa: PLC0415 - only for pages
@@ -269,6 +271,12 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
 
 def _name(side: Side) -> str:
     return clean(f"{side.name}#{side.run}" if side.run else side.name)
+
+
+def _told(told: story.Story, difference: Difference, top: int) -> Iterator[Section]:
+    """The story, then all sections but the answer, which it has."""
+    yield from story.sections_of(told)
+    yield from (section for section in _sections(difference, top) if section.id != "verdict")
 
 
 def _sections(difference: Difference, top: int) -> Iterator[Section]:

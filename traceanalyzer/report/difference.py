@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from traceanalyzer.report.compared import ComparedSide
+from traceanalyzer.report.compared import ComparedSide, Interval
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Generator
 
@@ -90,9 +90,6 @@ PART_LABELS = {
     "synchronization": Text("diff-part-synchronization", "Host waits for device"),
 }
 """Parts of the step, and of the profiled time of a printed table."""
-
-Interval = tuple[float, float]
-"""Lower and upper end of an interval."""
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -80,6 +80,7 @@ _LANES = Text(
 )
 
 GROUPS: dict[str, Text] = {
+    Topic.STORY: Text("html-group-story", "From the first measurement to the last"),
     "findings": Text("html-group-findings", "Findings"),
     Topic.RUNS: Text("html-group-runs", "Runs"),
     Topic.RANKS: ranks.TITLE,

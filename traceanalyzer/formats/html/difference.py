@@ -9,18 +9,18 @@ from markupsafe import Markup
 
 from traceanalyzer.formats import before_after
 from traceanalyzer.formats.before_after import SideLane, Stack, Times
-from traceanalyzer.formats.difference import FINDINGS, OUTCOMES, PART, STATUS, messages, price
+from traceanalyzer.formats.difference import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.difference import PART_LABELS, Difference, FindingChange
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean, shorten, word
 from traceanalyzer.sections import columns
+from traceanalyzer.sections.story import BASE, HEAD
 
 _STEP = Text("html-diff-step", "What a step consists of")
 _ONE_STEP = Text("html-diff-one-step", "One step of each side, on one scale")
 _PRINTED = Text("html-diff-printed", "Profiled time per step")
-_TEST = Text("html-diff-test", "Test", "of statistics, whether a change is more than noise")
 _CLEAR = {
     True: Text("html-diff-clear", "more than noise"),
     False: Text("html-diff-noise", "within noise"),
@@ -125,7 +125,7 @@ def opening(difference: Difference, language: Language) -> Opening:
     shown = before_after.steps(difference, language)
     is_whole = difference.step_time is not None
     tones = {tone for side in shown for lane in side.lanes for tone, _ in lane.bands}
-    heads = (PART, before_after.BEFORE, before_after.AFTER, columns.CHANGE.title, *([_TEST] if is_whole else []))
+    heads = (PART, BASE, HEAD, columns.CHANGE.title, *([TEST] if is_whole else []))
     return Opening(
         tab=f"{outcome}: {short}" if short else said[0],
         outcome=difference.verdict.outcome,
