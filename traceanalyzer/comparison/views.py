@@ -12,7 +12,7 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
 from traceanalyzer.knowledge import kernel_names, marks
 from traceanalyzer.report.compared import ComparedSide, StepStrip, StripBand, StripLane
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Report, Resources
 
 _CELLS = 1000
 """Pieces of a step that can be drawn apart (own choice: a page is that many pixels wide)."""
@@ -28,10 +28,9 @@ _OPERATOR = re.compile(r"^\w+::|Backward\d*$")
 _Spans = dict[str, list[tuple[int, int]]]
 
 
-def of_traces(reports: Sequence[Report]) -> ComparedSide:
-    """The view of a side that was recorded as traces: headline and step of the first one."""
+def of_traces(reports: Sequence[Report], resources: Resources | None) -> ComparedSide:
+    """The view of a side that was recorded as traces: headline and step of the first one, and means of all."""
     first = reports[0]
-    resources = next((headline.resources for headline in first.headlines if headline.resources), None)
     rates = first.result("throughput", ThroughputFigures)
     return ComparedSide(
         headline=first.headlines[0].message if first.headlines else None,
@@ -39,7 +38,7 @@ def of_traces(reports: Sequence[Report]) -> ComparedSide:
         host_ns=resources.host_ns if resources else None,
         device_ns=resources.gpu_ns if resources else None,
         samples_per_s=rates.samples.per_s if rates else None,
-        strip=strip(first.result("timeline", Timeline)),
+        strip=strip(first.result("timeline", Timeline), _rank(first) if len(reports) > 1 else None),
     )
 
 
@@ -56,8 +55,12 @@ def of_table(report: Report, run: PrintedRun) -> ComparedSide:
     )
 
 
-def strip(timeline: Timeline | None) -> StepStrip | None:
-    """A step as lanes; None without a timeline."""
+def _rank(report: Report) -> int | None:
+    return report.trace.rank if report.trace is not None else None
+
+
+def strip(timeline: Timeline | None, rank: int | None = None) -> StepStrip | None:
+    """A step as lanes, of a rank where there are several; None without a timeline."""
     if timeline is None or not timeline.duration_ns:
         return None
     hosts: defaultdict[str, _Spans] = defaultdict(lambda: defaultdict(list))
@@ -72,7 +75,7 @@ def strip(timeline: Timeline | None) -> StepStrip | None:
         for kind, found, most in (("host", hosts, _HOSTS), ("device", devices, _DEVICES))
         for label, spans in sorted(found.items(), key=lambda item: -_total(item[1]))[:most]
     ]
-    return StepStrip(timeline.step, timeline.duration_ns, tuple(lanes))
+    return StepStrip(timeline.step, timeline.duration_ns, tuple(lanes), rank)
 
 
 def _drawn(lane: Lane, timeline: Timeline) -> Iterator[tuple[str, int, int]]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import msgspec
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.language import Language
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.section import Section
-
-if TYPE_CHECKING:
-    from traceanalyzer.formats.html.difference import Opening
 
 _PAGE_ROWS = 20
 
@@ -41,8 +39,6 @@ class Answer:
     top: int
     """Rows of a table, except in Markdown, which decides itself."""
     language: Language
-    opening: Callable[[], Opening] | None = None
-    """What its page shows in place of the sections of the same content; None if they are all."""
 
     def render(self, form: str, top: int | None = None) -> str:
         """The answer as text.
@@ -65,9 +61,12 @@ class Answer:
         if form == "html":
             from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 
-            opening = self.opening() if self.opening is not None else None
-            rows = top or (self.top if opening is None else _PAGE_ROWS)
-            return html.plain(self.generator, self.title, self.sections(rows), self.language, opening)
+            if not isinstance(self.data, Difference):
+                return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
+            from traceanalyzer.formats.html.difference import opening  # noqa: PLC0415 - imports the pages
+
+            above = opening(self.data, self.language)
+            return html.plain(self.generator, self.title, self.sections(top or _PAGE_ROWS), self.language, above)
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
         return terminal.plain(lambda stream: self.show(stream, top, is_plain=True))

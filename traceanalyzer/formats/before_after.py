@@ -20,6 +20,7 @@ _LANES = {
     "host": Text("before-after-host", "CPU", "a thread of the host"),
     "device": Text("before-after-device", "GPU {device}", "device is a number"),
 }
+_OF_RANK = Text("before-after-rank", "{side}, rank {rank}", "side is Before or After")
 _ANOTHER = Text("before-after-thread", "Thread 2", "another thread of the host")
 TONES = {
     "cpu_exec": Text("before-after-operators", "Operators", "what a colour means, in a picture of a step"),
@@ -35,9 +36,13 @@ _SAME_AS = {"host": "cpu_exec", "device": "kernel", "synchronization": "runtime"
 _OVERLAP = ("host", "device")
 """Parts of printed tables that are drawn; they overlap, so each has a bar."""
 _TICKS, _ROUND = 6, (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**4, 10**5, 10**6, 10**9)
+GRID = 2000
+"""Columns of the picture of a step."""
 _WHOLE = 100
 """From so many of a unit on, times are written without decimals."""
 MINUS = "\u2212"
+_MUCH, _FAR = 3, 20
+"""From so many times as long on, a change is written as a factor, and from so far apart on times have two units."""
 _LEAST_BETTER, _LEAST_ALONE = 0.005, 0.05
 """Least share of the step that is coloured where a test says that it changed, and where none could (own choice)."""
 
@@ -64,22 +69,13 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class SideLane:
-    """A lane of one step: for each colour where something happens."""
-
-    label: str
-    bands: tuple[tuple[str, tuple[tuple[float, float], ...]], ...]
-    """Colour, and begin and end of each piece as shares of the width."""
-
-
-@dataclass(frozen=True)
 class SideStep:
-    """One step of a side."""
+    """One step of a side, as lanes."""
 
     label: str
     total: str
-    width: float
-    lanes: tuple[SideLane, ...]
+    lanes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """Label of each, and colours with their paths in columns of a grid."""
 
 
 def step_ns(difference: Difference) -> tuple[float | None, float | None]:
@@ -106,7 +102,7 @@ def stacks(difference: Difference, language: Language) -> tuple[Stack, ...]:
     return tuple(
         Stack(
             label if is_whole else f"{label}: {language.text(word(PART_LABELS, group[0].id))}",
-            times.text(fsum(getattr(part, f"{side}_ns") or 0.0 for part in group)),
+            alone(fsum(getattr(part, f"{side}_ns") or 0.0 for part in group), language),
             tuple(_pieces(group, side, whole, times, language)),
         )
         for group in groups
@@ -131,43 +127,53 @@ def tone(part: str) -> str:
     return _SAME_AS.get(part, part)
 
 
-def sense(part: ChangedPart, whole: float) -> str:
-    """Whether a change is `better` or `worse`; empty where it is small, or within the noise of the steps."""
-    change = part.change_ns or 0.0
-    if part.clear is False or abs(change) < (_LEAST_BETTER if part.clear else _LEAST_ALONE) * whole:
+def sense(part: ChangedPart, difference: Difference) -> str:
+    """Whether a change is `better` or `worse`; empty where it is small, or no more than noise for all that is known."""
+    change_ns, whole = part.change_ns or 0.0, step_ns(difference)[0] or 0.0
+    is_open = part.clear is None and difference.verdict.outcome == "inconclusive"
+    least = _LEAST_BETTER if part.clear else _LEAST_ALONE
+    if part.clear is False or is_open or abs(change_ns) < least * whole:
         return ""
-    return "better" if change < 0 else "worse"
+    return "better" if change_ns < 0 else "worse"
+
+
+def strips(difference: Difference) -> tuple[StepStrip, ...]:
+    """One step of each side; empty unless both have one."""
+    views = (difference.base_view, difference.head_view)
+    found = tuple(view.strip for view in views if view is not None and view.strip is not None)
+    return found if len(found) == len(views) else ()
 
 
 def steps(difference: Difference, language: Language) -> tuple[SideStep, ...]:
     """One step of each side with its lanes, on one scale; empty unless both sides have one."""
-    views = (difference.base_view, difference.head_view)
-    strips = [view.strip for view in views if view is not None and view.strip is not None]
-    if len(strips) < 2:
-        return ()
-    longest = max(strip.duration_ns for strip in strips)
-    times = Times.of([longest], language)
+    shown = strips(difference)
+    longest = max((strip.duration_ns for strip in shown), default=0)
     return tuple(
         SideStep(
-            language.text(text),
-            times.text(strip.duration_ns),
-            strip.duration_ns / longest,
+            language.text(text) if strip.rank is None else language.text(_OF_RANK, side=text(), rank=strip.rank),
+            alone(strip.duration_ns, language),
             tuple(_lane(strip, number, longest, language) for number in range(len(strip.lanes))),
         )
-        for strip, text in zip(strips, (BASE, HEAD), strict=True)
+        for strip, text in zip(shown, (BASE, HEAD), strict=False)
     )
 
 
-def _lane(strip: StepStrip, number: int, longest: int, language: Language) -> SideLane:
+def _lane(strip: StepStrip, number: int, longest: int, language: Language) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """A label, and a path for each colour; each piece is at least one column of the grid wide."""
     lane = strip.lanes[number]
     label = _ANOTHER if number and lane.kind == "host" else word(_LANES, lane.kind)
     if lane.kind == "device":
         label = _LANES["device"](device=lane.label)
-    bands = tuple(
-        (band.tone, tuple((start / longest, min(strip.duration_ns, start + ns) / longest) for start, ns in band.spans))
-        for band in lane.bands
-    )
-    return SideLane(clean(language.text(label)), bands)
+    paths = []
+    for band in lane.bands:
+        ends = [(start * GRID // longest, -(-(start + ns) * GRID // longest)) for start, ns in band.spans]
+        paths.append((css(band.tone), "".join(f"M{a} 0H{max(a + 1, b)}V1H{a}Z" for a, b in ends)))
+    return clean(language.text(label)), tuple(paths)
+
+
+def css(tone: str) -> str:
+    """The name of a colour in the style of pages."""
+    return tone.replace("_", "-")
 
 
 def ticks(whole_ns: float, language: Language) -> tuple[tuple[float, str], ...]:
@@ -209,15 +215,35 @@ class Times:
         return shown if self.number(value) == "0" else f"{'+' if value > 0 else MINUS}{shown}"
 
 
+def alone(ns: float, language: Language) -> str:
+    """A time in the unit that fits it."""
+    return Times.of((ns,), language).text(ns)
+
+
 def share(value: float) -> str:
     """A change in whole percent with its sign, such as -23 %."""
     return f"{'+' if value > 0 else MINUS if value < 0 else ''}{abs(100 * value):.0f}\u00a0%"
 
 
 def in_short(difference: Difference, language: Language) -> str:
-    """The times of a step, such as 152 to 117 ms (-23 %); empty without them, and for different programs."""
+    """The times of a step, such as 152 to 117 ms (-23 %); empty without them, and for different programs.
+
+    Sides that cannot be compared have no share.
+    """
     base, head = step_ns(difference)
     if difference.comparability.is_unrelated or not base or head is None:
         return ""
+    shown = change(base, head, language)
+    if difference.comparability.obstacle is not None:
+        return shown
+    ratio = head / base
+    much = f"\u00d7{language.quantity(ratio, 'factor')}" if ratio > _MUCH else share(ratio - 1)
+    return f"{shown} ({much})"
+
+
+def change(base: float, head: float, language: Language) -> str:
+    """Two times in ns, such as 152 to 117 ms, each with its own unit where they are far apart."""
     times = Times.of((base, head), language)
-    return f"{times.number(base)} \u2192 {times.text(head)} ({share(head / base - 1)})"
+    if min(base, head) * _FAR < max(base, head) and min(base, head) > 0:
+        return f"{alone(base, language)} \u2192 {alone(head, language)}"
+    return f"{times.number(base)} \u2192 {times.text(head)}"

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from traceanalyzer import sections
 from traceanalyzer._version import __version__
@@ -35,6 +36,8 @@ _NARROW, _BROAD = (
     frozenset("mwMWOQ%@\u2014\u0416\u0428\u0429\u042e\u0436\u0448\u0449\u044e\u043c\u0444"),
 )
 _MARK = "traceanalyzer"
+_LINES = 3
+"""Lines between the figure and the bars."""
 _NAME = 34
 """Characters of the name of a side."""
 _SUFFIXES = re.compile(r"(\.pt)?(\.trace)?(\.json)?(\.gz)?$", re.IGNORECASE)
@@ -51,7 +54,7 @@ _MORE = Text("card-more-findings", "{count:count} more findings", one="{count:co
 
 @dataclass(frozen=True)
 class CardShape:
-    """A rectangle."""
+    """A rectangle of one colour."""
 
     tone: str
     x: float
@@ -128,6 +131,8 @@ def _advance(character: str) -> float:
         return 0.4
     if character in _BROAD:
         return 0.95
+    if not character.isalnum():
+        return 0.86
     return 0.72 if character.isupper() else 0.63
 
 
@@ -186,8 +191,7 @@ def draw(content: Report | Difference, form: str, language: Language = ENGLISH) 
     Raises:
         UsageError: PNG is wanted, and no font of this machine has all characters.
     """
-    is_report = isinstance(content, Report)
-    drawing = _of_report(content, language) if is_report else _of_difference(content, language)
+    drawing = _of_report(content, language) if isinstance(content, Report) else _of_difference(content, language)
     drawing.lines.append(CardLine(_MARK, WIDTH - _LEFT, HEIGHT - 26, 20, "muted", anchor="end"))
     if form == "png":
         return _png(drawing)
@@ -207,26 +211,26 @@ def _of_difference(difference: Difference, language: Language) -> Drawing:
     if not short:
         drawing.paragraph(said[0], 190, 46, 4, is_bold=True)
         return drawing
-    drawing.fitted(short, 164, (84, 72, 60, 48))
-    y = 226.0
+    drawing.fitted(short, 160, (84, 72, 60, 48))
+    y, left = 218.0, _LINES
     for sentence in said[:2]:
-        y = drawing.paragraph(sentence, y, 32, 1)
+        after = drawing.paragraph(_whole_sentences(sentence, 32, left), y, 32, left)
+        y, left = after, left - round((after - y) / 42)
     _draw_stacks(drawing, difference, language)
     return drawing
 
 
 def _draw_stacks(drawing: Drawing, difference: Difference, language: Language) -> None:
     stacks = before_after.stacks(difference, language)
-    y, height = (330, 70) if len(stacks) == 2 else (306, 32)
+    y, height, space = (356, 62, 42) if len(stacks) == 2 else (344, 26, 38)
     for stack in stacks:
         drawing.lines.append(CardLine(stack.label, _LEFT, y, 24, "muted"))
         drawing.lines.append(CardLine(stack.total, _LEFT + _ROOM, y, 24, is_bold=True, anchor="end"))
-        drawing.bar(stack.pieces, y + 10, height)
-        y += height + 46
-    parts = sorted(difference.parts, key=lambda part: -max(part.base_ns or 0.0, part.head_ns or 0.0))
-    shown = [part for part in parts if before_after.tone(part.id) in {p.tone for s in stacks for p in s.pieces}]
-    entries = [(before_after.tone(part.id), language.text(word(PART_LABELS, part.id))) for part in shown]
-    drawing.legend(entries, y + 4, 24, 1)
+        drawing.bar(stack.pieces, y + 9, height)
+        y += height + space
+    if len(stacks) == 2:  # else each bar is of one kind, which its label names
+        parts = sorted(difference.parts, key=lambda part: -max(part.base_ns or 0.0, part.head_ns or 0.0))
+        drawing.legend([(before_after.tone(p.id), language.text(word(PART_LABELS, p.id))) for p in parts], y + 4, 24, 1)
 
 
 def _said(difference: Difference, language: Language) -> Iterator[str]:
@@ -237,9 +241,11 @@ def _said(difference: Difference, language: Language) -> Iterator[str]:
     known = [part for part in difference.parts if part.change_ns]
     if known and difference.comparability.obstacle is None:
         main = max(known, key=lambda part: abs(part.change_ns or 0.0))
-        times = Times.of((main.base_ns, main.head_ns), language)
         label = language.text(word(PART_LABELS, main.id))
-        yield f"{label}: {times.number(main.base_ns or 0.0)} \u2192 {times.text(main.head_ns or 0.0)}"
+        yield language.joined(label, before_after.change(main.base_ns or 0.0, main.head_ns or 0.0, language))
+    elif difference.comparability.obstacle is not None:
+        yield language.say(difference.comparability.obstacle.message)
+        return
     prediction, times_ = difference.prediction, difference.step_time
     if prediction is not None:
         low, high = prediction.predicted_ns
@@ -254,7 +260,11 @@ def _said(difference: Difference, language: Language) -> Iterator[str]:
 
 
 def _stem(name: str) -> str:
-    """A name without the suffixes of traces."""
+    """A name without the suffixes of traces; of several files what their names begin with."""
+    first, dots, last = clean(name).partition(" ... ")
+    same = "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    if dots and (common := same.rstrip("_-. 0123456789")):
+        return common
     return _SUFFIXES.sub("", clean(name)) or clean(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from traceanalyzer.formats import run_difference
 from traceanalyzer.formats.answers import Answer
@@ -30,9 +30,6 @@ from traceanalyzer.report.section import Fact, Section, SectionTable
 from traceanalyzer.sections import columns, story
 from traceanalyzer.sections.columns import Column, known, optional, table
 
-if TYPE_CHECKING:
-    from traceanalyzer.formats.html.difference import Opening
-
 FORMATS = ("terminal", "markdown", "html", "json")
 
 MARK = "<!-- traceanalyzer diff"
@@ -55,6 +52,10 @@ _BOTH = Text(
 )
 _SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
 TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
+_TESTS = {
+    "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
+    "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
+}
 _TIMES = Text("diff-times-title", "Step time")
 _MEAN = Text("diff-row-mean", "Mean")
 _TIME_COLUMNS = (
@@ -83,10 +84,6 @@ _TIME_COLUMNS = (
         is_extra=True,
     ),
 )
-_TESTS = {
-    "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
-    "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
-}
 _PARTS = Text("diff-parts-title", "Parts of the step")
 _PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
 PART = Text("diff-part", "Part")
@@ -256,27 +253,16 @@ def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bo
 
     def shown(rows: int) -> Iterator[Section]:
         told = story.of_difference(difference) if is_story else None
-        return _sections(difference, rows) if told is None else _told(told, difference, rows)
-
-    def opening() -> Opening:
-        from traceanalyzer.formats.html import difference as page  # noqa: PLC0415 - only for pages
-
-        return page.opening(difference, language)
+        if told is not None:
+            yield from story.sections_of(told)
+        yield from (part for part in _sections(difference, rows) if told is None or part.id != "verdict")
 
     generator = difference.generator
-    return Answer(
-        difference, "difference", FORMATS, generator, MARK, title, header, shown, _TOP, language, opening=opening
-    )
+    return Answer(difference, "difference", FORMATS, generator, MARK, title, header, shown, _TOP, language)
 
 
 def _name(side: Side) -> str:
     return clean(f"{side.name}#{side.run}" if side.run else side.name)
-
-
-def _told(told: story.Story, difference: Difference, top: int) -> Iterator[Section]:
-    """The story, then all sections but the answer, which it has."""
-    yield from story.sections_of(told)
-    yield from (section for section in _sections(difference, top) if section.id != "verdict")
 
 
 def _sections(difference: Difference, top: int) -> Iterator[Section]:

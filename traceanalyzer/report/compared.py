@@ -51,6 +51,8 @@ class StepStrip(msgspec.Struct, frozen=True):
     """Duration of the step in ns."""
     lanes: tuple[StripLane, ...]
     """The threads with most to show, then the devices."""
+    rank: int | None = None
+    """Rank of the process, where the side has several traces; else null."""
 
 
 class ComparedSide(msgspec.Struct, frozen=True):

@@ -124,12 +124,12 @@ _TITLE = 120
 
 @dataclass(frozen=True)
 class Chapter:
-    """One measurement."""
+    """One measurement of the program."""
 
     step_ns: float
     steps: int
     host_ns: float | None
-    """Per step."""
+    """Per step, as of the device."""
     device_ns: float | None
     samples_per_s: float | None
     headline: Message | None
@@ -169,9 +169,9 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 def of_difference(difference: Difference) -> Story | None:
     """The story of two sides; None where a step is unknown, and for programs that have nothing in common."""
-    views = difference.base_view, difference.head_view
+    base, head = difference.base_view, difference.head_view
     times, parts = difference.step_time, [part for part in difference.parts if part.change_ns is not None]
-    if views[0] is None or views[1] is None or difference.comparability.is_unrelated:
+    if base is None or head is None or difference.comparability.is_unrelated:
         return None
     means = [times.base.mean_ns, times.head.mean_ns] if times else None
     steps = means or [_printed(difference, side) for side in ("base", "head")]
@@ -179,7 +179,7 @@ def of_difference(difference: Difference) -> Story | None:
         Chapter(
             step, side.steps, view.host_ns, view.device_ns, view.samples_per_s, view.headline, view.bound, times is None
         )
-        for step, side, view in zip(steps, (difference.base, difference.head), views, strict=True)
+        for step, side, view in zip(steps, (difference.base, difference.head), (base, head), strict=True)
     )
     changed = sorted(parts, key=lambda part: -abs(part.change_ns or 0.0))
     told = tuple((word(PART_LABELS, part.id), part.base_ns or 0.0, part.head_ns or 0.0) for part in changed)

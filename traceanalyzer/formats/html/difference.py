@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from traceanalyzer.formats import before_after
-from traceanalyzer.formats.before_after import SideLane, Stack, Times
+from traceanalyzer.formats.before_after import GRID, SideStep, Stack, Times, css
 from traceanalyzer.formats.difference import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
@@ -31,19 +31,23 @@ _HOW = Text(
     "More than noise: a rank-sum test over the steps, at 5 % for all parts together. Unknown with fewer than 5 steps "
     "on a side.",
 )
-_GROUPS = (
-    (Text("html-diff-fixed", "Fixed: {count:count}", "findings that are gone"), ("fixed", "base-only")),
-    (Text("html-diff-new", "New: {count:count}", "findings that were not there before"), ("new", "head-only")),
-    (Text("html-diff-kept", "Still there: {count:count}", "findings of both sides"), ("kept", "both")),
-)
+_GROUPS = {
+    "fixed": Text("html-diff-fixed", "Fixed: {count:count}", "findings that are gone"),
+    "base-only": Text("html-diff-base-only", "Only before: {count:count}", "findings that are gone, maybe not fixed"),
+    "new": Text("html-diff-new", "New: {count:count}", "findings that were not there before"),
+    "head-only": Text(
+        "html-diff-head-only", "Only after: {count:count}", "findings that were not there, maybe not new"
+    ),
+    "kept": Text("html-diff-kept", "Still there: {count:count}", "findings of both sides"),
+    "both": Text("html-diff-both", "Both: {count:count}", "findings of both sides, where they cannot be compared"),
+}
 _PREDICTED = Text("html-diff-predicted", "Predicted: {price}", "price is a time, and where it was found")
 _PICTURE = Text(
-    "html-diff-picture",
-    "Before, {base} for one step; the GPU works for {base_gpu} of it. After, {head}; the GPU works for {head_gpu}.",
+    "html-diff-picture-typical",
+    "Before, a typical step takes {base}, and the GPU works for {base_gpu} of it; after, {head} and {head_gpu}.",
     "times",
 )
-_PICTURE_TIMES = Text("html-diff-picture-times", "Before, {base} for one step; after, {head}.", "times")
-_GRID = 2000
+_PICTURE_TIMES = Text("html-diff-picture-step", "Before, a typical step takes {base}; after, {head}.", "times")
 _MOST = 40
 """Findings of a group that are shown."""
 _PROSE = 600
@@ -78,16 +82,6 @@ class ShownFinding:
 
 
 @dataclass(frozen=True)
-class DrawnStep:
-    """One step as lanes with paths, in columns of a grid."""
-
-    label: str
-    total: str
-    lanes: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    """Label, and colours with their paths."""
-
-
-@dataclass(frozen=True)
 class Opening:
     """All content above the tables."""
 
@@ -104,14 +98,14 @@ class Opening:
     heads: tuple[str, ...]
     how: str | None
     steps_title: str
-    steps: tuple[DrawnStep, ...]
+    steps: tuple[SideStep, ...]
     step_ticks: tuple[tuple[float, str], ...]
     tones: tuple[tuple[str, str], ...]
     picture: str
     findings: tuple[tuple[str, tuple[ShownFinding, ...]], ...]
     findings_title: str
     prediction: Markup | None
-    grid: int = _GRID
+    grid: int = GRID
     sections: frozenset[str] = frozenset({"verdict", "parts", "findings"})
     """Ids of sections whose content it has."""
 
@@ -122,9 +116,9 @@ def opening(difference: Difference, language: Language) -> Opening:
     short = before_after.in_short(difference, language)
     said = [language.say(message) for message in messages(difference)]
     whole = max((ns for ns in before_after.step_ns(difference) if ns), default=0.0)
-    shown = before_after.steps(difference, language)
+    shown = before_after.strips(difference)
     is_whole = difference.step_time is not None
-    tones = {tone for side in shown for lane in side.lanes for tone, _ in lane.bands}
+    tones = {band.tone for strip in shown for lane in strip.lanes for band in lane.bands}
     heads = (PART, BASE, HEAD, columns.CHANGE.title, *([TEST] if is_whole else []))
     return Opening(
         tab=f"{outcome}: {short}" if short else said[0],
@@ -139,9 +133,9 @@ def opening(difference: Difference, language: Language) -> Opening:
         heads=tuple(language.text(head) for head in heads),
         how=language.text(_HOW) if is_whole else None,
         steps_title=language.text(_ONE_STEP),
-        steps=tuple(DrawnStep(s.label, s.total, tuple(map(_lane, s.lanes))) for s in shown),
-        step_ticks=before_after.ticks(_longest(difference), language) if shown else (),
-        tones=tuple((_css(tone), language.text(text)) for tone, text in before_after.TONES.items() if tone in tones),
+        steps=before_after.steps(difference, language),
+        step_ticks=before_after.ticks(max(strip.duration_ns for strip in shown), language) if shown else (),
+        tones=tuple((css(tone), language.text(text)) for tone, text in before_after.TONES.items() if tone in tones),
         picture=_picture(difference, language),
         findings=tuple(_findings(difference, language)),
         findings_title=language.text(FINDINGS),
@@ -150,36 +144,16 @@ def opening(difference: Difference, language: Language) -> Opening:
 
 
 def _rows(difference: Difference, language: Language) -> Iterator[PartRow]:
-    whole = before_after.step_ns(difference)[0] or 0.0
     for part in difference.parts:
         yield PartRow(
-            _css(before_after.tone(part.id)),
+            css(before_after.tone(part.id)),
             language.text(word(PART_LABELS, part.id)),
             language.quantity(part.base_ns, "ns"),
             language.quantity(part.head_ns, "ns"),
             change=language.quantity(part.change_ns, "+ns").replace("-", before_after.MINUS, 1),
-            sense=before_after.sense(part, whole),
+            sense=before_after.sense(part, difference),
             test=language.text(_CLEAR[part.clear]) if difference.step_time is not None else "",
         )
-
-
-def _css(tone: str) -> str:
-    return tone.replace("_", "-")
-
-
-def _lane(lane: SideLane) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The pieces of a lane as paths, each at least one column of the grid wide."""
-    return lane.label, tuple((_css(tone), "".join(map(_piece, spans))) for tone, spans in lane.bands)
-
-
-def _piece(span: tuple[float, float]) -> str:
-    begin = int(span[0] * _GRID)
-    return f"M{begin} 0H{max(begin + 1, round(span[1] * _GRID))}V1H{begin}Z"
-
-
-def _longest(difference: Difference) -> int:
-    views = (difference.base_view, difference.head_view)
-    return max(view.strip.duration_ns for view in views if view is not None and view.strip is not None)
 
 
 def _picture(difference: Difference, language: Language) -> str:
@@ -187,26 +161,26 @@ def _picture(difference: Difference, language: Language) -> str:
     base, head = before_after.step_ns(difference)
     if base is None or head is None:
         return ""
-    times = Times.of((base, head), language)
     gpus = [view.device_ns if view is not None else None for view in (difference.base_view, difference.head_view)]
+    shown = [before_after.alone(ns or 0.0, language) for ns in (base, head, *gpus)]
     if None in gpus:
-        return language.text(_PICTURE_TIMES, base=times.text(base), head=times.text(head))
-    one, two = (times.text(ns or 0.0) for ns in gpus)
-    return language.text(_PICTURE, base=times.text(base), head=times.text(head), base_gpu=one, head_gpu=two)
+        return language.text(_PICTURE_TIMES, base=shown[0], head=shown[1])
+    return language.text(_PICTURE, base=shown[0], head=shown[1], base_gpu=shown[2], head_gpu=shown[3])
 
 
 def _findings(difference: Difference, language: Language) -> Iterator[tuple[str, tuple[ShownFinding, ...]]]:
-    for title, statuses in _GROUPS:
-        group = [change for change in difference.findings if change.status in statuses]
+    for status, title in _GROUPS.items():
+        group = [change for change in difference.findings if change.status == status]
         if group:
             yield language.text(title, count=len(group)), tuple(_finding(c, language) for c in group[:_MOST])
 
 
 def _finding(change: FindingChange, language: Language) -> ShownFinding:
     base, head = change.base_ns, change.head_ns
-    times, shown, sense = Times.of((base, head), language), "", ""
+    shown = sense = ""
     if base is not None and head is not None:
-        shown = f"{times.number(base)} \u2192 {times.text(head)} ({times.signed(head - base)})"
+        change_ = Times.of((head - base,), language).signed(head - base)
+        shown = f"{before_after.change(base, head, language)} ({change_})"
         sense = {"fixed": "better", "new": "worse"}.get(change.status, "")
     is_priced = change.predicted_wall_ns is not None and round(change.predicted_wall_ns[1]) > 0
     return ShownFinding(
