@@ -13,7 +13,7 @@ from sides import QUIET, report, training
 from tests.formats.samples import HOSTILE
 from traceanalyzer.comparison import diff
 from traceanalyzer.formats import before_after, language
-from traceanalyzer.formats.before_after import Times
+from traceanalyzer.formats.before_after import UnitOfTimes
 from traceanalyzer.formats.difference import FORMATS, answer
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.report.difference import Difference
@@ -138,11 +138,11 @@ def test_hostile_names_add_no_element(name: str) -> None:
     ],
 )
 def test_times_have_one_unit(value: float, largest: float, shown: str) -> None:
-    assert Times.of((value, largest), ENGLISH).text(value) == shown
+    assert UnitOfTimes.of((value, largest), ENGLISH).text(value) == shown
 
 
 def test_changes_have_a_real_minus_sign() -> None:
-    times = Times.of((20e6,), ENGLISH)
+    times = UnitOfTimes.of((20e6,), ENGLISH)
     assert [times.signed(value) for value in (-2e6, 2e6, 1.0)] == ["\u22122.0\u00a0ms", "+2.0\u00a0ms", "0\u00a0ms"]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.analyzers.tables.making import SHAPED, document, row, table
 from traceanalyzer import analyze, comparison
+from traceanalyzer.cli import delivery
 from traceanalyzer.comparison import diff, measurement
 from traceanalyzer.formats import html, language, render
 from traceanalyzer.formats.difference import answer
@@ -76,6 +77,12 @@ def test_what_the_last_run_settled_is_no_advice() -> None:
     titles = [finding.title.text for finding in settled]
     assert all(f"\u201c{title}\u201d" in told(found) for title in titles)
     assert all(f"<summary>{title}" not in render(found, "markdown") for title in titles)
+
+
+def test_what_is_settled_does_not_fail_a_build() -> None:
+    delivery.exit_if_found(report(run(9000, 9100), run(500, 1000)), "info")
+    with pytest.raises(SystemExit):
+        delivery.exit_if_found(report(run(9000, 9100)), "info")
 
 
 def test_a_slower_last_run_settles_nothing() -> None:

@@ -23,6 +23,7 @@ from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import discovery
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.sections import several_runs
 
 
 def put(text: str, form: str) -> None:
@@ -318,11 +319,15 @@ def chosen_language(lang: str | None, settings: Config) -> Language:
 
 
 def exit_if_found(report: Report, fail_on: str | None) -> None:
-    """End with exit code 1 if a finding is as severe as wanted, or more; rules in preview do not count."""
+    """End with exit code 1 if a finding is as severe as wanted, or more.
+
+    Rules in preview do not count, nor what a later run of a document has settled.
+    """
     if fail_on is None:
         return
     worst = SEVERITIES.index(fail_on)
-    counted = [finding for finding in report.findings if finding.stage != "preview"]
+    done = several_runs.settled(report)
+    counted = [f for n, f in enumerate(report.findings) if f.stage != "preview" and n not in done]
     if any(SEVERITIES.index(finding.severity) >= worst for finding in counted):
         sys.exit(FOUND)
 

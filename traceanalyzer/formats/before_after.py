@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
 
+from traceanalyzer.formats.charts import PALETTE
 from traceanalyzer.formats.language import Language, Scale, scale
 from traceanalyzer.report.compared import StepStrip
 from traceanalyzer.report.difference import PART_LABELS, ChangedPart, Difference
@@ -41,8 +42,8 @@ GRID = 2000
 _WHOLE = 100
 """From so many of a unit on, times are written without decimals."""
 MINUS = "\u2212"
-_MUCH, _FAR = 3, 20
-"""From so many times as long on, a change is written as a factor, and from so far apart on times have two units."""
+_MUCH, _FAR, _NEGLIGIBLE = 3, 5, 200
+"""From so many times as long on, a change is written as a factor, times have two units, and the shorter one is 0."""
 _LEAST_BETTER, _LEAST_ALONE = 0.005, 0.05
 """Least share of the step that is coloured where a test says that it changed, and where none could (own choice)."""
 
@@ -98,7 +99,7 @@ def stacks(difference: Difference, language: Language) -> tuple[Stack, ...]:
     whole = max(sums, default=0.0)
     if not whole:
         return ()
-    times = Times.of(sums, language)
+    times = UnitOfTimes.of(sums, language)
     return tuple(
         Stack(
             label if is_whole else f"{label}: {language.text(word(PART_LABELS, group[0].id))}",
@@ -111,7 +112,7 @@ def stacks(difference: Difference, language: Language) -> tuple[Stack, ...]:
 
 
 def _pieces(
-    parts: Sequence[ChangedPart], side: str, whole: float, times: Times, language: Language
+    parts: Sequence[ChangedPart], side: str, whole: float, times: UnitOfTimes, language: Language
 ) -> Iterator[StackPiece]:
     begin = 0.0
     for part in parts:
@@ -123,8 +124,8 @@ def _pieces(
 
 
 def tone(part: str) -> str:
-    """The colour of a part of the step."""
-    return _SAME_AS.get(part, part)
+    """The colour of a part of the step; that of the rest for a part of a later version."""
+    return _SAME_AS.get(part, part if part in PALETTE else "other")
 
 
 def sense(part: ChangedPart, difference: Difference) -> str:
@@ -187,14 +188,14 @@ def ticks(whole_ns: float, language: Language) -> tuple[tuple[float, str], ...]:
 
 
 @dataclass(frozen=True)
-class Times:
+class UnitOfTimes:
     """Writes several times in one unit, with as many decimals as the largest needs for three digits."""
 
     scale: Scale
     digits: int
 
     @classmethod
-    def of(cls, values: Iterable[float | None], language: Language) -> Times:
+    def of(cls, values: Iterable[float | None], language: Language) -> UnitOfTimes:
         """The unit of the largest of these times in ns."""
         in_unit = scale(language, largest := max((abs(v) for v in values if v is not None), default=0.0), "ns")
         count = largest / in_unit.factor
@@ -217,7 +218,7 @@ class Times:
 
 def alone(ns: float, language: Language) -> str:
     """A time in the unit that fits it."""
-    return Times.of((ns,), language).text(ns)
+    return UnitOfTimes.of((ns,), language).text(ns)
 
 
 def share(value: float) -> str:
@@ -243,7 +244,8 @@ def in_short(difference: Difference, language: Language) -> str:
 
 def change(base: float, head: float, language: Language) -> str:
     """Two times in ns, such as 152 to 117 ms, each with its own unit where they are far apart."""
-    times = Times.of((base, head), language)
-    if min(base, head) * _FAR < max(base, head) and min(base, head) > 0:
+    times = UnitOfTimes.of((base, head), language)
+    small, large = sorted((base, head))
+    if small * _FAR < large <= small * _NEGLIGIBLE and small < times.scale.factor:
         return f"{alone(base, language)} \u2192 {alone(head, language)}"
     return f"{times.number(base)} \u2192 {times.text(head)}"

@@ -17,7 +17,7 @@ from traceanalyzer import sections
 from traceanalyzer._version import __version__
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats import before_after, cards, environment
-from traceanalyzer.formats.before_after import StackPiece, Times
+from traceanalyzer.formats.before_after import StackPiece, UnitOfTimes
 from traceanalyzer.formats.charts import PALETTE
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.difference import PART_LABELS, Difference
@@ -249,7 +249,7 @@ def _said(difference: Difference, language: Language) -> Iterator[str]:
     prediction, times_ = difference.prediction, difference.step_time
     if prediction is not None:
         low, high = prediction.predicted_ns
-        got = Times.of((prediction.measured_ns,), language).text(prediction.measured_ns)
+        got = UnitOfTimes.of((prediction.measured_ns,), language).text(prediction.measured_ns)
         yield language.text(_GOT, predicted=language.quantity((low, None, high), "estimate"), got=got)
     elif times_ is not None and times_.base.count == times_.head.count == 1 and times_.head.mean_ns:
         ratio = times_.base.mean_ns / times_.head.mean_ns
@@ -285,8 +285,8 @@ def _of_report(report: Report, language: Language) -> Drawing:
     overview = next((s for s in sections.build(report, 1) if s.id == "overview"), None)
     parts = overview.parts if overview is not None else ()
     if parts:
-        times = Times.of((part.value for part in parts), language)
-        total = Times.of([step := sum(part.value for part in parts)], language).text(step)
+        times = UnitOfTimes.of((part.value for part in parts), language)
+        total = UnitOfTimes.of([step := sum(part.value for part in parts)], language).text(step)
         drawing.lines.append(CardLine(language.text(_STEP, step=total), _LEFT, y, 24, "muted"))
         begin, pieces = 0.0, []
         for part in parts:

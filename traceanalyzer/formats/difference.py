@@ -52,6 +52,7 @@ _BOTH = Text(
 )
 _SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
 TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
+_TEST = Text("diff-test-p", "p {p:probability}", "result of a test of statistics")
 _TESTS = {
     "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
     "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
@@ -79,7 +80,7 @@ _TIME_COLUMNS = (
     Column(
         TEST,
         "",
-        lambda row: None if row.shift.p is None else _TESTS[row.shift.method](p=row.shift.p),
+        lambda row: None if row.shift.p is None else _TESTS.get(row.shift.method, _TEST)(p=row.shift.p),
         if_any=known,
         is_extra=True,
     ),

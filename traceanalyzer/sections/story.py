@@ -328,7 +328,7 @@ def _outcome(story: Story) -> Iterator[Message]:
     else:
         text, times = (_FASTER, before / after) if after <= before else (_SLOWER, after / before)
         yield text(times=times, before=before, after=after)
-    if story.expected is not None:
+    if story.expected is not None and story.expected[2] in _PROMISED:
         (low, high), got, agreed = story.expected
         yield _PROMISED[agreed](expected=(low, None, high), got=got)
     if story.fixed:

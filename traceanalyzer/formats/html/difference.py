@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from traceanalyzer.formats import before_after
-from traceanalyzer.formats.before_after import GRID, SideStep, Stack, Times, css
+from traceanalyzer.formats.before_after import GRID, SideStep, Stack, UnitOfTimes, css
 from traceanalyzer.formats.difference import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
@@ -179,7 +179,7 @@ def _finding(change: FindingChange, language: Language) -> ShownFinding:
     base, head = change.base_ns, change.head_ns
     shown = sense = ""
     if base is not None and head is not None:
-        change_ = Times.of((head - base,), language).signed(head - base)
+        change_ = UnitOfTimes.of((head - base,), language).signed(head - base)
         shown = f"{before_after.change(base, head, language)} ({change_})"
         sense = {"fixed": "better", "new": "worse"}.get(change.status, "")
     is_priced = change.predicted_wall_ns is not None and round(change.predicted_wall_ns[1]) > 0
