@@ -8,7 +8,7 @@ from tests.analyzers.tables.making import SHAPED, document, row, table
 from traceanalyzer import analyze, comparison
 from traceanalyzer.cli import delivery
 from traceanalyzer.comparison import diff, measurement
-from traceanalyzer.formats import html, language, render
+from traceanalyzer.formats import card_files, html, language, render
 from traceanalyzer.formats.difference import answer
 from traceanalyzer.report.model import Report
 from traceanalyzer.sections import several_runs, story
@@ -77,6 +77,12 @@ def test_what_the_last_run_settled_is_no_advice() -> None:
     titles = [finding.title.text for finding in settled]
     assert all(f"\u201c{title}\u201d" in told(found) for title in titles)
     assert all(f"<summary>{title}" not in render(found, "markdown") for title in titles)
+
+
+def test_the_card_begins_with_the_result() -> None:
+    card = card_files.draw(report(run(9000, 9100), run(500, 1000)), "svg").decode()
+    said = " ".join(line.partition(">")[2].partition("<")[0] for line in card.splitlines() if line.startswith("<text"))
+    assert "After the change a step is 9.45 times faster: 945 ms became 100 ms." in said
 
 
 def test_what_is_settled_does_not_fail_a_build() -> None:

@@ -277,13 +277,15 @@ def _whole_sentences(text: str, size: float, most: int) -> str:
 
 def _of_report(report: Report, language: Language) -> Drawing:
     name = shorten(_stem(report.source.name), 2 * _NAME)
-    headlines = several_runs.headlines(report)
-    headline = _whole_sentences(language.say(story.plain(headlines[-1].message)), 36 * _BOLD, 4) if headlines else name
+    built = {section.id: section for section in sections.build(report, 1)}
+    said = [story.plain(headline.message) for headline in several_runs.headlines(report)[-1:]]
+    if "story-result" in built:  # of several runs first what came of it
+        said.insert(0, built["story-result"].messages[0])
+    headline = _whole_sentences(" ".join(map(language.say, said)), 36 * _BOLD, 4) or name
     drawing = Drawing(name, headline)
     drawing.paragraph(name, 66, 26, 1, tone="muted")
     y = drawing.paragraph(headline, 122, 36, 4, is_bold=True)
-    overview = next((s for s in sections.build(report, 1) if s.id == "overview"), None)
-    parts = overview.parts if overview is not None else ()
+    parts = built["overview"].parts if "overview" in built else ()
     if parts:
         times = UnitOfTimes.of((part.value for part in parts), language)
         total = UnitOfTimes.of([step := sum(part.value for part in parts)], language).text(step)
