@@ -99,6 +99,12 @@ def test_a_sentence_is_not_cut_where_it_fits() -> None:
     assert headline.endswith(".")
 
 
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    lines = [line for path in EVERY for line in texts(drawn(report_of(path)))]
+    assert len(lines) > len(EVERY)
+    assert not [line for line in lines if line.startswith(("%", "ms ", "us "))]
+
+
 def test_svg_does_not_need_matplotlib() -> None:
     code = (
         "import sys\nfrom traceanalyzer.formats import card_files\nfrom traceanalyzer import load, analyze\n"

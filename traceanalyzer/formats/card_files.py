@@ -41,6 +41,8 @@ _LINES = 3
 _NAME = 34
 """Characters of the name of a side."""
 _SUFFIXES = re.compile(r"(\.pt)?(\.trace)?(\.json)?(\.gz)?$", re.IGNORECASE)
+_UNIT = re.compile(r"(?<=\d) (?=%|[num]?s\b)")
+"""The blank between a number and its unit, at which no line ends."""
 _END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
 
 _SIDES = Text("card-sides", "{base} \u2192 {head}", "names of files; base is before, head is after")
@@ -147,7 +149,7 @@ def _cut(text: str, size: float, room: float) -> str:
 
 def _wrapped(text: str, size: float, most: int) -> Iterator[str]:
     """Lines of a text; Chinese may break between any two characters, other text between words."""
-    words = [part for word_ in text.split(" ") for part in _breakable(word_)]
+    words = [part for word_ in _UNIT.sub("\u00a0", text).split(" ") for part in _breakable(word_)]
     line, count = "", 0
     for number, (part, glue) in enumerate(words):
         longer = f"{line}{glue}{part}" if line else part
@@ -281,11 +283,12 @@ def _of_report(report: Report, language: Language) -> Drawing:
     said = [story.plain(headline.message) for headline in several_runs.headlines(report)[-1:]]
     if "story-result" in built:  # of several runs first what came of it
         said.insert(0, built["story-result"].messages[0])
-    headline = _whole_sentences(" ".join(map(language.say, said)), 36 * _BOLD, 4) or name
+    parts = built["overview"].parts if "overview" in built else ()
+    lines = 4 if parts else 7
+    headline = _whole_sentences(" ".join(map(language.say, said)), 36 * _BOLD, lines) or name
     drawing = Drawing(name, headline)
     drawing.paragraph(name, 66, 26, 1, tone="muted")
-    y = drawing.paragraph(headline, 122, 36, 4, is_bold=True)
-    parts = built["overview"].parts if "overview" in built else ()
+    y = drawing.paragraph(headline, 122, 36, lines, is_bold=True)
     if parts:
         times = UnitOfTimes.of((part.value for part in parts), language)
         total = UnitOfTimes.of([step := sum(part.value for part in parts)], language).text(step)
@@ -298,7 +301,7 @@ def _of_report(report: Report, language: Language) -> Drawing:
         largest = sorted(pieces, key=lambda piece: -piece.width)
         drawing.legend([(piece.tone, f"{piece.label} {piece.value}") for piece in largest], y + 94, 22, 1)
         y += 146
-    _draw_findings(drawing, report, y, language)
+    _draw_findings(drawing, report, y + (0 if parts else 16), language)
     return drawing
 
 
