@@ -98,10 +98,11 @@ def _of_report(report: Report) -> dict[str, str]:
 
 
 def _of_difference(difference: Difference) -> dict[str, str]:
-    return {
+    found = {
         f"difference.{_SUFFIXES.get(form, form)}": difference_formats.answer(difference).render(form)
         for form in difference_formats.FORMATS
     }
+    return found | {"difference.html": without_assets(found["difference.html"])}
 
 
 if __name__ == "__main__":

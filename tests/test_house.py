@@ -43,6 +43,7 @@ MIRRORED = {
 
 LONG = {
     "cli/batch.py:command": "one parameter a line for each option",
+    "cli/diff.py:command": "one parameter a line for each option",
     "cli/report.py:command": "one parameter a line for each option",
     "cli/whatif.py:command": "one parameter a line for each option",
 }

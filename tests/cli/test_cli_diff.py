@@ -97,7 +97,25 @@ def test_standard_output(traces: Path, form: str) -> None:
     assert "slower.json" in run.out
 
 
-@pytest.mark.parametrize("name", ["x.html", "x.csv", "x.txt", "x"])
+def test_a_page_a_card_and_a_story(traces: Path, tmp_path: Path) -> None:
+    sides = (traces / "base.json", traces / "slower.json")
+    run = call("diff", *sides, "-o", tmp_path / "d.html", "-o", tmp_path / "d.json", "--card", tmp_path / "d.svg")
+    assert (run.code, run.out) == (0, "")
+    assert (tmp_path / "d.svg").read_text("utf-8").startswith("<!-- traceanalyzer card")
+    again = call("render", tmp_path / "d.json", "-o", tmp_path / "again.html", "--card", tmp_path / "again.svg")
+    assert again.code == 0
+    for suffix in (".html", ".svg"):
+        assert (tmp_path / f"again{suffix}").read_bytes() == (tmp_path / f"d{suffix}").read_bytes()
+    story = call("diff", *sides, "--story", "--format", "markdown").out
+    assert "After the change a step takes 1.2 times as long" in story
+
+
+def test_a_card_of_another_format_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    line = assert_one_line(call("diff", tmp_path / "none.json", tmp_path / "none.json", "--card", tmp_path / "d.jpg"))
+    assert "is neither .svg nor .png" in line
+
+
+@pytest.mark.parametrize("name", ["x.sarif", "x.csv", "x.txt", "x"])
 def test_suffixes_without_a_format_are_usage_errors(traces: Path, tmp_path: Path, name: str) -> None:
     assert_one_line(call("diff", traces / "base.json", traces / "slower.json", "-o", tmp_path / name))
     assert not list(tmp_path.iterdir())

@@ -59,11 +59,10 @@ def test_a_difference_is_written_to_files(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        (("-o", "d.html"), "a difference has no format html"),
         (("--format", "sarif"), "a difference has no format sarif"),
         (("-o", "d.md", "--assets", "charts"), "has no charts"),
     ],
-    ids=["html", "sarif", "charts"],
+    ids=["sarif", "charts"],
 )
 def test_what_differences_do_not_have_is_one_line(folder: Path, options: tuple[str, ...], wrong: str) -> None:
     assert wrong in assert_one_line(call("render", folder / "diff.json", *options))

@@ -22,7 +22,9 @@ from traceanalyzer.formats import difference, language
 from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import discovery
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.sections import several_runs
 
 
 def put(text: str, form: str) -> None:
@@ -74,6 +76,7 @@ Texts = Mapping[str, Callable[[], str]]
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _CHARTS = ("svg", "png")
+_CARDS = (".svg", ".png")
 _JSON = ("json", "sarif", "speedscope")
 
 
@@ -140,22 +143,22 @@ class Delivery:
         elif target.form == "xlsx":
             from traceanalyzer.formats import spreadsheet  # noqa: PLC0415 - only for this format
 
-            self._put(path, spreadsheet.workbook(report, self.language))
+            self.put_file(path, spreadsheet.workbook(report, self.language))
         elif target.form == "json" and "json" not in texts:
             from traceanalyzer.formats import json  # noqa: PLC0415 - only for this format
 
-            self._put(path, json.encode(report))
+            self.put_file(path, json.encode(report))
         else:
-            self._put(path, self._text(report, target, texts))
+            self.put_file(path, self._text(report, target, texts))
 
     def _write_folder(self, report: Report, folder: Path) -> None:
         from traceanalyzer.formats import spreadsheet  # noqa: PLC0415 - only for this format
 
         _make(folder)
         for name, text in spreadsheet.csv_files(report, self.language).items():
-            self._put(folder / name, text)
+            self.put_file(folder / name, text)
 
-    def _put(self, path: Path, content: str | bytes | Iterator[bytes]) -> None:
+    def put_file(self, path: Path, content: str | bytes | Iterator[bytes]) -> None:
         """Write a file, and print its name."""
         if isinstance(content, str):
             output.write(path, content, force=self.force)
@@ -184,7 +187,7 @@ class Delivery:
         _make(assets.folder)
         for asset in chart_files.draw_all(report, self.language, assets.form, document.stem):
             path = assets.folder / asset.name
-            self._put(path, asset.data)
+            self.put_file(path, asset.data)
             url = f"{assets.url.rstrip('/')}/{quote(asset.name)}" if assets.url else _link(path, document.parent)
             yield DocumentPicture(asset.section, asset.text, url)
 
@@ -333,11 +336,15 @@ def chosen_language(lang: str | None, settings: Config) -> Language:
 
 
 def exit_if_found(report: Report, fail_on: str | None) -> None:
-    """End with exit code 1 if a finding is as severe as wanted, or more; rules in preview do not count."""
+    """End with exit code 1 if a finding is as severe as wanted, or more.
+
+    Rules in preview do not count, nor what a later run of a document has settled.
+    """
     if fail_on is None:
         return
     worst = SEVERITIES.index(fail_on)
-    counted = [finding for finding in report.findings if finding.stage != "preview"]
+    done = several_runs.settled(report)
+    counted = [f for n, f in enumerate(report.findings) if f.stage != "preview" and n not in done]
     if any(SEVERITIES.index(finding.severity) >= worst for finding in counted):
         sys.exit(FOUND)
 
@@ -350,7 +357,40 @@ def require_formats_of_differences(wanted: Sequence[Target]) -> None:
     """
     for target in wanted:
         if target.form not in difference.FORMATS:
-            raise UsageError(f"{target.path}: a difference has no format {target.form}; use .md or .json")
+            raise UsageError(f"{target.path}: a difference has no format {target.form}; use .html, .md or .json")
+
+
+# `--card`: a picture for links and chats.
+
+
+def card_option(command: _Command) -> _Command:
+    """The option of commands that draw a card."""
+    return click.option(
+        "--card",
+        metavar="FILE.svg|png",
+        shell_complete=parameters.files,
+        help="Also draw a picture of 1200 x 630 pixels for a link, a chat or a slide.",
+    )(command)
+
+
+def check_card(card: str | None) -> None:
+    """Refuse a card in a format that cards do not have, before anything is read.
+
+    Raises:
+        UsageError: It has.
+    """
+    if card is not None and PurePath(card).suffix.lower() not in _CARDS:
+        raise UsageError(f"--card {card}: is neither .svg nor .png")
+
+
+def draw_card(content: Report | Difference, card: str | None, way: Delivery) -> None:
+    """Draw the card that the user asked for, if any."""
+    if card is None:
+        return
+    from traceanalyzer.formats import card_files  # noqa: PLC0415 - jinja2 is slow to import
+
+    path = Path(card)
+    way.put_file(path, card_files.draw(content, path.suffix.lower().removeprefix("."), way.language))
 
 
 # `--open`: the HTML page in the browser.

@@ -33,9 +33,11 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
     metavar="N%",
     help="Exit with 1 if steps became slower by more than N %, with 3 if inconclusive.",
 )
-@parameters.top("5, in Markdown 20")
+@parameters.top("5, in Markdown and on a page 20")
 @parameters.lang
 @parameters.steps(of=" of traces")
+@delivery.card_option
+@click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")
 @parameters.jobs
 @parameters.force
 @parameters.quiet
@@ -50,6 +52,8 @@ def command(
     lang: str | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
+    card: str | None,
+    story: bool,
     jobs: int,
     force: bool,
     quiet: bool,
@@ -69,8 +73,10 @@ def command(
     \b
     Examples:
       traceanalyzer diff base.json.gz head.json.gz
+      traceanalyzer diff base.json head.json -o diff.html --card diff.png
       traceanalyzer diff base.json head.json -o diff.md --fail-on-regression 3%
       traceanalyzer diff runs/main/ runs/branch/ --format json -o -
+      traceanalyzer diff base.json head.json -o writeup.md --story
       traceanalyzer diff profiling.md#run-1 profiling.md#run-2
 
     \b
@@ -84,12 +90,15 @@ def command(
     settings = config.load()
     targets = delivery.targets(outputs, form, known=_FORMATS)
     delivery.require_formats_of_differences(targets)
+    delivery.check_card(card)
     spoken = delivery.chosen_language(lang, settings)
     top = top or settings.top
     first, last = steps or (None, None)
     choice = StepChoice(first, last, skip_warmup)
     with reading_each(quiet=quiet) as progress:
         difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
-    delivery.deliver_answer(answer(difference, spoken), targets, top, force=force, quiet=quiet)
+    told = answer(difference, spoken, is_story=story)
+    delivery.deliver_answer(told, targets, top, force=force, quiet=quiet)
+    delivery.draw_card(difference, card, delivery.Delivery(spoken, force=force, quiet=quiet))
     if difference.gate is not None and (code := _CODES[difference.gate.outcome]):
         sys.exit(code)

@@ -19,6 +19,7 @@ from traceanalyzer.report.difference import Difference
 @parameters.top("5, in Markdown 20")
 @parameters.lang
 @delivery.assets_options
+@delivery.card_option
 @parameters.show
 @parameters.force
 @parameters.quiet
@@ -32,6 +33,7 @@ def command(
     assets: str | None,
     assets_format: str | None,
     assets_url: str | None,
+    card: str | None,
     show: bool,
     force: bool,
     quiet: bool,
@@ -44,7 +46,7 @@ def command(
     Examples:
       traceanalyzer report trace.json.gz -o report.json
       traceanalyzer render report.json -o report.html --lang zh
-      traceanalyzer render diff.json -o diff.md
+      traceanalyzer render diff.json -o diff.html
 
     \b
     Exit codes:
@@ -56,6 +58,7 @@ def command(
     if show:
         wanted = delivery.with_page(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, assets_url, wanted)
+    delivery.check_card(card)
     spoken = delivery.chosen_language(lang, settings)
     with opening.open_source(report) as source:
         saved = saved_reports.read(source, report)
@@ -64,8 +67,12 @@ def command(
         if charts is not None:
             raise UsageError(f"{report}: is a saved difference, which has no charts; leave --assets out")
         delivery.deliver_answer(answer(saved, spoken), wanted, top or settings.top, force=force, quiet=quiet)
+        delivery.draw_card(saved, card, delivery.Delivery(spoken, force=force, quiet=quiet))
+        if show:
+            delivery.open_page_of(wanted)
         return
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(saved, wanted, {})
+    delivery.draw_card(saved, card, way)
     if show:
         delivery.open_page_of(wanted)

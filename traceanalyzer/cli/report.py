@@ -131,6 +131,7 @@ FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @flame.options
 @delivery.assets_options
+@delivery.card_option
 @parameters.jobs
 @parameters.show
 @parameters.force
@@ -157,6 +158,7 @@ def command(
     assets: str | None,
     assets_format: str | None,
     assets_url: str | None,
+    card: str | None,
     jobs: int,
     show: bool,
     force: bool,
@@ -185,6 +187,7 @@ def command(
       traceanalyzer report trace.json --open
       traceanalyzer report trace.json -o report.md -o report.json --lang ru
       traceanalyzer report trace.json -o report.md --assets charts
+      traceanalyzer report trace.json -o report.html --card report.png
       cat trace.json | traceanalyzer report - --format markdown -o -
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
@@ -208,6 +211,7 @@ def command(
     if show:
         targets = delivery.with_page(targets, given, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, assets_url, targets)
+    delivery.check_card(card)
     spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     forms = {target.form for target in targets}
@@ -232,6 +236,7 @@ def command(
 
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(made.report, targets, {TABLE: table, flame.SPEEDSCOPE: speedscope, flame.COLLAPSED: collapsed})
+    delivery.draw_card(made.report, card, way)
     for note in made.notes:
         click.echo(one_line(note), err=True)
     if show:

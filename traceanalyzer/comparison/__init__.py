@@ -110,6 +110,8 @@ def compare(base: Measurement, head: Measurement, limit: float | None = None) ->
         memory=() if is_unrelated else _memory(base, head),
         rankings=ranked,
         run=None if is_unrelated else runs.compare(base.run, head.run),
+        base_view=None if is_unrelated else base.view,
+        head_view=None if is_unrelated else head.view,
     )
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from math import fsum
 
 from msgspec.structs import replace
 
 from traceanalyzer.comparison.alignment import is_as_often
 from traceanalyzer.comparison.measurement import Measurement
-from traceanalyzer.report.difference import Comparability, FindingChange, Interval, Prediction, StepTime, Verdict
+from traceanalyzer.report.compared import Interval, agreement, together
+from traceanalyzer.report.difference import Comparability, FindingChange, Prediction, StepTime, Verdict
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Resources, Saving
 
@@ -37,10 +37,6 @@ _MESSAGES = {
         "range, but by no more than the noise of the steps.",
     ),
 }
-_SLACK = 0.1
-"""Share of the prediction by which the measurement may differ where no noise is known (own choice)."""
-
-
 _STATUS = ("fixed", "new", "kept")
 _UNDECIDED = ("base-only", "head-only", "both")
 """Used where the sides cannot be compared: a finding that is absent on another GPU has not been fixed. And where what a
@@ -83,7 +79,12 @@ def compare(
         saved = times[0] - times[1] if status == "fixed" and times[0] is not None and times[1] is not None else None
         changes.append(
             replace(
-                change, base_ns=times[0], head_ns=times[1], saved_ns=saved, priced_in="base" if two is None else "head"
+                change,
+                base_ns=times[0],
+                head_ns=times[1],
+                saved_ns=saved,
+                priced_in="base" if two is None else "head",
+                advice=None if two is None else two.advice,
             )
         )
     return tuple(sorted(changes, key=lambda change: _ORDER.index(change.status)))
@@ -197,6 +198,7 @@ def _change(status: str, finding: Finding, resources: Resources | None, measured
         predicted_wall_ns=_of_recorded_step(saving, resources) if saving else None,
         predicted_direct_ns=saving.direct_ns_per_step if saving else None,
         measured_direct_ns=measured,
+        summary=finding.summary,
     )
 
 
@@ -226,38 +228,18 @@ def predict(
     if verdict.outcome == "inconclusive":
         return None
     fixed = [c for c in changes if c.status == "fixed"]
-    promised = [c.predicted_wall_ns for c in fixed if c.predicted_wall_ns is not None]
+    promised = [(c.resource, c.predicted_wall_ns) for c in fixed if c.predicted_wall_ns is not None]
     before, after = base.step_ns, head.step_ns
-    if not promised or before is None or after is None or max(high for _, high in promised) <= 0:
+    if before is None or after is None:
         return None
-    # Savings overlap, so together they are at least the largest and at most their sum.
-    low, high = max(low for low, _ in promised), min(before, _most(fixed, base.resources))
+    predicted = together(promised, base.resources, before)
+    if predicted is None:
+        return None
     measured = before - after
     interval = _negated(times.mean.interval_ns) if times is not None else None
-    reached = interval or (measured - _SLACK * high, measured + _SLACK * high)
-    agreement = _agreement((low, high), measured, reached)
-    message = _MESSAGES[agreement](low=low, high=high, measured=measured)
-    return Prediction((low, high), measured, interval, agreement, message)
-
-
-def _agreement(predicted: Interval, measured: float, reached: Interval) -> str:
-    """Only the measured value itself can be as predicted; an interval that reaches the prediction shows nothing."""
-    low, high = predicted
-    if low <= measured <= high:
-        return "as-predicted"
-    if reached[1] < low:
-        return "less"
-    return "more" if reached[0] > high else "cannot-tell"
-
-
-def _most(fixed: Iterable[FindingChange], resources: Resources | None) -> float:
-    """Sum of the savings, where the savings of a resource add up to no more than its time."""
-    sums: defaultdict[str | None, float] = defaultdict(float)
-    for change in fixed:
-        if change.predicted_wall_ns is not None:
-            sums[change.resource] += change.predicted_wall_ns[1]
-    limits = {name: getattr(resources, f"{name}_ns", None) for name in sums}
-    return fsum(value if (limit := limits[name]) is None else min(value, limit) for name, value in sums.items())
+    agreed = agreement(predicted, measured, interval)
+    message = _MESSAGES[agreed](low=predicted[0], high=predicted[1], measured=measured)
+    return Prediction(predicted, measured, interval, agreed, message)
 
 
 def _negated(interval: Interval | None) -> Interval | None:

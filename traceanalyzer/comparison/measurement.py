@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from math import fsum
 
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
+from traceanalyzer.comparison import views
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.compiled_code import is_compiled
 from traceanalyzer.multirank import ComparedRanks
+from traceanalyzer.report.compared import ComparedSide
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
@@ -114,6 +116,8 @@ class Measurement:
     """What a side has once, in or before its steps."""
     run: ComparedRanks | None = None
     """How its ranks work together; None unless it has several."""
+    view: ComparedSide = field(default_factory=ComparedSide)
+    """What people see of it besides what is compared."""
 
     @property
     def compiled_calls(self) -> float:
@@ -199,6 +203,7 @@ def measure_tables(report: Report, run: PrintedRun) -> Measurement:
         findings=tuple(finding for finding in report.findings if finding.run == run.id),
         options=None,
         world_size=None,
+        view=views.of_table(report, run),
     )
 
 

@@ -15,7 +15,7 @@ from traceanalyzer.analyzers.kernels import Kernel, Kernels, KernelsByOperator
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import Operators, OperatorsByShape
 from traceanalyzer.analyzers.phases.callers import Callers
-from traceanalyzer.comparison import runs
+from traceanalyzer.comparison import runs, views
 from traceanalyzer.comparison.measurement import (
     EARLIER,
     Key,
@@ -89,7 +89,7 @@ def measure(
         },
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
-        resources=_resources(chosen),
+        resources=(resources := _resources(chosen)),
         findings=_findings(chosen),
         options=_options(chosen),
         world_size=next((r.trace.world_size for r in chosen if r.trace and r.trace.world_size is not None), None),
@@ -99,6 +99,7 @@ def measure(
         classes=_classes(chosen) if is_typical else {},
         once=tuple(_once(name, chosen)),
         run=runs.of_reports(chosen),
+        view=views.of_traces(chosen, resources),
     )
 
 

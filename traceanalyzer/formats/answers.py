@@ -10,8 +10,11 @@ import msgspec
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.language import Language
+from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.section import Section
+
+_PAGE_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,14 @@ class Answer:
         if form == "html":
             from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 
-            return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
+            if not isinstance(self.data, Difference):
+                return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
+            from traceanalyzer.formats.html.difference import opening  # noqa: PLC0415 - imports the pages
+
+            above = opening(self.data, self.language)
+            return html.plain(
+                self.generator, self.title, self.sections(top or _PAGE_ROWS), self.language, opening=above
+            )
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
         return terminal.plain(lambda stream: self.show(stream, top, is_plain=True))

@@ -70,7 +70,7 @@ class Words:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Suppress what matplotlib says about fonts without a bold face, and about where it keeps its cache."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
@@ -81,7 +81,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-@_quiet()
+@quiet()
 def draw(chart: Chart, language: Language, form: str) -> tuple[str, bytes]:
     """Draw a chart as a file. Returns the actual format, and the content.
 

@@ -1,8 +1,8 @@
-"""A difference of two reports: its sections, and the terminal, Markdown for a pull request, and JSON."""
+"""A difference of two reports: its sections, for the terminal, Markdown for a pull request, and a page; and JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
@@ -27,10 +27,10 @@ from traceanalyzer.report.difference import (
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import clean, shorten, word
 from traceanalyzer.report.section import Fact, Section, SectionTable
-from traceanalyzer.sections import columns
+from traceanalyzer.sections import columns, story
 from traceanalyzer.sections.columns import Column, known, optional, table
 
-FORMATS = ("terminal", "markdown", "json")
+FORMATS = ("terminal", "markdown", "html", "json")
 
 MARK = "<!-- traceanalyzer diff"
 _TOP = 5
@@ -51,6 +51,12 @@ _BOTH = Text(
     "{median_head:ns} in the median ({median_share:+share}).",
 )
 _SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
+TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
+_TEST = Text("diff-test-p", "p {p:probability}", "result of a test of statistics")
+_TESTS = {
+    "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
+    "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
+}
 _TIMES = Text("diff-times-title", "Step time")
 _MEAN = Text("diff-row-mean", "Mean")
 _TIME_COLUMNS = (
@@ -71,11 +77,19 @@ _TIME_COLUMNS = (
         lambda row: row.shift.interval_ns and row.shift.interval_ns[1],
         if_any=known,
     ),
+    Column(
+        TEST,
+        "",
+        lambda row: None if row.shift.p is None else _TESTS.get(row.shift.method, _TEST)(p=row.shift.p),
+        if_any=known,
+        is_extra=True,
+    ),
 )
 _PARTS = Text("diff-parts-title", "Parts of the step")
 _PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
+PART = Text("diff-part", "Part")
 _PART_COLUMNS = (
-    Column(Text("diff-part", "Part"), "", lambda part: word(PART_LABELS, part.id)),
+    Column(PART, "", lambda part: word(PART_LABELS, part.id)),
     _BASE,
     _HEAD,
     _CHANGE,
@@ -97,7 +111,7 @@ _IGNORED = Text(
     "{count:count} files of {name} are not traces and were left out: {files}.",
     one="{count:count} file of {name} is not a trace and was left out: {files}.",
 )
-_STATUS = {
+STATUS = {
     "appeared": Text("diff-status-appeared", "new", "an operator or kernel that was not there before"),
     "vanished": Text("diff-status-vanished", "gone", "an operator or kernel that is not there any more"),
     "slower": Text("diff-status-slower", "slower"),
@@ -116,8 +130,8 @@ _STATUS = {
     "both": Text("diff-status-both", "both", "a finding of both sides, where they cannot be compared"),
 }
 """Texts for the status of changes and findings."""
-_FINDINGS = Text("diff-findings-title", "Findings")
-_STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(_STATUS, change.status))
+FINDINGS = Text("diff-findings-title", "Findings")
+_STATUS_COLUMN = Column(Text("diff-row-status", "Status"), "", lambda change: word(STATUS, change.status))
 _SIDES = {
     "base": Text("diff-side-base", "base", "the measurement before a change"),
     "head": Text("diff-side-head", "head", "the measurement after a change"),
@@ -127,7 +141,7 @@ _PRICE_ALONE = Text("diff-price-alone", "{price:estimate}", "time that a fix was
 _NO_PRICE = "-"
 
 
-def _price(change: FindingChange) -> Message | str:
+def price(change: FindingChange) -> Message | str:
     """The predicted saving, and the side in which it was found."""
     if change.predicted_wall_ns is None:
         return _NO_PRICE
@@ -145,7 +159,7 @@ _FINDING_COLUMNS = (
         replace(_HEAD, is_extra=True),
         _CHANGE.of(lambda change: _change(change.base_ns, change.head_ns)),
     ),
-    Column(Text("diff-finding-price", "Price", "time that a fix was predicted to save"), "", _price),
+    Column(Text("diff-finding-price", "Price", "time that a fix was predicted to save"), "", price),
 )
 _RANKINGS = {
     "callers": Text("diff-callers-title", "Device work by caller, time per step"),
@@ -226,8 +240,8 @@ class _TimeRow(NamedTuple):
     shift: Shift
 
 
-def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
-    """The difference in words of a language, to be rendered in one of `FORMATS`."""
+def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bool = False) -> Answer:
+    """The difference in words of a language, to be rendered in one of `FORMATS`; before the tables as a story."""
     base, head = _name(difference.base), _name(difference.head)
 
     def header(width: int) -> str:
@@ -239,17 +253,20 @@ def answer(difference: Difference, language: Language = ENGLISH) -> Answer:
     title = language.text(_TITLE, base=base[:200], head=head[:200])
 
     def shown(rows: int) -> Iterator[Section]:
-        return _sections(difference, rows)
+        told = story.of_difference(difference) if is_story else None
+        if told is not None:
+            yield from story.sections_of(told)
+        yield from (part for part in _sections(difference, rows) if told is None or part.id != "verdict")
 
     def opening() -> Iterator[str]:
         from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
         outcome = language.text(word(OUTCOMES, difference.verdict.outcome))
-        return comment.of_difference(difference, outcome, _STATUS, language)
+        return comment.of_difference(difference, outcome, STATUS, language)
 
-    return Answer(
-        difference, "difference", FORMATS, difference.generator, MARK, title, header, shown, _TOP, language, opening
-    )
+    first: Callable[[], Iterable[str]] = tuple if is_story else opening
+    generator = difference.generator
+    return Answer(difference, "difference", FORMATS, generator, MARK, title, header, shown, _TOP, language, first)
 
 
 def _name(side: Side) -> str:
@@ -259,6 +276,8 @@ def _name(side: Side) -> str:
 def _sections(difference: Difference, top: int) -> Iterator[Section]:
     """All nonempty sections, in the order of importance, with this number of rows of each table."""
     yield from _answers(difference)
+    if difference.comparability.is_unrelated:
+        return
     yield from _findings(difference, top)
     yield from run_difference.build(difference.run, top)
     yield from _machines(difference, top)
@@ -269,18 +288,21 @@ def _sections(difference: Difference, top: int) -> Iterator[Section]:
 def _answers(difference: Difference) -> Iterator[Section]:
     """The answer, the step times behind it, and the parts of the step."""
     yield Section(
-        "verdict", word(OUTCOMES, difference.verdict.outcome), messages=tuple(_messages(difference)), is_essential=True
+        "verdict", word(OUTCOMES, difference.verdict.outcome), messages=tuple(messages(difference)), is_essential=True
     )
     times = difference.step_time
-    if times is not None:
+    if times is not None and not difference.comparability.is_unrelated:
         yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
 
 
-def _messages(difference: Difference) -> Iterator[Message]:
+def messages(difference: Difference) -> Iterator[Message]:
+    """The answer; of programs that have no work in common that they have none, and nothing else."""
     times = difference.step_time
-    if times is not None and times.base.count == times.head.count == 1:
+    if difference.comparability.is_unrelated:
+        yield from (check.message for check in difference.comparability.checks if check.id == "work")
+    elif times is not None and times.base.count == times.head.count == 1:
         yield _SINGLE(base=times.base.mean_ns, head=times.head.mean_ns, share=times.mean.change_share)
     elif times is not None:
         yield _BOTH(
@@ -291,7 +313,8 @@ def _messages(difference: Difference) -> Iterator[Message]:
             median_head=times.head.median_ns,
             median_share=times.median.change_share,
         )
-    yield _short(difference.verdict.reason)
+    if not difference.comparability.is_unrelated:
+        yield _short(difference.verdict.reason)
     if difference.attribution is not None and difference.verdict.outcome != "no-change":
         yield difference.attribution
     if difference.gate is not None:
@@ -354,7 +377,7 @@ def _findings(difference: Difference, top: int) -> Iterator[Section]:
         return
     messages = (difference.prediction.message,) if difference.prediction is not None else ()
     rows = table("diff_findings", _FINDING_COLUMNS, difference.findings, top)
-    yield Section("findings", _FINDINGS, messages=messages, tables=(rows,), is_essential=True)
+    yield Section("findings", FINDINGS, messages=messages, tables=(rows,), is_essential=True)
 
 
 def _rankings(difference: Difference, top: int) -> Iterator[Section]:

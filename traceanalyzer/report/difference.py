@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from traceanalyzer.report.compared import ComparedSide, Interval
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Generator
 
@@ -89,9 +90,6 @@ PART_LABELS = {
     "synchronization": Text("diff-part-synchronization", "Host waits for device"),
 }
 """Parts of the step, and of the profiled time of a printed table."""
-
-Interval = tuple[float, float]
-"""Lower and upper end of an interval."""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -341,6 +339,10 @@ class FindingChange(msgspec.Struct, frozen=True):
     """Time in ns per step by which what it is about became shorter; null unless fixed, or where unknown."""
     priced_in: str | None = None
     """The side in which the predicted times were found: `base` or `head`; null in differences of old versions."""
+    summary: Message | None = None
+    """The finding in a few sentences, of the head where it has it; null in differences of old versions."""
+    advice: Message | None = None
+    """What to do about it, where the head has it; else null."""
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -410,3 +412,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Operators, kernels and modules that changed."""
     run: RunChange | None = None
     """Late ranks, waiting and collectives; null unless both sides have several ranks."""
+    base_view: ComparedSide | None = None
+    """Headline, totals and one step of the base; null in differences of old versions."""
+    head_view: ComparedSide | None = None
+    """The same of the head."""

@@ -14,6 +14,7 @@ class Topic(StrEnum):
     """The group under which people look for a section."""
 
     SUMMARY = "summary"
+    STORY = "story"
     RUNS = "runs"
     RANKS = "ranks"
     PHASES = "phases"

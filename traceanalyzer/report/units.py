@@ -94,6 +94,13 @@ def rounded_time(value: float) -> str:
     return f"{two / factor:,.{digits}f} {symbol}"
 
 
+def brief_time(value: float) -> str:
+    """A time for a story, such as `585 ms` or `50.8 ms`: three significant digits."""
+    factor, symbol = next((unit for unit in _TIME if abs(float(f"{value:.3g}")) >= unit[0]), _TIME[-1])
+    three = float(f"{value / factor:.3g}")
+    return f"{three:,.{0 if factor == 1 else max(0, 3 - len(str(int(abs(three)))))}f} {symbol}"
+
+
 def estimate(value: Sequence[float | None]) -> str:
     """An estimated time, from its least, most likely (or None) and greatest value in ns: `28 ms (25-31)`, `25-31 ms`.
 
@@ -193,6 +200,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "exact_ns": nanoseconds,
     "plain_ns": plain_time,
     "plain_bytes": plain_size,
+    "brief_ns": brief_time,
     "estimate": estimate,
     "estimated_share": estimated_share,
     "count": count,

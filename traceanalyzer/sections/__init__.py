@@ -26,6 +26,7 @@ from traceanalyzer.sections import (
     phases,
     ranks,
     steps,
+    story,
     tables,
     throughput,
     trust,
@@ -33,6 +34,7 @@ from traceanalyzer.sections import (
 )
 
 _BUILDERS: tuple[Callable[[Report, int], Iterator[Section]], ...] = (
+    story.build,
     capture.build_step,
     findings.build,
     overview.build,

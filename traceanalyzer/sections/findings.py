@@ -77,14 +77,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
     del top
     if not report.headlines:
         return
-    yield Section(
-        "headline",
-        _HEADLINE,
-        messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)),
-        topic=Topic.SUMMARY,
-        is_essential=True,
-    )
-    several = [(h, h.combined) for h in report.headlines if h.combined and len(h.combined.fixes) > 1]
+    if not several_runs.of_one_program(report):  # else the story has them
+        yield Section(
+            "headline",
+            _HEADLINE,
+            messages=tuple(_of_run(h, h.message) for h in several_runs.headlines(report)),
+            topic=Topic.SUMMARY,
+            is_essential=True,
+        )
+    several = [(h, h.combined) for h in several_runs.advised(report) if h.combined and len(h.combined.fixes) > 1]
     combined = tuple(_of_run(headline, _together(headline, combined)) for headline, combined in several)
     shown = several_runs.findings(report).findings
     order = (ORDER(),) if len(shown) > 1 else ()

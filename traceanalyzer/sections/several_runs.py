@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import msgspec
 
 from traceanalyzer.analyzers.tables.grouping import MOST_COMPARED
+from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
 
 MOST = MOST_COMPARED
 """Most tables that are shown one by one without merging."""
 _NAMED = 3
+_COMMON = 0.3
+"""Least share of operators that two runs of one program have in common (own choice: other models have fewer)."""
 
 _SAME_FINDING = Text(
     "several-runs-finding",
@@ -42,21 +45,48 @@ _NUMBERS = Text("several-runs-numbers", "{low:number} to {high:number}", note="a
 _RANGES = {"share": _SHARES, "ns": _TIMES, "bytes": _SIZES}
 
 
+def of_one_program(report: Report) -> tuple[PrintedRun, ...]:
+    """Runs of a document that measure one program before and after changes; empty for any other report."""
+    runs = report.result("runs", tuple[PrintedRun, ...]) or ()
+    are_runs = 1 < len(runs) <= MOST and all(run.id.startswith("run-") for run in runs)
+    if not are_runs or len({run.steps_from is None for run in runs}) > 1:
+        return ()
+    if not all(run.wall_estimate_ns_per_step for run in runs):
+        return ()
+    names = [{row.name for row in run.operators} for run in (runs[0], runs[-1])]
+    return runs if len(names[0] & names[1]) >= _COMMON * min(map(len, names)) > 0 else ()
+
+
+def settled(report: Report) -> frozenset[int]:
+    """Positions of findings of earlier runs that are no advice any more: the last run is no slower and lacks them."""
+    runs = of_one_program(report)
+    if not runs:
+        return frozenset()
+    last = {finding.rule for finding in report.findings if finding.run == runs[-1].id}
+    before, after = (run.wall_estimate_ns_per_step or 0.0 for run in (runs[0], runs[-1]))
+    earlier = ((n, f) for n, f in enumerate(report.findings) if f.run in {run.id for run in runs[:-1]})
+    return frozenset(n for n, finding in earlier if after <= before and finding.rule not in last)
+
+
 @dataclass(frozen=True)
 class MergedFindings:
     """Findings, with those of many tables merged."""
 
     findings: tuple[Finding, ...]
-    position: tuple[int, ...]
-    """For each finding of the report, its position among these."""
+    position: tuple[int | None, ...]
+    """For each finding of the report, its position among these; None for what a later run has settled."""
 
 
 def findings(report: Report) -> MergedFindings:
     """Merge findings, in the order of the report, with the most severe of merged findings shown."""
     shown: list[list[Finding]] = []
     place: dict[object, int] = {}
-    position = []
+    position: list[int | None] = []
+    done = settled(report)
     for number, finding in enumerate(report.findings):
+        if number in done:
+            position.append(None)
+            continue
         key: object = (finding.rule, finding.title.id, finding.runs) if len(finding.runs) > MOST else number
         if key in place and any(other.run == finding.run for other in shown[place[key]]):
             key = number  # a rule that finds several things in each table: they stay apart
@@ -66,6 +96,16 @@ def findings(report: Report) -> MergedFindings:
         shown[place[key]].append(finding)
         position.append(place[key])
     return MergedFindings(tuple(map(_joined, shown)), tuple(position))
+
+
+def advised(report: Report) -> tuple[Headline, ...]:
+    """Headlines whose fixes are advice: not those of runs that a later one has settled in part."""
+    done = settled(report)
+    return tuple(
+        headline
+        for headline in report.headlines
+        if headline.combined is None or not any(fix.finding in done for fix in headline.combined.fixes)
+    )
 
 
 def _joined(same: Sequence[Finding]) -> Finding:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -27,6 +27,9 @@ from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clean, clean_code, shorten
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
+
+if TYPE_CHECKING:
+    from traceanalyzer.formats.html.difference import Opening
 
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -77,6 +80,7 @@ _LANES = Text(
 )
 
 GROUPS: dict[str, Text] = {
+    Topic.STORY: Text("html-group-story", "From the first measurement to the last"),
     "findings": Text("html-group-findings", "Findings"),
     Topic.RUNS: Text("html-group-runs", "Runs"),
     Topic.RANKS: ranks.TITLE,
@@ -295,8 +299,9 @@ def plain(
     shown: Iterable[Section],
     language: Language,
     charts_of: Mapping[str, Iterable[Chart]] | None = None,
+    opening: Opening | None = None,
 ) -> str:
-    """Render a page of sections.
+    """Render a page of sections, without a script.
 
     Args:
         generator: The program that creates it.
@@ -304,14 +309,17 @@ def plain(
         shown: The sections.
         language: Language of the texts.
         charts_of: Charts by the id of the section that shows them.
+        opening: What is above them, of a difference; it has the content of some sections.
     """
     detail, style = next(iter(stages(None))), source("style.css")
-    groups = []
+    groups: list[PageGroup] = []
     for section in shown:
-        group = PageGroup(section.id, clean(language.text(section.title)))
+        if opening is not None and section.id in opening.sections:
+            continue
+        if not (groups and section.is_detail):  # details are folded below the section before them
+            groups.append(PageGroup(section.id, clean(language.text(section.title))))
         pictures = tuple(picture(chart, language) for chart in (charts_of or {}).get(section.id, ()))
-        group.blocks.append(block(section, pictures, group, language, detail))
-        groups.append(group)
+        groups[-1].blocks.append(block(section, pictures, groups[-1], language, detail))
     return (
         environment(autoescape=True)
         .get_template("html/plain.html.j2")
@@ -320,10 +328,12 @@ def plain(
                 "html_lang": language.html_lang,
                 "generator": f"{MARK} {generator.version}",
                 "title": title,
+                "tab": opening.tab if opening is not None else title,
                 "groups": groups,
                 "style": verbatim(style),
                 "policy": policy(style, ""),
             },
+            opening=opening,
             word=SimpleNamespace(**labels.labels(language) | {"all_rows_command": "-o x.json"}),
             say=summary.prose,
             brief=lambda text: shorten(clean(text), detail.name),

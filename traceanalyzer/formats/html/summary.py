@@ -95,7 +95,7 @@ def build_findings(report: Report, language: Language, detail: PageDetail) -> Fi
     on_page = [_card(finding, id_, runs, language) for finding, id_ in zip(shown, ids, strict=False)]
     combined = (
         _together(headline, headline.combined, runs.get(headline.run or ""), on_page, merged, language)
-        for headline in report.headlines
+        for headline in several_runs.advised(report)
         if headline.combined is not None and headline.combined.fixes
     )
     more = language.text(_MORE, hidden=hidden) if hidden else None
@@ -159,8 +159,8 @@ def _links(links: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 def _title(fix: Relief, merged: MergedFindings, language: Language) -> Markup:
     """Title of a finding without a card; the id of its rule if the report does not have it."""
-    known = 0 <= fix.finding < len(merged.position)
-    return prose(language.say(merged.findings[merged.position[fix.finding]].title) if known else fix.rule)
+    place = merged.position[fix.finding] if 0 <= fix.finding < len(merged.position) else None
+    return prose(language.say(merged.findings[place].title) if place is not None else fix.rule)
 
 
 def _together(
@@ -174,8 +174,8 @@ def _together(
     following = next_bottleneck(headline)
     fixes = []
     for fix in combined.fixes:
-        place = merged.position[fix.finding] if 0 <= fix.finding < len(merged.position) else len(on_page)
-        shown = on_page[place] if place < len(on_page) else None
+        place = merged.position[fix.finding] if 0 <= fix.finding < len(merged.position) else None
+        shown = on_page[place] if place is not None and place < len(on_page) else None
         title = prose(shown.card.title) if shown else _title(fix, merged, language)
         fixes.append(CardFix(shown.id if shown else None, title))  # its cost is shown only on its card
     return Together(

@@ -1,0 +1,355 @@
+"""Draws a report or a difference as a card of 1200 x 630 pixels, which links and chats show: SVG or PNG.
+
+Both are drawn from the same rectangles and lines of text. What a text measures is estimated from the widths of DejaVu
+Sans, which is wider than the fonts of most readers, so that it fits with theirs, too.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from traceanalyzer import sections
+from traceanalyzer._version import __version__
+from traceanalyzer.errors import UsageError
+from traceanalyzer.formats import before_after, cards, environment
+from traceanalyzer.formats.before_after import StackPiece, UnitOfTimes
+from traceanalyzer.formats.charts import PALETTE
+from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.report.difference import PART_LABELS, Difference
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean, shorten, word
+from traceanalyzer.sections import several_runs, story
+
+WIDTH, HEIGHT = 1200, 630
+_LEFT, _ROOM = 60, WIDTH - 2 * 60
+_FINDINGS = 3
+_BOLD = 1.12
+"""How much wider bold text is."""
+_NARROW, _BROAD = (
+    frozenset("ijlI.,:;'|!()[]/ "),
+    frozenset("mwMWOQ%@\u2014\u0416\u0428\u0429\u042e\u0436\u0448\u0449\u044e\u043c\u0444"),
+)
+_MARK = "traceanalyzer"
+_LINES = 3
+"""Lines between the figure and the bars."""
+_NAME = 34
+"""Characters of the name of a side."""
+_SUFFIXES = re.compile(r"(\.pt)?(\.trace)?(\.json)?(\.gz)?$", re.IGNORECASE)
+_UNIT = re.compile(r"(?<=\d) (?=%|[num]?s\b)")
+"""The blank between a number and its unit, at which no line ends."""
+_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
+
+_SIDES = Text("card-sides", "{base} \u2192 {head}", "names of files; base is before, head is after")
+_GOT = Text("card-predicted", "Predicted {predicted}, got {got}", "an interval of times, and a time")
+_UNKNOWN = Text("card-one-step", "One recording of each; noise unknown")
+_FASTER = Text("card-times-faster", "{factor:factor}x faster in one recording of each; noise unknown")
+_SLOWER = Text("card-times-slower", "{factor:factor}x as long in one recording of each; noise unknown")
+_STEP = Text("card-step", "A typical step: {step}", "step is a time")
+_MORE = Text("card-more-findings", "{count:count} more findings", one="{count:count} more finding")
+
+
+@dataclass(frozen=True)
+class CardShape:
+    """A rectangle of one colour."""
+
+    tone: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class CardLine:
+    """A line of text; y is its baseline."""
+
+    text: str
+    x: float
+    y: float
+    size: float
+    tone: str = "ink"
+    is_bold: bool = False
+    anchor: str = "start"
+
+
+@dataclass
+class Drawing:
+    """All that is on a card."""
+
+    title: str
+    description: str
+    shapes: list[CardShape] = field(default_factory=list)
+    lines: list[CardLine] = field(default_factory=list)
+
+    def paragraph(
+        self, text: str, y: float, size: float, most: int, *, tone: str = "ink", is_bold: bool = False
+    ) -> float:
+        """Write a text in at most so many lines, the last one cut; returns the baseline of the next line."""
+        for line in _wrapped(text, size * (_BOLD if is_bold else 1), most):
+            self.lines.append(CardLine(line, _LEFT, y, size, tone, is_bold))
+            y += round(1.3 * size)
+        return y
+
+    def fitted(self, text: str, y: float, sizes: Sequence[float]) -> None:
+        """Write a bold line in the largest of some sizes that fits, or cut in the last."""
+        size = next((size for size in sizes if _measure(text) * size * _BOLD <= _ROOM), sizes[-1])
+        self.lines.append(CardLine(_cut(text, size * _BOLD, _ROOM), _LEFT, y, size, is_bold=True))
+
+    def bar(self, pieces: Sequence[StackPiece], y: float, height: float) -> None:
+        """Draw a stacked bar."""
+        for piece in pieces:
+            width = max(1.0, round(piece.width * _ROOM, 1) - 1)
+            self.shapes.append(CardShape(piece.tone, round(_LEFT + piece.begin * _ROOM, 1), y, width, height))
+
+    def legend(self, entries: Sequence[tuple[str, str]], y: float, size: float, rows: int) -> None:
+        """Write what colours mean, the first entries that fit into so many rows."""
+        x = float(_LEFT)
+        for tone, label in entries:
+            width = _measure(label) * size + 2.4 * size
+            if x > _LEFT and x + width > _LEFT + _ROOM:
+                x, y, rows = float(_LEFT), y + round(1.6 * size), rows - 1
+            if rows <= 0:
+                return
+            self.shapes.append(CardShape(tone, x, y - round(0.75 * size), round(0.8 * size), round(0.8 * size)))
+            self.lines.append(CardLine(_cut(label, size, _ROOM), round(x + 1.15 * size, 1), y, size))
+            x = round(x + width, 1)
+
+
+def _measure(text: str) -> float:
+    """Width of a text in units of its size."""
+    return sum(map(_advance, text))
+
+
+def _advance(character: str) -> float:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.0
+    if character in _NARROW:
+        return 0.4
+    if character in _BROAD:
+        return 0.95
+    if not character.isalnum():
+        return 0.86
+    return 0.72 if character.isupper() else 0.63
+
+
+def _cut(text: str, size: float, room: float) -> str:
+    """A text that fits, with dots for what is left out at its end."""
+    if _measure(text) * size <= room:
+        return text
+    while text and _measure(f"{text}\u2026") * size > room:
+        text = text[:-1]
+    return f"{text.rstrip(' ,.:;')}\u2026"
+
+
+def _wrapped(text: str, size: float, most: int) -> Iterator[str]:
+    """Lines of a text; Chinese may break between any two characters, other text between words."""
+    words = [part for word_ in _UNIT.sub("\u00a0", text).split(" ") for part in _breakable(word_)]
+    line, count = "", 0
+    for number, (part, glue) in enumerate(words):
+        longer = f"{line}{glue}{part}" if line else part
+        if line and _measure(longer) * size > _ROOM:
+            count += 1
+            if count == most:
+                rest = line + "".join(glue + part for part, glue in words[number:])
+                yield _cut(rest, size, _ROOM)
+                return
+            yield line
+            line = part
+        else:
+            line = longer
+    if line:
+        yield _cut(line, size, _ROOM)
+
+
+def _breakable(text: str) -> Iterator[tuple[str, str]]:
+    """Pieces of a word, and what joins each with the piece before it."""
+    glue, piece = " ", ""
+    for character in text:
+        if unicodedata.east_asian_width(character) in "WF" and unicodedata.category(character)[0] != "P":
+            if piece:
+                yield piece, glue
+                glue, piece = "", ""
+            piece = character
+        else:
+            piece += character
+    if piece:
+        yield piece, glue
+
+
+def draw(content: Report | Difference, form: str, language: Language = ENGLISH) -> bytes:
+    """Draw a card.
+
+    Args:
+        content: What it is about.
+        form: `svg` or `png`.
+        language: Language of the texts.
+
+    Raises:
+        UsageError: PNG is wanted, and no font of this machine has all characters.
+    """
+    drawing = _of_report(content, language) if isinstance(content, Report) else _of_difference(content, language)
+    drawing.lines.append(CardLine(_MARK, WIDTH - _LEFT, HEIGHT - 26, 20, "muted", anchor="end"))
+    if form == "png":
+        return _png(drawing)
+    template = environment(autoescape=True).get_template("card.svg.j2")
+    text = template.render(drawing=drawing, palette=PALETTE, width=WIDTH, height=HEIGHT)
+    return f"<!-- {_MARK} card {__version__} -->\n{text}".encode()
+
+
+def _of_difference(difference: Difference, language: Language) -> Drawing:
+    sides = (difference.base, difference.head)
+    base, head = (shorten(_stem(f"{side.name}#{side.run}" if side.run else side.name), _NAME) for side in sides)
+    names = language.text(_SIDES, base=base, head=head)
+    short = before_after.in_short(difference, language)
+    said = list(_said(difference, language))
+    drawing = Drawing(short or said[0], "; ".join((names, *said)))
+    drawing.paragraph(names, 72, 26, 1, tone="muted")
+    if not short:
+        drawing.paragraph(said[0], 190, 46, 4, is_bold=True)
+        return drawing
+    drawing.fitted(short, 160, (84, 72, 60, 48))
+    y, left = 218.0, _LINES
+    for sentence in said[:2]:
+        after = drawing.paragraph(_whole_sentences(sentence, 32, left), y, 32, left)
+        y, left = after, left - round((after - y) / 42)
+    _draw_stacks(drawing, difference, language)
+    return drawing
+
+
+def _draw_stacks(drawing: Drawing, difference: Difference, language: Language) -> None:
+    stacks = before_after.stacks(difference, language)
+    y, height, space = (356, 62, 42) if len(stacks) == 2 else (344, 26, 38)
+    for stack in stacks:
+        drawing.lines.append(CardLine(stack.label, _LEFT, y, 24, "muted"))
+        drawing.lines.append(CardLine(stack.total, _LEFT + _ROOM, y, 24, is_bold=True, anchor="end"))
+        drawing.bar(stack.pieces, y + 9, height)
+        y += height + space
+    if len(stacks) == 2:  # else each bar is of one kind, which its label names
+        parts = sorted(difference.parts, key=lambda part: -max(part.base_ns or 0.0, part.head_ns or 0.0))
+        drawing.legend([(before_after.tone(p.id), language.text(word(PART_LABELS, p.id))) for p in parts], y + 4, 24, 1)
+
+
+def _said(difference: Difference, language: Language) -> Iterator[str]:
+    """The lines below the figure: what changed most, and the prediction, or how sure it is."""
+    if difference.comparability.is_unrelated:
+        yield from (language.say(c.message) for c in difference.comparability.checks if c.id == "work")
+        return
+    known = [part for part in difference.parts if part.change_ns]
+    if known and difference.comparability.obstacle is None:
+        main = max(known, key=lambda part: abs(part.change_ns or 0.0))
+        label = language.text(word(PART_LABELS, main.id))
+        yield language.joined(label, before_after.change(main.base_ns or 0.0, main.head_ns or 0.0, language))
+    elif difference.comparability.obstacle is not None:
+        yield language.say(difference.comparability.obstacle.message)
+        return
+    prediction, times_ = difference.prediction, difference.step_time
+    if prediction is not None:
+        low, high = prediction.predicted_ns
+        got = UnitOfTimes.of((prediction.measured_ns,), language).text(prediction.measured_ns)
+        yield language.text(_GOT, predicted=language.quantity((low, None, high), "estimate"), got=got)
+    elif times_ is not None and times_.base.count == times_.head.count == 1 and times_.head.mean_ns:
+        ratio = times_.base.mean_ns / times_.head.mean_ns
+        text = _UNKNOWN if ratio == 1 else _FASTER if ratio > 1 else _SLOWER
+        yield language.text(text, **({} if ratio == 1 else {"factor": max(ratio, 1 / ratio)}))
+    else:
+        yield language.say(difference.verdict.reason)
+
+
+def _stem(name: str) -> str:
+    """A name without the suffixes of traces; of several files what their names begin with."""
+    first, dots, last = clean(name).partition(" ... ")
+    same = "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    if dots and (common := same.rstrip("_-. 0123456789")):
+        return common
+    return _SUFFIXES.sub("", clean(name)) or clean(name)
+
+
+def _whole_sentences(text: str, size: float, most: int) -> str:
+    """As many sentences as fit into so many lines; the first one in any case."""
+    ends = [match.end() for match in _END.finditer(text)] or [len(text)]
+    fitting = (text[:end] for end in reversed(ends) if len(list(_wrapped(text[:end], size, most + 1))) <= most)
+    return next(fitting, text[: ends[0]])
+
+
+def _of_report(report: Report, language: Language) -> Drawing:
+    name = shorten(_stem(report.source.name), 2 * _NAME)
+    built = {section.id: section for section in sections.build(report, 1)}
+    said = [story.plain(headline.message) for headline in several_runs.headlines(report)[-1:]]
+    if "story-result" in built:  # of several runs first what came of it
+        said.insert(0, built["story-result"].messages[0])
+    parts = built["overview"].parts if "overview" in built else ()
+    lines = 4 if parts else 7
+    headline = _whole_sentences(" ".join(map(language.say, said)), 36 * _BOLD, lines) or name
+    drawing = Drawing(name, headline)
+    drawing.paragraph(name, 66, 26, 1, tone="muted")
+    y = drawing.paragraph(headline, 122, 36, lines, is_bold=True)
+    if parts:
+        times = UnitOfTimes.of((part.value for part in parts), language)
+        total = UnitOfTimes.of([step := sum(part.value for part in parts)], language).text(step)
+        drawing.lines.append(CardLine(language.text(_STEP, step=total), _LEFT, y, 24, "muted"))
+        begin, pieces = 0.0, []
+        for part in parts:
+            pieces.append(StackPiece(part.role, language.text(part.label), times.text(part.value), begin, part.share))
+            begin += part.share
+        drawing.bar(pieces, y + 12, 48)
+        largest = sorted(pieces, key=lambda piece: -piece.width)
+        drawing.legend([(piece.tone, f"{piece.label} {piece.value}") for piece in largest], y + 94, 22, 1)
+        y += 146
+    _draw_findings(drawing, report, y + (0 if parts else 16), language)
+    return drawing
+
+
+def _draw_findings(drawing: Drawing, report: Report, y: float, language: Language) -> None:
+    found = [finding for finding in several_runs.findings(report).findings if finding.severity != "info"]
+    for finding in found[:_FINDINGS]:
+        card = cards.card(finding, language)
+        saving = card.time or ""
+        room = _ROOM - (_measure(saving) * 25 * _BOLD + 40 if saving else 0)
+        drawing.lines.append(CardLine(_cut(card.title, 25, room), _LEFT, y, 25))
+        if saving:
+            drawing.lines.append(CardLine(saving, _LEFT + _ROOM, y, 25, is_bold=True, anchor="end"))
+        y += 44
+    if len(found) > _FINDINGS:
+        drawing.paragraph(language.text(_MORE, count=len(found) - _FINDINGS), HEIGHT - 26, 20, 1, tone="muted")
+
+
+def _png(drawing: Drawing) -> bytes:
+    from matplotlib import rc_context  # noqa: PLC0415 - slow to import, and only this format needs it
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+    from traceanalyzer.formats import chart_files, plots  # noqa: PLC0415
+
+    fonts = plots.fonts_with(frozenset("".join(line.text for line in drawing.lines)))
+    if fonts is None:
+        raise UsageError(
+            "--card: no font of this machine has all characters of the card; name a file that ends in .svg"
+        )
+    with chart_files.quiet(), rc_context({"font.family": list(fonts), "text.parse_math": False}):
+        size = (WIDTH / plots.DPI, HEIGHT / plots.DPI)
+        figure = Figure(figsize=size, dpi=plots.DPI, facecolor=PALETTE["paper"])
+        for shape in drawing.shapes:
+            corner = (shape.x / WIDTH, 1 - (shape.y + shape.height) / HEIGHT)
+            figure.add_artist(
+                Rectangle(corner, shape.width / WIDTH, shape.height / HEIGHT, color=PALETTE[shape.tone], linewidth=0)
+            )
+        for line in drawing.lines:
+            figure.text(
+                line.x / WIDTH,
+                1 - line.y / HEIGHT,
+                line.text,
+                size=line.size,
+                color=PALETTE[line.tone],
+                weight="bold" if line.is_bold else "normal",
+                ha="right" if line.anchor == "end" else "left",
+                va="baseline",
+            )
+        data = io.BytesIO()
+        figure.savefig(data, format="png", dpi=plots.DPI, metadata={"Software": f"{_MARK} {__version__}"})
+    return data.getvalue()
