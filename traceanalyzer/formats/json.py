@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import NumberColumns, Report
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
@@ -44,9 +44,19 @@ def _pieces(value: object, line: bytes) -> Iterator[bytes]:
         mark = b"{"
         for name, member in members.items():
             yield mark + line + b" " + msgspec.json.encode(name) + b": "
-            yield from _pieces(member, line + b" ")
+            is_column = isinstance(value, NumberColumns) and isinstance(member, tuple)
+            yield from (
+                [msgspec.json.encode(member)] if is_column and _are_numbers(member) else _pieces(member, line + b" ")
+            )
             mark = b","
         yield line + b"}"
+    elif isinstance(value, tuple) and value and isinstance(value[0], NumberColumns):
+        mark = b"["
+        for row in value:
+            yield mark + line + b" "
+            yield from _pieces(row, line + b" ")
+            mark = b","
+        yield line + b"]"
     elif isinstance(value, tuple) and len(value) > _ROWS:
         mark = b"["
         for start in range(0, len(value), _ROWS):
@@ -55,6 +65,10 @@ def _pieces(value: object, line: bytes) -> Iterator[bytes]:
         yield line + b"]"
     else:
         yield _whole(value, line)
+
+
+def _are_numbers(values: object) -> bool:
+    return isinstance(values, tuple) and all(type(value) is int for value in values[:1])
 
 
 def _members(value: object) -> Mapping[str, object]:

@@ -52,6 +52,7 @@ class HtmlCard:
     """Title of its run, if there are several."""
     card: Card
     links: tuple[tuple[str, str], ...]
+    finding: Finding
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,8 @@ def _word(text: str) -> str:
 
 
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
-    return HtmlCard(
-        id_, _word(finding.severity), runs.get(finding.run or ""), card(finding, language), tuple(_links(finding.links))
-    )
+    run, links = runs.get(finding.run or ""), tuple(_links(finding.links))
+    return HtmlCard(id_, _word(finding.severity), run, card(finding, language), links, finding)
 
 
 def prose(text: str) -> Markup:
