@@ -41,6 +41,8 @@ COLUMNS = 1000
 _CHARACTER, _BOLD = 1.05, 1.2
 """Width of a character in percent of the strip, on a screen on which texts are in it."""
 _MOST_CAUSES, _MOST_DEVICES, _MOST_PARTS = 5, 8, 4
+_ASIDE = 20
+"""How far, in percent of the strip, a cause may stand to the right of its idle time."""
 _COVERS = 0.9
 """A mark that covers so much of the step is the step itself, not a phase."""
 _LEAST = 0.005
@@ -150,7 +152,7 @@ def _sentence(
             for name, length in zip(lane.name, lane.duration, strict=True):
                 times[name] += length
     parts = [
-        language.labelled(_short(slices.names[name]), language.quantity(ns, "ns"))
+        language.joined(_short(slices.names[name]), language.quantity(ns, "ns"))
         for name, ns in times.most_common(_MOST_PARTS)
         if ns >= least
     ]
@@ -288,8 +290,10 @@ def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
         if area.ns < 2 * _LEAST * one.duration_ns:
             continue
         middle, width = sum(area.longest) / 20, len(area.label) * _BOLD
-        low = min(max(0.0, middle - width / 2), 100 - width)
-        if low < 0 or any(low < other + 1 and own < low + width + 1 for own, other in taken):
+        low = wanted = min(max(0.0, middle - width / 2), 100 - width)
+        for own, other in sorted(taken):
+            low = other + 2 if own < low + width + 2 and low < other + 2 else low
+        if low < 0 or low + width > 100 or low > wanted + _ASIDE:
             continue
         taken.append((low, low + width))
         yield StripText(f"{low + width / 2:.2f}", area.label, "middle")

@@ -136,7 +136,21 @@ def times(report: Report, findings: Iterable[tuple[str, Finding]], detail: PageD
     if slices is None or not any(lane.start for one in slices.times for lane in one.lanes):
         return None
     fewer = tuple(_fitted(one, detail.slices) for one in slices.times)
-    return TimelineTimes(replace(slices, times=fewer), tuple(findings))
+    return TimelineTimes(_with_used_names(replace(slices, times=fewer)), tuple(findings))
+
+
+def _with_used_names(slices: RecordedSlices) -> RecordedSlices:
+    """Without the names of slices that are not drawn."""
+    used = sorted({name for one in slices.times for lane in one.lanes for name in set(lane.name)} - {-1})
+    if len(used) == len(slices.names):
+        return slices
+    place = np.full(len(slices.names) + 1, -1)  # the last one is that of slices without a name
+    place[used] = np.arange(len(used))
+    drawn = tuple(
+        replace(one, lanes=tuple(replace(lane, name=tuple(place[list(lane.name)].tolist())) for lane in one.lanes))
+        for one in slices.times
+    )
+    return replace(slices, names=tuple(slices.names[name] for name in used), times=drawn)
 
 
 def _of_saved(timeline: Timeline) -> RecordedSlices:

@@ -267,7 +267,7 @@ def build(
         "causeIds": slices.causes,
         "causes": [language.text(CAUSE_LABELS.get(cause, CAUSE_LABELS["unknown"])) for cause in slices.causes],
         "findings": [
-            {"id": id_, "title": card.title.replace("`", ""), "saving": card.time or "", "spans": spans_of(finding)}
+            {"id": id_, "title": clean(card.title).replace("`", ""), "saving": card.time or "", "spans": spans_of(finding)}
             for (id_, finding), card in zip(shown.findings, cards, strict=False)
         ],
         "times": list(_times(report, shown, language)),
