@@ -267,7 +267,12 @@ def build(
         "causeIds": slices.causes,
         "causes": [language.text(CAUSE_LABELS.get(cause, CAUSE_LABELS["unknown"])) for cause in slices.causes],
         "findings": [
-            {"id": id_, "title": clean(card.title).replace("`", ""), "saving": card.time or "", "spans": spans_of(finding)}
+            {
+                "id": id_,
+                "title": clean(card.title).replace("`", ""),
+                "saving": card.time or "",
+                "spans": spans_of(finding),
+            }
             for (id_, finding), card in zip(shown.findings, cards, strict=False)
         ],
         "times": list(_times(report, shown, language)),
@@ -288,6 +293,11 @@ def build(
         strips=tuple(_strip(lane, timeline) for lane in lanes),
         tones=tuple((tone, language.text(labels[tone])) for tone in order),
     )
+
+
+def title_of(card: Card) -> str:
+    """The title of a finding where nothing can be code."""
+    return clean(card.title).replace("`", "")
 
 
 def _longest(lanes: list[DrawnLane], most: int) -> list[DrawnLane]:
