@@ -444,6 +444,7 @@ const timeline = (holder, data) => {
       moment = instant ?? null;
       show(begin, end - begin);
     },
+    laid: (kind) => lanes.find((lane) => lane.kind === kind),
     state: () => ({ number, from, to, time, lanes, at, marked }),
   };
 };

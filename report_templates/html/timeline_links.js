@@ -2,7 +2,7 @@
 {
   const holder = document.getElementById("waterfall");
   const source = document.getElementById("waterfall-data");
-  if (holder && source) linked(timeline(holder, JSON.parse(source.textContent)));
+  if (holder && source) linked(window.shownTimeline = timeline(holder, JSON.parse(source.textContent)));
 
   function linked(shown) {
     const { data } = shown, MS = 1e6;

@@ -5,6 +5,7 @@ It is a picture without a script, and every figure in it is also a text.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ COLUMNS = 1000
 """Columns of the picture."""
 _CHARACTER, _BOLD = 1.05, 1.2
 """Width of a character in percent of the strip, on a screen on which texts are in it."""
+_FOLDERS = re.compile(r"^.*/(?=[^/]+\.py\()")
 _MOST_CAUSES, _MOST_DEVICES, _MOST_PARTS = 5, 8, 4
 _ASIDE = 20
 """How far, in percent of the strip, a cause may stand to the right of its idle time."""
@@ -160,8 +162,8 @@ def _sentence(
 
 
 def _short(name: str) -> str:
-    """A name without what frameworks add to it."""
-    return shorten(clean(name.partition("#")[0] or name), 60)
+    """A name without what frameworks add to it, and without folders."""
+    return shorten(clean(_FOLDERS.sub("", name).partition("#")[0] or name), 60)
 
 
 _Piece = tuple[int, int, str, str]
@@ -202,9 +204,9 @@ def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -
         edge = 0.6 if end - begin > 3 else 0.0
         paths[tone] = f"{paths.get(tone, '')}M{begin} 0H{end - edge:g}V1H{begin}Z"
     texts = [
-        StripText(_percent(begin + 3), shorten(name, int(room)))
+        StripText(_percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
         for begin, end, _, full in pieces
-        if (name := _short(full)) and (room := (end - begin - 6) / 10 / _CHARACTER) >= min(len(name), 8)
+        if (name := _short(full)) and (room := (end - begin - 6) / 10 / _CHARACTER) >= min(len(name), 6)
     ]
     return StripLane(label, tuple(StripArea(tone, path) for tone, path in paths.items()), tuple(texts), tuple(idle))
 
@@ -296,4 +298,4 @@ def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
         if low < 0 or low + width > 100 or low > wanted + _ASIDE:
             continue
         taken.append((low, low + width))
-        yield StripText(f"{low + width / 2:.2f}", area.label, "middle")
+        yield StripText(f"{low:.2f}", area.label)

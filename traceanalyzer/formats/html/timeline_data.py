@@ -246,18 +246,20 @@ def left_out(one: SliceTime, language: Language) -> list[str]:
 def idle_findings(shown: TimelineTimes, one: SliceTime) -> list[int]:
     """For each idle time the finding that is about it, by position; -1 for none.
 
-    That is the first one that claims half of it, else the one that claims most idle time of this cause: findings list
-    only their longest times.
+    That is the first one that claims half of it, else the first that is about this cause, else the one that claims most
+    idle time of the cause: findings list only their longest times.
     """
     start = np.cumsum(np.array(one.idle_start, np.int64)) + one.start_ns
     length, cause = np.array(one.idle_duration, np.int64), np.array(one.idle_cause, np.int64)
     found, of_cause = np.full(len(start), -1), np.full(len(shown.slices.causes), -1)
-    most = np.zeros(len(shown.slices.causes))
+    most, most_of_cause = np.zeros(len(shown.slices.causes)), 2.0 * one.duration_ns
     for number, (_, finding) in enumerate(shown.findings):
         spans = np.array([span for entry in finding.where for span in entry.spans], np.int64).reshape(-1, 2)
         inside = Intervals.union(spans[:, 0], spans.sum(axis=1)).within(start, start + length)
         found[(found < 0) & (2 * inside >= length) & (length > 0)] = number
         claimed = np.bincount(cause, weights=inside, minlength=len(most))
+        named = {entry.name for entry in finding.where if entry.kind == "idle"}
+        claimed[[id_ in named for id_ in shown.slices.causes]] = most_of_cause
         of_cause[claimed > most] = number
         most = np.maximum(most, claimed)
     is_main = most >= np.bincount(cause, weights=length, minlength=len(most)) / 2
