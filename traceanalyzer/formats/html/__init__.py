@@ -71,7 +71,7 @@ GROUPS: dict[str, Text] = {
     Topic.RUNS: Text("html-group-runs", "Runs"),
     Topic.RANKS: ranks.TITLE,
     Topic.PHASES: phases.TITLE,
-    "timeline": Text("html-group-timeline", "Timeline of one step"),
+    "timeline": Text("html-group-timeline", "Timeline"),
     Topic.STEPS: steps.STEPS_TITLE,
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
     Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),

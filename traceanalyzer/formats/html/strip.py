@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.analyzers.steps.slice_rows import SliceLane
 from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
-from traceanalyzer.formats.html.timeline_data import TimelineTimes, idle_findings, lane_label
+from traceanalyzer.formats.html.timeline_data import GPU, WHOLE, TimelineTimes, idle_findings, lane_label
 from traceanalyzer.formats.html.waterfall import TONES, tone_of
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
@@ -31,10 +31,8 @@ _SAYS = Text(
 _SAYS_BUSY = Text("strip-says-busy", "{step}: the GPU works for {busy:ns} and is never idle.")
 _SAYS_HOST = Text("strip-says-host", "{step}. {parts}", note="parts is a list of parts of the program with times")
 _STEP = Text("strip-step", "Typical step {name}, {duration:ns}")
-_WHOLE = Text("strip-whole", "The whole trace, {duration:ns}")
 _PHASES = Text("strip-phases", "Phases", "ranges that people mark in the program")
 _HOST = Text("strip-host", "Host, {thread}", "thread is Main or Autograd")
-_GPU = Text("strip-gpu", "GPU {device}")
 _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 
 COLUMNS = 1000
@@ -139,7 +137,7 @@ def build(report: Report, shown: TimelineTimes | None, language: Language) -> St
 def _sentence(
     slices: RecordedSlices, one: SliceTime, idle: list[IdleArea], language: Language, *, is_marked: bool
 ) -> str:
-    step = language.text(_STEP if is_marked else _WHOLE, name=clean(one.name or ""), duration=one.duration_ns)
+    step = language.text(_STEP if is_marked else WHOLE, name=clean(one.name or ""), duration=one.duration_ns)
     least = _LEAST * one.duration_ns
     if slices.device is not None:
         total = sum(one.idle_duration) + one.idle_omitted_ns
@@ -250,7 +248,7 @@ def _devices(
                 own.setdefault(lane.label.partition("/")[0], []).append(lane)
         for device, lanes in list(own.items())[:_MOST_DEVICES]:
             is_known = kind == "device" and device == str(slices.device)
-            label = language.text(_GPU, device=device) if kind == "device" else clean(device)
+            label = language.text(GPU, device=device) if kind == "device" else clean(device)
             yield _lane(label, _pieces(one, lanes, slices, None), idle if is_known else ())
 
 

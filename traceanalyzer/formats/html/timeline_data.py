@@ -38,7 +38,7 @@ _OWNERS = Text("timeline-owners", "{thread}: program", "parts of the program tha
 _CALLS = Text("timeline-calls", "{thread}: calls", "calls of the runtime of the GPU")
 _STREAM = Text("timeline-stream", "Stream {stream}")
 _STREAM_OF = Text("timeline-stream-of", "{device}, stream {stream}", "device is GPU 0")
-_GPU = Text("timeline-gpu", "GPU {device}")
+GPU = Text("timeline-gpu", "GPU {device}")
 _OF_THREAD = {"marks": _PHASES, "owners": _OWNERS, "launches": _CALLS}
 _TIMES = {
     "typical": Text("timeline-typical", "Typical step: {name}, {duration:ns}"),
@@ -46,7 +46,7 @@ _TIMES = {
     "first": Text("timeline-first", "First step: {name}, {duration:ns}"),
     "recording": Text("timeline-recording", "Whole recording, {duration:ns}"),
 }
-_WHOLE = Text("timeline-whole", "The whole trace, {duration:ns}")
+WHOLE = Text("timeline-whole", "The whole trace, {duration:ns}")
 _OUTSIDE = {
     "before": Text("timeline-before", "Before the first step, {duration:ns}"),
     "between": Text("timeline-between", "Between steps, {duration:ns}"),
@@ -214,7 +214,7 @@ def time_label(one: SliceTime, *, is_marked: bool, language: Language) -> str:
     """What a time is called in the list of times."""
     if one.kind == "outside":
         return language.text(_OUTSIDE.get(one.name or "", _APART), duration=one.duration_ns)
-    text = _TIMES.get(one.kind, _WHOLE) if is_marked else _WHOLE
+    text = _TIMES.get(one.kind, WHOLE) if is_marked else WHOLE
     return language.text(text, name=clean(one.name or ""), duration=one.duration_ns)
 
 
@@ -222,7 +222,7 @@ def lane_label(lane: SliceLane, *, several_devices: bool, language: Language) ->
     """What people call a lane."""
     if lane.kind in ("device", "accelerator"):
         device, _, stream = lane.label.partition("/")
-        named = language.text(_GPU, device=device) if lane.kind == "device" else device
+        named = language.text(GPU, device=device) if lane.kind == "device" else device
         if lane.kind == "device" and not several_devices:
             return clean(language.text(_STREAM, stream=stream))
         return clean(language.text(_STREAM_OF, device=named, stream=stream))
