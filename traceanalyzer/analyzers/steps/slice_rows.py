@@ -71,7 +71,7 @@ class SliceRows(msgspec.Struct, frozen=True):
 
     @classmethod
     def none(cls) -> SliceRows:
-        """No slices."""
+        """An empty table of slices."""
         return cls(*(np.empty(0, np.int64) for _ in cls.__struct_fields__))
 
     @classmethod

@@ -256,17 +256,9 @@ def _time(context: Context, tables: list[_Table], device: int | None, chosen: _C
     fewer, _ = fitting(SliceRows.of(details), _FEW, duration)
     kept, cell = fitting(SliceRows.of(events), chosen.most, duration)
     lanes = tuple(columns(SliceRows.of((fewer, kept)), places))
-    counts = (total, hidden_lanes, hidden)
-    return SliceTime(
-        chosen.kind,
-        chosen.name,
-        chosen.start_ns,
-        duration,
-        cell,
-        *counts,
-        lanes,
-        *_idle(context, device, chosen.start_ns, chosen.end_ns),
-    )
+    frame = (chosen.kind, chosen.name, chosen.start_ns, duration, cell)
+    idle = _idle(context, device, chosen.start_ns, chosen.end_ns)
+    return SliceTime(*frame, total, hidden_lanes, hidden, lanes, *idle)
 
 
 def _busiest(rows: SliceRows) -> I64:

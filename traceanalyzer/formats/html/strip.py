@@ -187,10 +187,10 @@ def _pieces(one: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices, 
     least = one.duration_ns / 3  # of a column, in units of duration / columns
     main = [max(found, key=lambda key: found[key]) if sum(found.values()) >= least else None for found in columns]
     pieces, at = [], 0
-    for key, run in groupby(main):
+    for tone_and_text, run in groupby(main):
         length = len(list(run))
-        if key is not None:
-            pieces.append((at, at + length, *key))
+        if tone_and_text is not None:
+            pieces.append((at, at + length, *tone_and_text))
         at += length
     return pieces
 

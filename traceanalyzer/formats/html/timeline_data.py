@@ -207,7 +207,8 @@ def packed(values: Sequence[int]) -> str:
     begin = np.cumsum(digits) - digits
     place = np.arange(int(digits.sum())) - np.repeat(begin, digits)
     value = (np.repeat(number, digits) >> (_BITS * place)) & (_MORE - 1)
-    return _DIGITS[value + _MORE * (place < np.repeat(digits, digits) - 1)].tobytes().decode("ascii")
+    text: bytes = _DIGITS[value + _MORE * (place < np.repeat(digits, digits) - 1)].tobytes()
+    return text.decode("ascii")
 
 
 def time_label(one: SliceTime, *, is_marked: bool, language: Language) -> str:
@@ -234,7 +235,7 @@ def lane_label(lane: SliceLane, *, several_devices: bool, language: Language) ->
 def left_out(one: SliceTime, language: Language) -> list[str]:
     """What is not drawn of a time, counted."""
     blocks = sum(count for lane in one.lanes if lane.kind in OF_EVENTS for count in lane.count if count > 1)
-    found = (
+    found: tuple[tuple[int, dict[str, int]], ...] = (
         (one.hidden_events, {}),
         (blocks, {"length": one.resolution_ns}),
         (one.idle_omitted, {"time": one.idle_omitted_ns}),

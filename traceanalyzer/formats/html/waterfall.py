@@ -54,7 +54,6 @@ _PATH_TONES = {
     "loader": "dataloader",
     "host": "cpu_exec",
     "launch": "runtime",
-    "compute": "kernel",
     "copy": "memcpy",
     "communication": "communication",
     "device_gap": "waiting",
@@ -127,12 +126,15 @@ def path_lane(report: Report, timeline: Timeline, names: list[str], language: La
     known: dict[str, int] = {}
     for each in found.stretches:
         resource = language.text(critical_path.resource_label(each.resource))
+        tone = (
+            _device_tone(each.mostly or "") if each.resource == "compute" else _PATH_TONES.get(each.resource, "other")
+        )
         says_more = each.mostly is not None and each.resource != "loader"
         name = language.joined(resource, clean(each.mostly or "")) if says_more else resource
         place = known.setdefault(name, len(names))
         if place == len(names):
             names.append(shorten(name, LONGEST))
-        bars.append(Bar(each.start_ns, each.duration_ns, 0, place, 1, _PATH_TONES.get(each.resource, "other")))
+        bars.append(Bar(each.start_ns, each.duration_ns, 0, place, 1, tone))
     return DrawnLane(language.text(_PATH), tuple(bars)) if bars else None
 
 
@@ -211,7 +213,7 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Strip:
+class PrintedLane:
     """One lane of the static picture."""
 
     label: str
@@ -226,7 +228,7 @@ class Waterfall:
     step: str
     duration_ns: int
     data: dict[str, Any]
-    strips: tuple[Strip, ...]
+    strips: tuple[PrintedLane, ...]
     tones: tuple[tuple[str, str], ...]
     """Colours that occur, with their names."""
 
@@ -246,8 +248,8 @@ def build(
     timeline = report.result("timeline", Timeline)
     if timeline is None or not timeline.duration_ns or shown is None:
         return None
-    names: list[str] = []
-    path = path_lane(report, timeline, names, language)
+    path_names: list[str] = []
+    path = path_lane(report, timeline, path_names, language)
     lanes = _longest([drawn(timeline, lane, language) for lane in timeline.lanes], detail.slices)
     lanes = [path, *lanes] if path else lanes
     slices = shown.slices
@@ -259,33 +261,23 @@ def build(
     labels = {**TONES, **PATH_LABELS} if path else TONES
     position = {tone: order.index(tone) for tone in used}
     known = [shorten(clean(name), min(LONGEST, detail.name)) for name in slices.names]
+    times = list(_times(report, shown, language))
+    if path:
+        own = next(one for one in times if one["start"] == timeline.start_ns)
+        own["path"] = _packed_path(path, len(known), position)
     data = {
-        "names": known + names,
+        "names": known + path_names,
         "tones": order,
         "toneOf": {kind: packed([position.get(tone, 0) for tone in own]) for kind, own in tones.items()},
         "units": unit_names(language, "ns"),
         "causeIds": slices.causes,
         "causes": [language.text(CAUSE_LABELS.get(cause, CAUSE_LABELS["unknown"])) for cause in slices.causes],
         "findings": [
-            {
-                "id": id_,
-                "title": clean(card.title).replace("`", ""),
-                "saving": card.time or "",
-                "spans": spans_of(finding),
-            }
+            {"id": id_, "title": title_of(card), "saving": card.time or "", "spans": spans_of(finding)}
             for (id_, finding), card in zip(shown.findings, cards, strict=False)
         ],
-        "times": list(_times(report, shown, language)),
+        "times": times,
     }
-    if path:
-        (first, *_) = (one for one in data["times"] if one["start"] == timeline.start_ns)
-        first["path"] = {
-            "label": path.label,
-            "start": packed(_differences([bar.start_ns for bar in path.bars])),
-            "length": packed([bar.duration_ns for bar in path.bars]),
-            "name": packed([(bar.name or 0) + len(known) for bar in path.bars]),
-            "tone": packed([position[bar.tone] for bar in path.bars]),
-        }
     return Waterfall(
         step=clean(timeline.step),
         duration_ns=timeline.duration_ns,
@@ -293,6 +285,17 @@ def build(
         strips=tuple(_strip(lane, timeline) for lane in lanes),
         tones=tuple((tone, language.text(labels[tone])) for tone in order),
     )
+
+
+def _packed_path(path: DrawnLane, first: int, position: dict[str, int]) -> dict[str, str]:
+    """The lane of the critical path for the script; its names begin at a position among all."""
+    return {
+        "label": path.label,
+        "start": packed(_differences([bar.start_ns for bar in path.bars])),
+        "length": packed([bar.duration_ns for bar in path.bars]),
+        "name": packed([(bar.name or 0) + first for bar in path.bars]),
+        "tone": packed([position[bar.tone] for bar in path.bars]),
+    }
 
 
 def title_of(card: Card) -> str:
@@ -350,7 +353,7 @@ def _differences(values: list[int]) -> list[int]:
     return [value - before for value, before in zip(values, [0, *values], strict=False)]
 
 
-def _strip(lane: DrawnLane, timeline: Timeline) -> Strip:
+def _strip(lane: DrawnLane, timeline: Timeline) -> PrintedLane:
     """Snap the bars of a lane to the columns of the picture; adjacent bars are merged."""
     spans: dict[tuple[str, int], list[list[int]]] = {}
     for bar in lane.bars:
@@ -366,4 +369,4 @@ def _strip(lane: DrawnLane, timeline: Timeline) -> Strip:
         top = depth * ROW
         paths.setdefault(tone, []).extend(f"M{a} {top}H{b}V{top + ROW - 2}H{a}Z" for a, b in row)
     outlines = tuple(Outline(tone, "".join(parts)) for tone, parts in paths.items())
-    return Strip(lane.label, ROW * (1 + max(bar.depth for bar in lane.bars)), outlines)
+    return PrintedLane(lane.label, ROW * (1 + max(bar.depth for bar in lane.bars)), outlines)
