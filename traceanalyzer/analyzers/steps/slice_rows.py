@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from traceanalyzer.report.model import NumberColumns
 from traceanalyzer.trace.table import I64, Bool, take_or
 
-_FINEST = 24
-"""The finest resolution that is tried, as a power of two of parts of the time (own choice: a nanosecond of 17 ms)."""
+_FINEST, _OF_OCTAVE = 96, 4
+"""The finest resolution that is tried, and how many are tried until the double (own choice: a nanosecond of 17 ms)."""
 
 
 class LanePlace(NumberColumns, frozen=True):
@@ -123,7 +123,7 @@ def coarse(rows: SliceRows, most: int, duration_ns: int) -> SliceRows:
 
 
 def _cell(duration_ns: int, power: int) -> int:
-    return max(1, duration_ns >> power)
+    return max(1, int(duration_ns / 2 ** (power / _OF_OCTAVE)))
 
 
 def _begins(rows: SliceRows, cell: int) -> Bool:

@@ -18,6 +18,7 @@ from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
 from traceanalyzer.formats.html.timeline_data import GPU, WHOLE, TimelineTimes, idle_findings, lane_label
 from traceanalyzer.formats.html.waterfall import TONES, tone_of
 from traceanalyzer.formats.language import Language
+from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, shorten
@@ -39,7 +40,7 @@ COLUMNS = 1000
 """Columns of the picture."""
 _CHARACTER, _BOLD = 1.05, 1.2
 """Width of a character in percent of the strip, on a screen on which texts are in it."""
-_FOLDERS = re.compile(r"^.*/(?=[^/]+\.py\()")
+_FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
 _MOST_CAUSES, _MOST_DEVICES, _MOST_PARTS = 5, 8, 4
 _ASIDE = 20
 """How far, in percent of the strip, a cause may stand to the right of its idle time."""
@@ -160,8 +161,11 @@ def _sentence(
 
 
 def _short(name: str) -> str:
-    """A name without what frameworks add to it, and without folders."""
-    return shorten(clean(_FOLDERS.sub("", name).partition("#")[0] or name), 60)
+    """A name without what frameworks add to it; of a function in a file the function first."""
+    if marks.is_dataloader(name):
+        return "DataLoader"
+    found = _FUNCTION.match(name)
+    return shorten(clean(f"{found[2]}, {found[1]}" if found else name.partition("#")[0] or name), 60)
 
 
 _Piece = tuple[int, int, str, str]
@@ -215,8 +219,8 @@ def _percent(column: float) -> str:
 
 def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
     """The marks of the main thread, the outermost that are not the step itself."""
-    marks = [lane for lane in one.lanes if lane.kind == "marks"]
-    lane = next((lane for lane in marks if lane.role == "main"), marks[0] if marks else None)
+    found = [lane for lane in one.lanes if lane.kind == "marks"]
+    lane = next((lane for lane in found if lane.role == "main"), found[0] if found else None)
     if lane is None:
         return
     rows = list(zip(lane.depth, lane.duration, strict=True))
