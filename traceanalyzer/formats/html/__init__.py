@@ -178,7 +178,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             brief=lambda text: shorten(clean(text), detail.name),
             code=clean_code,
             strip=strip.build(report, times, language),
-            shows={id_: times.link(id_, finding) for id_, finding in found} if times else {},
+            shows={id_: times.link(id_, finding) if times else None for id_, finding in found},
             moment=times.moment if times else lambda _: None,
         )
     )
