@@ -340,10 +340,6 @@ class Headline(msgspec.Struct, frozen=True):
     """What the device does in a typical step; null without a device, and for printed tables."""
 
 
-class NumberColumns(msgspec.Struct, frozen=True):
-    """Base of results with long columns of whole numbers, each of which is one line of the JSON."""
-
-
 class Report(msgspec.Struct, frozen=True, dict=True):
     """The report on one trace, document or run; reading its JSON back gives an equal report."""
 

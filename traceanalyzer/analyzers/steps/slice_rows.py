@@ -8,14 +8,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from traceanalyzer.report.model import NumberColumns
 from traceanalyzer.trace.table import I64, Bool, take_or
 
 _FINEST, _OF_OCTAVE = 96, 4
 """The finest resolution that is tried, and how many are tried until the double (own choice: a nanosecond of 17 ms)."""
 
 
-class LanePlace(NumberColumns, frozen=True):
+class LanePlace(msgspec.Struct, frozen=True):
     """What a lane shows, and where it happens."""
 
     kind: str

@@ -22,7 +22,6 @@ from traceanalyzer.analyzers.steps.slice_rows import (
     fitting,
 )
 from traceanalyzer.knowledge import accelerators
-from traceanalyzer.report.model import NumberColumns
 from traceanalyzer.structure import host_activity, idle_times, recording, typical
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.autograd import engines
@@ -55,7 +54,7 @@ OF_EVENTS = ("host", "launches", "device", "accelerator")
 _OF_THREADS = ("marks", "owners", "host", "launches")
 
 
-class SliceTime(NumberColumns, frozen=True):
+class SliceTime(msgspec.Struct, frozen=True):
     """A time of which the slices are known."""
 
     kind: str
