@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.formats.html.pages import unpacked
 from tests.rules.judging import report
 from tests.simulation.test_critical_path import planned
 from traceanalyzer.formats import render
@@ -38,7 +39,16 @@ def lanes(whole: Report) -> list[dict[str, object]]:
     found = re.search(r'id="waterfall-data">(.*?)</script>', text, re.DOTALL)
     assert found is not None
     data = json.loads(found[1])
-    return [{**lane, "names": [data["names"][name] for name in lane["name"]]} for lane in data["lanes"]]
+    (typical, *_) = data["times"]
+    path = [typical["path"]] if "path" in typical else []
+    return [
+        {
+            "label": lane["label"],
+            "length": unpacked(lane["length"]),
+            "names": [data["names"][name] for name in unpacked(lane["name"])],
+        }
+        for lane in [*path, *typical["lanes"]]
+    ]
 
 
 def alternating(turns: int) -> Report:

@@ -22,6 +22,7 @@ from traceanalyzer.simulation.edits import (
     UnblockEdit,
 )
 from traceanalyzer.simulation.model import Model
+from traceanalyzer.structure.recording import shown_step
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.trace.intervals import Intervals
 
@@ -97,7 +98,7 @@ def test_the_critical_path_fills_the_steps_once(plan: Plan) -> None:
     result = critical_path.analyze(found.context)
     assert sum(part.ns_per_step for part in result.parts) == pytest.approx(result.step_ns)
     assert min(part.ns_per_step for part in result.parts) >= 0
-    shown = program_steps(found.context).middle
+    shown = shown_step(found.context)
     starts = np.concatenate([part.step_start_ns for part in found.windows])
     step = starts.tolist().index(program_steps(found.context).start_ns[shown])
     length = step_times.ends(found.bounds, found.recorded) - step_times.starts(found.bounds, found.recorded)

@@ -44,7 +44,7 @@ _BEFORE_ALL = 1
 """The first analyses, which compute data for nearly all others; they run before the others are shared."""
 
 _TOGETHER = (
-    ("host_owners", "idle", "step_idle", "synchronizations", "replay", "critical_path"),
+    ("host_owners", "idle", "slices", "step_idle", "synchronizations", "replay", "critical_path"),
     ("operators", "convolution_norms", "conversions"),
     ("memory", "python_lines"),
 )

@@ -154,7 +154,7 @@ class Delivery:
     def _write_folder(self, report: Report, folder: Path) -> None:
         from traceanalyzer.formats import spreadsheet  # noqa: PLC0415 - only for this format
 
-        _make(folder)
+        make_folder(folder)
         for name, text in spreadsheet.csv_files(report, self.language).items():
             self.put_file(folder / name, text)
 
@@ -184,7 +184,7 @@ class Delivery:
         from traceanalyzer.formats.markdown import DocumentPicture  # noqa: PLC0415
 
         document = Path("report.md" if target.path == SCREEN else target.path)
-        _make(assets.folder)
+        make_folder(assets.folder)
         for asset in chart_files.draw_all(report, self.language, assets.form, document.stem):
             path = assets.folder / asset.name
             self.put_file(path, asset.data)
@@ -214,7 +214,12 @@ def deliver_answer(answer: Answer, wanted: Sequence[Target], top: int | None, *,
             put(answer.render(target.form, top), target.form)
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder if it does not exist.
+
+    Raises:
+        OutputError: It cannot be made.
+    """
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import delivery, flame, one_line, parameters, suggestions
+from traceanalyzer.cli import delivery, flame, one_line, parameters, perfetto, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.config import Config
@@ -132,6 +133,7 @@ FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
 @flame.options
 @delivery.assets_options
 @delivery.card_option
+@perfetto.option
 @parameters.jobs
 @parameters.show
 @parameters.force
@@ -159,6 +161,7 @@ def command(
     assets_format: str | None,
     assets_url: str | None,
     card: str | None,
+    perfetto_folder: str | None,
     jobs: int,
     show: bool,
     force: bool,
@@ -192,6 +195,7 @@ def command(
       traceanalyzer report trace.json -o tables/ --format csv
       traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
       traceanalyzer report trace.json -o trace.speedscope.json
+      traceanalyzer report trace.json --perfetto tracks/
       traceanalyzer report trace.json -o trace.collapsed --weight host
       traceanalyzer report profiling.md
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
@@ -237,6 +241,9 @@ def command(
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(made.report, targets, {TABLE: table, flame.SPEEDSCOPE: speedscope, flame.COLLAPSED: collapsed})
     delivery.draw_card(made.report, card, way)
+    if perfetto_folder is not None:
+        trace = _traced(made.measured, given, "a trace for Perfetto")
+        perfetto.write(made.report, trace, made.file, Path(perfetto_folder), spoken, force=force, quiet=quiet)
     for note in made.notes:
         click.echo(one_line(note), err=True)
     if show:
@@ -266,6 +273,8 @@ class _Made:
     report: Report
     measured: Trace | TableDocument | CompileLog | Report | None = None
     """None: several traces."""
+    file: str = ""
+    """Where it was read."""
     notes: tuple[str, ...] = ()
     """Further messages to the user."""
 
@@ -311,7 +320,7 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: 
         if isinstance(content, Report) and asked.settings.options:
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
     # When the analyses share their work with other processes, no thread draws a bar any more.
-    return _Made(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content)
+    return _Made(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content, file)
 
 
 def _traced(measured: Trace | TableDocument | CompileLog | Report | None, given: str, what: str) -> Trace:

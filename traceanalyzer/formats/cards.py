@@ -195,8 +195,17 @@ class Spot:
     """Whether the name is words in the reader's language."""
     shapes: str
     """Input shapes as in the trace; empty if there are none."""
-    rest: str
-    """Other facts about it, such as a value and its start time."""
+    value: str
+    """What was observed there; empty if nothing was measured."""
+    at: str
+    """Words for its start; empty if that is unknown."""
+    start_ns: int | None
+    """Its start in ns since the first event."""
+
+    @property
+    def rest(self) -> str:
+        """What was observed and when."""
+        return ", ".join(filter(None, (self.value, self.at)))
 
 
 @dataclass(frozen=True)
@@ -300,15 +309,12 @@ def _proof(evidence: Evidence, language: Language) -> Proof:
 
 
 def _spot(place: CodePlace, language: Language) -> Spot:
-    known = []
-    if place.value is not None:
-        known.append(language.quantity(place.value, place.unit))
-    if place.start_ns is not None:
-        known.append(language.text(_STARTING, start=place.start_ns))
     return Spot(
         word(PLACES, place.kind, language),
         place.name if place.label is None else language.say(place.label),
         place.label is not None,
         place.shapes or "",
-        ", ".join(known),
+        "" if place.value is None else language.quantity(place.value, place.unit),
+        "" if place.start_ns is None else language.text(_STARTING, start=place.start_ns),
+        place.start_ns,
     )

@@ -12,6 +12,9 @@ from traceanalyzer.report.model import Report
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
+_WITH_COLUMNS = frozenset({"slices"})
+"""Analyses with long columns of numbers, each of which is one line: a line for each number would be mostly spaces."""
+
 _ROWS = 1000
 """Number of list rows that are encoded at a time, because copies of a long report take much memory."""
 
@@ -32,21 +35,32 @@ def encode(report: Report) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _pieces(value: object, line: bytes) -> Iterator[bytes]:
+def _pieces(value: object, line: bytes, *, has_columns: bool = False) -> Iterator[bytes]:
     """Encode a value in the layout of msgspec, with the rows of long lists in pieces.
 
     Args:
         value: The report, or a part of it.
         line: A line break followed by the indentation of the line that contains the value.
+        has_columns: Whether each list of numbers in it is one line.
     """
     members = _members(value)
     if members:
         mark = b"{"
         for name, member in members.items():
             yield mark + line + b" " + msgspec.json.encode(name) + b": "
-            yield from _pieces(member, line + b" ")
+            yield from _pieces(member, line + b" ", has_columns=has_columns or name in _WITH_COLUMNS)
             mark = b","
         yield line + b"}"
+    elif has_columns and isinstance(value, (tuple, list)) and value:
+        if not _members(value[0]):
+            yield msgspec.json.encode(value)
+            return
+        mark = b"["
+        for row in value:
+            yield mark + line + b" "
+            yield from _pieces(row, line + b" ", has_columns=True)
+            mark = b","
+        yield line + b"]"
     elif isinstance(value, tuple) and len(value) > _ROWS:
         mark = b"["
         for start in range(0, len(value), _ROWS):

@@ -7,7 +7,7 @@ threads, and the metadata of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,7 @@ def trim(
     *,
     steps: tuple[int | None, int | None] | None = None,
     time_ns: tuple[int | None, int | None] | None = None,
+    added: Iterable[Raw] = (),
     force: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Copied:
@@ -94,6 +95,7 @@ def trim(
         target: What to write, `.json` or `.json.gz`.
         steps: First and last step, both included; None for the first and the last there is.
         time_ns: Start and end since the first event.
+        added: Further events, which come first.
         force: Overwrite files that this program did not write.
         progress: Called with the number of bytes after each read; the file is read twice.
 
@@ -110,8 +112,11 @@ def trim(
     bounds = _of_steps(context, steps) if steps is not None else (*_of_time(trace, time_ns or (None, None)), ())
     chosen = _range(context, *bounds)
 
+    others = iter(added)
+
     def kept(events: list[Raw]) -> Iterator[Raw]:
-        return _kept(events, chosen)
+        yield from others
+        yield from _kept(events, chosen)
 
     return copy(path, target, "trim", kept, lambda meta: meta, force=force, progress=progress)
 

@@ -18,6 +18,7 @@ from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.path_parts import CriticalOperator, KernelWithSlack
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.recorded_collectives import communication_kernels
+from traceanalyzer.structure.recording import shown_step
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.distinct import ranked
@@ -224,7 +225,7 @@ def _classes(causal: Model, pieces: Pieces, times: I64, resource: I64) -> tuple[
 def _of_one_step(causal: Model, pieces: Pieces, resource: I64) -> tuple[int, tuple[CriticalStretch, ...]]:
     """Start in ns of the step in the timeline, and its stretches; from a separate model if it is not modelled."""
     steps = program_steps(causal.context)
-    row = steps.middle
+    row = shown_step(causal.context)
     starts = np.concatenate([part.step_start_ns for part in causal.windows])
     if not (starts == steps.start_ns[row]).any():
         causal = model.over(causal.context, (window.of_steps(steps, np.array([row])),))

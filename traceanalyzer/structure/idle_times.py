@@ -66,11 +66,16 @@ class DividedGaps(msgspec.Struct, frozen=True):
 
     def spans(self, parts: Bool, causes: Iterable[int]) -> tuple[I64, I64]:
         """Start and end of the time of some causes in some of the parts; within a part, causes follow each other."""
+        start, end, cause = self.pieces()
+        rows = parts[self.part] & np.isin(cause, list(causes))
+        return start[rows], end[rows]
+
+    def pieces(self) -> tuple[I64, I64, U8]:
+        """Start, end and cause of each entry, in the order of time."""
         before = np.cumsum(self.time_ns) - self.time_ns
         first = np.searchsorted(self.part, self.part)
         start = self.gaps.start_ns[self.part] + before - before[first]
-        rows = parts[self.part] & np.isin(self.cause, list(causes))
-        return start[rows], (start + self.time_ns)[rows]
+        return start, start + self.time_ns, self.cause
 
     def gaps_by_cause(self) -> I64:
         """How many whole gaps have some time of each cause, shape (causes,)."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from tests.analyzers.memory.report_with import report_with
 from tests.builders import TraceBuilder
 from tests.builders.situations import hpu, mtia, npu
+from tests.formats.html.pages import unpacked
 from tests.reading import read_built
 from traceanalyzer.analyzers import steps
 from traceanalyzer.analyzers.kernels import accelerators
 from traceanalyzer.formats import render
-from traceanalyzer.formats.html import waterfall
+from traceanalyzer.formats.html import timeline_data, waterfall
 from traceanalyzer.formats.html.cells import stages
 from traceanalyzer.formats.language import Language
 from traceanalyzer.pipeline import analyze
@@ -85,10 +86,16 @@ def test_streams_are_lanes_of_the_timeline() -> None:
 
 
 def test_the_chart_colours_waiting_unlike_work() -> None:
-    drawn = waterfall.build(analyze(read_built(npu())), Language(), stages(None)[0])
+    report, detail = analyze(read_built(npu())), stages(None)[0]
+    drawn = waterfall.build(report, Language(), detail, timeline_data.times(report, (), detail))
     assert drawn is not None
-    lane = next(lane for lane in drawn.data["lanes"] if lane["label"] == "NPU 1, stream 5")
-    assert [drawn.data["tones"][tone] for tone in lane["tone"]] == ["waiting", "memcpy", "communication"]
+    lane = next(lane for lane in drawn.data["times"][0]["lanes"] if lane["label"] == "NPU 1, stream 5")
+    tones = unpacked(drawn.data["toneOf"]["accelerator"])
+    assert [drawn.data["tones"][tones[name]] for name in unpacked(lane["name"])] == [
+        "waiting",
+        "memcpy",
+        "communication",
+    ]
 
 
 def test_waiting_for_such_a_device_is_not_said_to_be_host_time() -> None:

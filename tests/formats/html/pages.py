@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 VOID = frozenset({"meta", "input", "br", "link", "img"})
 
 
@@ -56,3 +57,15 @@ class Page(HTMLParser):
     def ids(self) -> list[str]:
         """Every id of a page."""
         return [str(attributes["id"]) for _, attributes in self.elements if "id" in attributes]
+
+
+def unpacked(text: str) -> list[int]:
+    """The numbers of a column, as the script of the page reads them."""
+    found, value, shift = [], 0, 0
+    for digit in map(DIGITS.index, text):
+        value |= (digit & 31) << shift
+        shift += 5
+        if digit < 32:
+            found.append(-(value >> 1) if value & 1 else value >> 1)
+            value = shift = 0
+    return found

@@ -16,6 +16,7 @@ from traceanalyzer.structure import resources, step_breakdown
 from traceanalyzer.structure.analysis import STEPS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import forest
+from traceanalyzer.structure.recording import shown_step
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.strings import StringPool
@@ -66,7 +67,7 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """Of the steps that count for the typical step of the recording, the one whose duration is nearest to it."""
+    """A typical step that stands for the others: by duration and most idle time the nearest to their mean."""
 
     step: str
     """Number of the step that is shown, or the framework's mark, as in the analysis `recording`."""
@@ -88,7 +89,7 @@ class Timeline(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Timeline:
     """Lanes of a typical step of the program: threads with most to show first, then streams."""
     steps = program_steps(context)
-    chosen = steps.middle
+    chosen = shown_step(context)
     start, end = int(steps.start_ns[chosen]), int(steps.end_ns[chosen])
     cell = max(1, -(-(end - start) // CELLS))
     names: StringPool[int] = StringPool()

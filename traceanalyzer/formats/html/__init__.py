@@ -19,7 +19,7 @@ from markupsafe import Markup
 from traceanalyzer import sections
 from traceanalyzer.formats import charts, environment
 from traceanalyzer.formats.charts import Chart
-from traceanalyzer.formats.html import cells, drawings, labels, summary, waterfall
+from traceanalyzer.formats.html import cells, drawings, labels, strip, summary, timeline_data, waterfall
 from traceanalyzer.formats.html.cells import LIMIT, HtmlGrid, PageDetail, stages
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
@@ -66,18 +66,8 @@ _TABLES = Text("html-tables", "{count:count} profiler tables", one="{count:count
 _RANK = Text("html-rank", "rank {rank} of {world}")
 _ROWS = Text("html-rows", "{count:count} rows", one="{count:count} row")
 _TREE_MORE = Text("html-more-modules", "{shown:count} of {total:count} modules. All of them:")
-_TYPICAL = Text("html-waterfall-mean", "Step {step}, {duration:ns}: the typical step closest to their mean.")
+_TYPICAL = Text("html-waterfall-step", "Step {step}, {duration:ns}: the typical step that is closest to the mean.")
 _ALL = Text("html-waterfall-whole", "The whole trace, {duration:ns}.")
-_FINEST = Text(
-    "html-waterfall-left-out",
-    "{count:count} of the shortest slices are not drawn.",
-    one="The shortest slice is not drawn.",
-)
-_LANES = Text(
-    "html-waterfall-lanes",
-    "{count:count} threads and streams with less to show are not drawn.",
-    one="{count:count} thread or stream with less to show is not drawn.",
-)
 
 GROUPS: dict[str, Text] = {
     Topic.STORY: Text("html-group-story", "From the first measurement to the last"),
@@ -85,7 +75,7 @@ GROUPS: dict[str, Text] = {
     Topic.RUNS: Text("html-group-runs", "Runs"),
     Topic.RANKS: ranks.TITLE,
     Topic.PHASES: phases.TITLE,
-    "timeline": Text("html-group-timeline", "Timeline of one step"),
+    "timeline": Text("html-group-timeline", "Timeline"),
     Topic.STEPS: steps.STEPS_TITLE,
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
     Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
@@ -101,7 +91,8 @@ GROUPS: dict[str, Text] = {
 }
 """Titles of the groups in order of importance: the topics of sections, and groups that only a page has."""
 
-_SCRIPTS = ("page", "tables", "waterfall")
+_SCRIPTS = ("page", "tables", "timeline_data", "timeline", "timeline_links")
+_STYLES = ("style", "timeline")
 
 
 @dataclass(frozen=True)
@@ -154,14 +145,18 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     """Assemble the page in the given detail."""
     shown = sections.build(report, detail.rows)
     tree = cells.module_tree(report, language, detail)
-    fall = waterfall.build(report, language, detail)
     advice = summary.build_findings(report, language, detail)
+    found = tuple((shown.id, shown.finding) for shown in advice.cards)
+    times = timeline_data.times(report, found, detail)
+    fall = waterfall.build(report, language, detail, times, [shown.card for shown in advice.cards])
     terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
     present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
-    style, script = source("style.css"), "".join(source(f"{name}.js") for name in _SCRIPTS)
+    style, script = (
+        "".join(source(f"{name}.{kind}") for name in names) for names, kind in ((_STYLES, "css"), (_SCRIPTS, "js"))
+    )
     return (
         environment(autoescape=True)
         .get_template("html/report.html.j2")
@@ -186,6 +181,9 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             named=lambda text: cells.name_of(text, detail),
             brief=lambda text: shorten(clean(text), detail.name),
             code=clean_code,
+            strip=strip.build(report, times, language),
+            shows={id_: times.link(id_, finding) if times else None for id_, finding in found},
+            moment=times.moment if times else lambda _: None,
         )
     )
 
@@ -281,14 +279,11 @@ def drawn(chart: Chart, language: Language, width: int) -> Markup:
 
 def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:
     marked = report.trace is not None and report.trace.steps_from == "ProfilerStep"
-    left_out = ((_FINEST, fall.left_out), (_LANES, fall.hidden_lanes))
     return {
         "message": language.text(_TYPICAL if marked else _ALL, step=fall.step, duration=fall.duration_ns),
         "tones": [(tone.replace("_", "-"), label) for tone, label in fall.tones],
-        "has_several": any(-1 in lane["name"] for lane in fall.data["lanes"]),
         "strips": fall.strips,
         "grid": waterfall.GRID,
-        "left_out": [language.text(text, count=count) for text, count in left_out if count],
         "data": as_json(fall.data),
     }
 

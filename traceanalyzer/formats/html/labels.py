@@ -44,11 +44,18 @@ _LABELS = {
     "zoom_all": Text("html-zoom-all", "Whole step"),
     "pan_left": Text("html-pan-left", "Earlier"),
     "pan_right": Text("html-pan-right", "Later"),
+    "which_time": Text("html-which-time", "Time", "a choice of steps and other times of the recording"),
+    "search_timeline": Text("html-search-timeline", "Search kernel or operator"),
+    "previous": Text("html-previous", "Previous"),
+    "next": Text("html-next", "Next"),
+    "shows": Text("html-shows", "Show in the timeline"),
+    "open_timeline": Text("html-open-timeline", "Open the timeline"),
+    "why_idle": Text("html-why-idle", "Idle because", "before causes of idle time"),
     "waterfall_help": Text(
-        "html-waterfall-help",
-        "Click it first, then: mouse wheel or + and - zoom, dragging or Shift with the arrow keys pans, arrow keys "
-        "walk through slices and lanes, Enter fits the chosen slice, 0 shows the whole step. Ctrl with the wheel zooms "
-        "at once.",
+        "html-timeline-help",
+        "Click it first, then: the mouse wheel, two fingers, W and S or + and - zoom, dragging, A and D pan, arrow "
+        "keys walk through slices and lanes, Enter fits the chosen slice, G follows the arrow from launch to kernel, "
+        "0 shows everything. Ctrl with the wheel zooms at once. A click on idle time opens the finding about it.",
     ),
     "tree": modules.TREE_TITLE,
     "open_all": Text("html-open-all", "Open all"),
@@ -62,6 +69,9 @@ _SCRIPT = {
     "light": Text("html-light", "Light"),
     "found": Text("html-found", "{shown} of {all} rows"),
     "several": Text("html-slice-several", "{count} short slices"),
+    "block": Text("html-slice-block", "{count} events, the longest {name}"),
+    "hits": Text("html-hits", "{shown} of {all}", "which of the slices that were found"),
+    "idle_lane": Text("html-idle-lane", "GPU is idle, by cause"),
     "slice": Text("html-slice", "{name}: {duration}, from {start}, {lane}", "a slice of the timeline"),
     "view": Text("html-view", "{from} to {to} of {all}", "times"),
 }

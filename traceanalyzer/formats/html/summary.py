@@ -52,6 +52,7 @@ class HtmlCard:
     """Title of its run, if there are several."""
     card: Card
     links: tuple[tuple[str, str], ...]
+    finding: Finding
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) 
     )
     said = replace(said, time=time, share=share, own=own, saves=saves, question=question)
     links = tuple(_links(finding.links))
-    return HtmlCard(id_, _word(finding.severity), runs.get(finding.run or ""), said, links)
+    return HtmlCard(id_, _word(finding.severity), runs.get(finding.run or ""), said, links, finding)
 
 
 def prose(text: str) -> Markup:

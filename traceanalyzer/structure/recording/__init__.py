@@ -10,16 +10,19 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.structure import idle_times, resources, unrecorded_work
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.idle_times import DividedGaps
 from traceanalyzer.structure.recording import workload
 from traceanalyzer.structure.recording.frameworks import FrameworkEvidence, frameworks, main_framework
+from traceanalyzer.structure.recording.left_out import FEWEST
 from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, is_marked, program_steps
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, Step, average, divide
+from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.structure.unrecorded_work import holes
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import Bool
 
 
@@ -248,3 +251,24 @@ def typical_gaps(context: Context, device: int) -> tuple[DividedGaps, Bool]:
         return found, steps.is_typical[found.step]
     found = idle_times.divide(context, device, steps.typical).in_steps()
     return found, np.ones(len(found.step), np.bool_)
+
+
+@cached
+def shown_step(context: Context) -> int:
+    """Row of the typical step that stands for the others: duration and most idle time are nearest to their means.
+
+    That is the idle time of the device of the cause with most of it, so that a picture shows what a headline says.
+    """
+    steps = program_steps(context)
+    counted = steps.typical
+    device, _ = resources.busiest(context, Intervals.union(counted.start_ns, counted.end_ns))
+    if device is None or len(counted) < FEWEST or not idle_times.are_disjoint(steps.every):
+        return steps.middle
+    found, counts = typical_gaps(context, device)
+    row, length = np.flatnonzero(steps.is_typical), counted.end_ns - counted.start_ns
+    entries = counts[found.part]
+    place = np.searchsorted(row, found.step[found.part[entries]]) * len(CAUSES) + found.cause[entries]
+    times = sum_by(place, found.time_ns[entries], len(row) * len(CAUSES)).reshape(len(row), len(CAUSES))
+    columns = np.column_stack((length, times[:, times.sum(axis=0).argmax()]))
+    away = np.abs(columns - columns.mean(axis=0)).sum(axis=1)
+    return int(row[np.argmin(np.where(length > 0, away, np.inf))])

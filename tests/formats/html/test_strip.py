@@ -1,0 +1,117 @@
+"""The strip of the first screen: what each lane shows, and what its sentence says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import TraceBuilder
+from tests.formats.html.pages import unpacked
+from tests.formats.samples import FIXTURES, SOUND, report_of
+from tests.reading import read_built
+from traceanalyzer.formats.html import strip, timeline_data
+from traceanalyzer.formats.html.cells import stages
+from traceanalyzer.formats.html.strip import Strip
+from traceanalyzer.formats.html.timeline_data import packed
+from traceanalyzer.formats.language import ENGLISH
+from traceanalyzer.inputs.opening import load_report
+from traceanalyzer.pipeline import analyze
+from traceanalyzer.report.model import Report
+
+PLANTED = next(path for path in SOUND if path.name == "planted_faults.json.gz")
+
+
+def strip_of(report: Report) -> Strip | None:
+    shown = timeline_data.times(report, [(f"finding-{f.rule}", f) for f in report.findings], stages(None)[0])
+    return strip.build(report, shown, ENGLISH)
+
+
+def loading() -> Report:
+    """Steps of 1 ms: the loader takes 400 us, then kernels run for 500 us."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start = number * 1000
+        trace.step(number, start, 1000)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", start, 400)
+        trace.annotation("forward", start + 400, 590)
+        trace.op("aten::mm", start + 400, 80)
+        trace.launch_kernel("ampere_sgemm_128x64_nn", start + 410, 500, at=start + 405, call_dur=3)
+    return analyze(read_built(trace))
+
+
+def test_phases_host_and_device_are_lanes() -> None:
+    found = strip_of(loading())
+    assert found is not None
+    lanes = {lane.label: lane for lane in found.lanes}
+    assert list(lanes) == ["Phases", "Host, Main", "GPU 0"]
+    assert [text.text for text in lanes["Phases"].texts] == ["DataLoader", "forward"]
+    assert [area.tone for area in lanes["GPU 0"].areas] == ["math"]
+    assert lanes["GPU 0"].areas[0].path.startswith("M410 0H909.4")
+
+
+def test_idle_time_has_its_cause_its_time_and_its_finding() -> None:
+    found = strip_of(loading())
+    assert found is not None
+    largest = found.idle[0]
+    assert largest.cause == "dataloader"
+    assert largest.ns == 400_000
+    assert largest.label == "400.0 us: Waiting for the DataLoader"
+    assert largest.finding == "finding-dataloader-bound"
+    assert found.says.startswith("Typical step ")
+    assert "the GPU works for 500.0 us and is idle for 500.0 us. 400.0 us: Waiting for the DataLoader" in found.says
+    assert found.reasons[0].text == largest.label
+
+
+def test_without_a_device_the_sentence_names_parts_of_the_program() -> None:
+    report = report_of(FIXTURES / "synthetic" / "cpu_only.json")
+    found = strip_of(report)
+    assert found is not None
+    assert not any(lane.label.startswith("GPU") for lane in found.lanes)
+    assert "GPU" not in found.says
+
+
+def test_reports_of_older_versions_and_tables_have_no_strip() -> None:
+    saved = load_report(str(FIXTURES / "saved" / "0.1.0" / "gpu_training.report.json.gz"))
+    assert strip_of(saved) is None
+    assert timeline_data.times(saved, (), stages(None)[0]) is not None
+    assert strip_of(report_of(FIXTURES / "key_averages" / "article.md")) is None
+
+
+@pytest.mark.parametrize("values", [(), (0,), (-1, 0, 1), (15, 16, -16, 31, 32, 1023, 1024), (2**50, -(2**50))])
+def test_numbers_are_packed_and_unpacked(values: tuple[int, ...]) -> None:
+    assert tuple(unpacked(packed(values))) == values
+
+
+def test_every_finding_with_times_has_an_address_that_contains_them() -> None:
+    report = report_of(PLANTED)
+    shown = timeline_data.times(report, (), stages(None)[0])
+    assert shown is not None
+    linked = 0
+    for finding in report.findings:
+        found, address = shown.of_finding(finding), shown.link("finding-x", finding)
+        assert (found is None) == (address is None)
+        if found is None:
+            continue
+        linked += 1
+        number, start, end = found
+        time = shown.slices.times[number]
+        assert 0 <= start <= end <= time.duration_ns
+        spans = [span for entry in finding.where for span in entry.spans]
+        assert any(time.start_ns + start == max(begin, time.start_ns) for begin, _ in spans)
+    assert linked > 3
+
+
+def test_pages_of_less_detail_have_larger_blocks_and_count_them() -> None:
+    report = report_of(PLANTED)
+    full, least = (timeline_data.times(report, (), stages(None)[place]) for place in (0, -1))
+    assert full is not None
+    assert least is not None
+    for one, other in zip(full.slices.times, least.slices.times, strict=True):
+        slices = sum(len(lane.start) for lane in other.lanes)
+        assert slices <= max(stages(None)[-1].slices, len(other.lanes) * 12)
+        events = [
+            sum(sum(lane.count) if lane.count else len(lane.start) for lane in time.lanes) for time in (one, other)
+        ]
+        assert events[0] == events[1]
+        assert sum(other.idle_duration) + other.idle_omitted_ns == sum(one.idle_duration) + one.idle_omitted_ns
+    (note, *_) = timeline_data.left_out(least.slices.times[0], ENGLISH)
+    assert "are drawn as blocks of neighbours" in note

@@ -1,0 +1,303 @@
+"""The typical step as one strip on the first screen: phases, host, devices, and why they are idle, with its sentence.
+
+It is a picture without a script, and every figure in it is also a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+
+from msgspec.structs import replace
+
+from traceanalyzer.analyzers.steps.slice_rows import SliceLane
+from traceanalyzer.analyzers.steps.slices import RecordedSlices, SliceTime
+from traceanalyzer.formats.html.timeline_data import GPU, WHOLE, TimelineTimes, idle_findings, lane_label
+from traceanalyzer.formats.html.waterfall import TONES, tone_of
+from traceanalyzer.formats.language import Language
+from traceanalyzer.knowledge import marks
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean, shorten
+from traceanalyzer.sections.idle import CAUSE_LABELS
+
+_SAYS = Text(
+    "strip-says",
+    "{step}: the GPU works for {busy:ns} and is idle for {idle:ns}. {causes}",
+    note="step is 'Typical step 8, 158 ms'; causes is a list of causes with times, as a sentence",
+)
+_SAYS_BUSY = Text("strip-says-busy", "{step}: the GPU works for {busy:ns} and is never idle.")
+_SAYS_HOST = Text("strip-says-host", "{step}. {parts}", note="parts is a list of parts of the program with times")
+_STEP = Text("strip-step", "Typical step {name}, {duration:ns}")
+_PHASES = Text("strip-phases", "Phases", "ranges that people mark in the program")
+_HOST = Text("strip-host", "Host, {thread}", "thread is Main or Autograd")
+_IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
+
+COLUMNS = 1000
+"""Columns of the picture."""
+_CHARACTER, _BOLD = 1.05, 1.2
+"""Width of a character in percent of the strip, on a screen on which texts are in it."""
+_FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
+_MOST_CAUSES, _MOST_DEVICES, _MOST_PARTS = 5, 8, 4
+_ASIDE = 20
+"""How far, in percent of the strip, a cause may stand to the right of its idle time."""
+_COVERS = 0.9
+"""A mark that covers so much of the step is the step itself, not a phase."""
+_LEAST = 0.005
+"""Least share of the step of a cause or part that the sentence names."""
+
+
+@dataclass(frozen=True)
+class StripText:
+    """Words in the picture; their place in percent of its width."""
+
+    x: str
+    text: str
+    anchor: str = "start"
+
+
+@dataclass(frozen=True)
+class StripArea:
+    """All areas of one colour in a lane."""
+
+    tone: str
+    path: str
+
+
+@dataclass(frozen=True)
+class IdleArea:
+    """Idle time of a cause in the picture."""
+
+    cause: str
+    """Id of the cause."""
+    label: str
+    """Time and cause."""
+    ns: int
+    path: str
+    longest: tuple[float, float]
+    """First and last column of its longest area."""
+    finding: str | None
+    """Anchor of the finding that is about most of it."""
+
+
+@dataclass(frozen=True)
+class StripLane:
+    """One lane of the picture."""
+
+    label: str
+    areas: tuple[StripArea, ...]
+    texts: tuple[StripText, ...]
+    idle: tuple[IdleArea, ...] = ()
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The picture and its sentence."""
+
+    says: str
+    lanes: tuple[StripLane, ...]
+    reasons: tuple[StripText, ...]
+    """The largest causes of idle time, below the device."""
+    idle: tuple[IdleArea, ...]
+    tones: tuple[tuple[str, str], ...]
+    ticks: tuple[StripText, ...]
+    address: str
+    """The part of an address after # that shows the step in the timeline."""
+
+
+def build(report: Report, shown: TimelineTimes | None, language: Language) -> Strip | None:
+    """The strip of the typical step; None for reports of older versions, and where there is nothing to draw."""
+    if shown is None or not shown.slices.causes:
+        return None
+    one, slices = shown.slices.times[0], shown.slices
+    idle = _idle(shown, one, language)
+    lanes = [*_phases(slices, one, language), *_hosts(slices, one, language), *_devices(slices, one, idle, language)]
+    if not lanes:
+        return None
+    used = {area.tone for lane in lanes for area in lane.areas}
+    quarters = [one.duration_ns * part // 4 for part in range(5)]
+    anchors = ("start", "middle", "middle", "middle", "end")
+    marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
+    return Strip(
+        _sentence(slices, one, idle, language, is_marked=marked),
+        tuple(lanes),
+        tuple(_reasons(one, idle)),
+        tuple(idle),
+        tuple((tone, language.text(label)) for tone, label in TONES.items() if tone in used),
+        tuple(
+            StripText(str(25 * part), language.quantity(ns, "ns"), anchor)
+            for part, (ns, anchor) in enumerate(zip(quarters, anchors, strict=True))
+        ),
+        shown.address(0, 0, one.duration_ns),
+    )
+
+
+def _sentence(
+    slices: RecordedSlices, one: SliceTime, idle: list[IdleArea], language: Language, *, is_marked: bool
+) -> str:
+    step = language.text(_STEP if is_marked else WHOLE, name=clean(one.name or ""), duration=one.duration_ns)
+    least = _LEAST * one.duration_ns
+    if slices.device is not None:
+        total = sum(one.idle_duration) + one.idle_omitted_ns
+        if not total:
+            return language.text(_SAYS_BUSY, step=step, busy=one.duration_ns)
+        causes = language.list(area.label for area in idle[:_MOST_CAUSES] if area.ns >= least or area is idle[0])
+        said = language.sentence(causes)
+        return language.text(_SAYS, step=step, busy=one.duration_ns - total, idle=total, causes=said)
+    times: Counter[int] = Counter()
+    for lane in one.lanes:
+        if lane.kind == "owners":
+            for name, length in zip(lane.name, lane.duration, strict=True):
+                times[name] += length
+    parts = [
+        language.joined(_short(slices.names[name]), language.quantity(ns, "ns"))
+        for name, ns in times.most_common(_MOST_PARTS)
+        if ns >= least
+    ]
+    return language.text(_SAYS_HOST, step=step, parts=language.sentence(language.list(parts))) if parts else step
+
+
+def _short(name: str) -> str:
+    """A name without what frameworks add to it; of a function in a file the function first."""
+    if marks.is_dataloader(name):
+        return "DataLoader"
+    found = _FUNCTION.match(name)
+    return shorten(clean(f"{found[2]}, {found[1]}" if found else name.partition("#")[0] or name), 60)
+
+
+_Piece = tuple[int, int, str, str]
+"""First column, column after the last, colour, text."""
+
+
+def _pieces(one: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices, depth: int | None) -> list[_Piece]:
+    """What most of each column is, over some lanes."""
+    columns: list[dict[tuple[str, str], int]] = [{} for _ in range(COLUMNS)]
+    for lane in lanes:
+        for start, length, level, name in zip(
+            accumulate(lane.start), lane.duration, lane.depth, lane.name, strict=True
+        ):
+            if depth is not None and level != depth:
+                continue
+            text = slices.names[name] if name >= 0 else ""
+            key = (tone_of(lane.kind, text), "" if lane.kind in ("device", "accelerator") else text)
+            for column in range(start * COLUMNS // one.duration_ns, -(-(start + length) * COLUMNS // one.duration_ns)):
+                low, high = column * one.duration_ns, (column + 1) * one.duration_ns
+                inside = min(high, (start + length) * COLUMNS) - max(low, start * COLUMNS)
+                if inside > 0 and column < COLUMNS:
+                    columns[column][key] = columns[column].get(key, 0) + inside
+    least = one.duration_ns / 3  # of a column, in units of duration / columns
+    main = [max(found, key=lambda key: found[key]) if sum(found.values()) >= least else None for found in columns]
+    pieces, at = [], 0
+    for tone_and_text, run in groupby(main):
+        length = len(list(run))
+        if tone_and_text is not None:
+            pieces.append((at, at + length, *tone_and_text))
+        at += length
+    return pieces
+
+
+def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -> StripLane:
+    """A lane; pieces with room for it have their name."""
+    paths: dict[str, str] = {}
+    for begin, end, tone, _ in pieces:
+        edge = 0.6 if end - begin > 3 else 0.0
+        paths[tone] = f"{paths.get(tone, '')}M{begin} 0H{end - edge:g}V1H{begin}Z"
+    texts = [
+        StripText(_percent(begin + 3), name if len(name) <= room else f"{name[: int(room) - 1]}…")
+        for begin, end, _, full in pieces
+        if (name := _short(full)) and (room := (end - begin - 6) / 10 / _CHARACTER) >= min(len(name), 6)
+    ]
+    return StripLane(label, tuple(StripArea(tone, path) for tone, path in paths.items()), tuple(texts), tuple(idle))
+
+
+def _percent(column: float) -> str:
+    return f"{100 * column / COLUMNS:.2f}".rstrip("0").rstrip(".")
+
+
+def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+    """The marks of the main thread, the outermost that are not the step itself."""
+    found = [lane for lane in one.lanes if lane.kind == "marks"]
+    lane = next((lane for lane in found if lane.role == "main"), found[0] if found else None)
+    if lane is None:
+        return
+    rows = list(zip(lane.depth, lane.duration, strict=True))
+    covered = {depth for depth, length in rows if length >= _COVERS * one.duration_ns}
+    depth = next((depth for depth in sorted(set(lane.depth)) if depth not in covered), None)
+    if depth is not None and (pieces := _pieces(one, [lane], slices, depth)):
+        yield _lane(language.text(_PHASES), pieces)
+
+
+def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[StripLane]:
+    """Which part of the program each critical thread is in; without any, the outermost calls of the main thread."""
+    lanes = [lane for lane in one.lanes if lane.kind == "owners"]
+    lanes = lanes or [lane for lane in one.lanes if lane.kind == "host" and lane.role == "main"]
+    for lane in lanes:
+        thread = lane_label(replace(lane, kind="host"), several_devices=False, language=language)
+        pieces = _pieces(one, [lane], slices, None if lane.kind == "owners" else 0)
+        if pieces:
+            yield _lane(language.text(_HOST, thread=thread), pieces)
+
+
+def _devices(
+    slices: RecordedSlices, one: SliceTime, idle: Sequence[IdleArea], language: Language
+) -> Iterator[StripLane]:
+    """What each device does, all streams together."""
+    for kind in ("device", "accelerator"):
+        own: dict[str, list[SliceLane]] = {}
+        for lane in one.lanes:
+            if lane.kind == kind:
+                own.setdefault(lane.label.partition("/")[0], []).append(lane)
+        for device, lanes in list(own.items())[:_MOST_DEVICES]:
+            is_known = kind == "device" and device == str(slices.device)
+            label = language.text(GPU, device=device) if kind == "device" else clean(device)
+            yield _lane(label, _pieces(one, lanes, slices, None), idle if is_known else ())
+
+
+def _idle(shown: TimelineTimes, one: SliceTime, language: Language) -> list[IdleArea]:
+    """Idle time by cause, largest first."""
+    rows: dict[int, list[tuple[int, int, int]]] = {}
+    findings = idle_findings(shown, one)
+    columns = zip(accumulate(one.idle_start), one.idle_duration, one.idle_cause, findings, strict=True)
+    for start, length, cause, finding in columns:
+        rows.setdefault(cause, []).append((start, length, finding))
+    return sorted((_area(shown, one, cause, own, language) for cause, own in rows.items()), key=lambda area: -area.ns)
+
+
+def _area(
+    shown: TimelineTimes, one: SliceTime, cause: int, rows: list[tuple[int, int, int]], language: Language
+) -> IdleArea:
+    spans: list[list[float]] = []
+    claimed: Counter[int] = Counter()
+    for start, length, finding in rows:
+        begin, end = (at * COLUMNS / one.duration_ns for at in (start, start + length))
+        if spans and begin - spans[-1][1] < 1:
+            spans[-1][1] = end
+        else:
+            spans.append([begin, end])
+        claimed[finding] += length
+    ns, id_ = sum(length for _, length, _ in rows), shown.slices.causes[cause]
+    main, time = claimed.most_common(1)[0]
+    label = language.text(CAUSE_LABELS.get(id_, CAUSE_LABELS["unknown"]))
+    path = "".join(f"M{begin:.1f} 0H{max(end, begin + 0.4):.1f}V1H{begin:.1f}Z" for begin, end in spans)
+    finding_id = shown.findings[main][0] if main >= 0 and 2 * time >= ns else None
+    begin, end = max(spans, key=lambda span: span[1] - span[0])
+    return IdleArea(id_, language.text(_IDLE, time=ns, cause=label), ns, path, (begin, end), finding_id)
+
+
+def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
+    """The largest causes, each below its longest idle time, as far as they do not overlap."""
+    taken: list[tuple[float, float]] = []
+    for area in idle[:_MOST_CAUSES]:
+        if area.ns < 2 * _LEAST * one.duration_ns:
+            continue
+        middle, width = sum(area.longest) / 20, len(area.label) * _BOLD
+        low = wanted = min(max(0.0, middle - width / 2), 100 - width)
+        for own, other in sorted(taken):
+            low = other + 2 if own < low + width + 2 and low < other + 2 else low
+        if low < 0 or low + width > 100 or low > wanted + _ASIDE:
+            continue
+        taken.append((low, low + width))
+        yield StripText(f"{low:.2f}", area.label)
