@@ -22,20 +22,20 @@ SHOWN = 3
 """Number of findings before anything is folded."""
 _CELLS = 60
 """Blocks of a strip: with its label it fits into the 900 pixels of a comment."""
-_HOST = Text("strip-host", "CPU", "a row of blocks that shows what the CPU does in a step")
-_DEVICE = Text("strip-device", "GPU", "a row of blocks that shows what the GPU does in a step")
-_BEFORE = Text("strip-before", "before", "a row of blocks that shows a step before a change")
-_AFTER = Text("strip-after", "after", "a row of blocks that shows a step after a change")
-_STEP = Text("strip-step", "Step {step}, {duration:ns}; a block is {block:ns}.", "step is its number or its mark")
-_SCALE = Text("strip-scale", "A block is {block:ns} of a step.", "below rows of blocks")
-_WORKS = Text("strip-works", "works", "what a block of a strip means")
-_COMPUTES = Text("strip-computes", "computes", "what a block of a strip means")
-_IDLE = Text("strip-idle", "idle", "what a block of a strip means: a device or thread has nothing to do")
-_OTHER = Text("strip-other", "CPU and other time", "what a block of a strip means")
+_HOST = Text("comment-strip-host", "CPU", "a row of blocks that shows what the CPU does in a step")
+_DEVICE = Text("comment-strip-device", "GPU", "a row of blocks that shows what the GPU does in a step")
+_BEFORE = Text("comment-strip-before", "before", "a row of blocks that shows a step before a change")
+_AFTER = Text("comment-strip-after", "after", "a row of blocks that shows a step after a change")
+_STEP = Text("comment-strip-step", "Step {step}, {duration:ns}; a block is {block:ns}.", "step is its number or its mark")
+_SCALE = Text("comment-strip-scale", "A block is {block:ns} of a step.", "below rows of blocks")
+_WORKS = Text("comment-strip-works", "works", "what a block of a strip means")
+_COMPUTES = Text("comment-strip-computes", "computes", "what a block of a strip means")
+_IDLE = Text("comment-strip-idle", "idle", "what a block of a strip means: a device or thread has nothing to do")
+_OTHER = Text("comment-strip-other", "CPU and other time", "what a block of a strip means")
 _BLOCKS = {
-    "loader": ("\u2591", Text("strip-loader", "waits for the DataLoader", "what a block of a strip means")),
-    "copy": ("\u2592", Text("strip-copies", "copies", "what a block of a strip means; a verb")),
-    "communication": ("\u2593", Text("strip-communicates", "communicates", "what a block of a strip means")),
+    "loader": ("\u2591", Text("comment-strip-loader", "waits for the DataLoader", "what a block of a strip means")),
+    "copy": ("\u2592", Text("comment-strip-copies", "copies", "what a block of a strip means; a verb")),
+    "communication": ("\u2593", Text("comment-strip-communicates", "communicates", "what a block of a strip means")),
 }
 _FULL, _NONE, _REST = "\u2588", "\u00b7", "\u2584"
 _OF_TONE = {"dataloader": "loader", "memcpy": "copy", "memset": "copy", "communication": "communication"}
