@@ -50,6 +50,16 @@ _LABELS = {
         "walk through slices and lanes, Enter fits the chosen slice, 0 shows the whole step. Ctrl with the wheel zooms "
         "at once.",
     ),
+    "flames_search": Text("html-flames-search", "Search frames"),
+    "flames_whole": Text("html-flames-whole", "Whole graph"),
+    "flames_help": Text(
+        "html-flames-help",
+        "A click or Enter makes a bar as wide as the graph; a second click leads one level up, Esc shows the whole "
+        "graph. Arrow keys walk through the bars.",
+    ),
+    "find": Text("html-find", "Search the whole report"),
+    "find_button": Text("html-find-button", "Search ( / )", "a button; / is the key that does the same"),
+    "lines": Text("html-lines", "In your code:", "followed by files with line numbers"),
     "tree": modules.TREE_TITLE,
     "open_all": Text("html-open-all", "Open all"),
     "close_all": Text("html-close-all", "Close all"),
@@ -63,6 +73,15 @@ _SCRIPT = {
     "found": Text("html-found", "{shown} of {all} rows"),
     "several": Text("html-slice-several", "{count} short slices"),
     "slice": Text("html-slice", "{name}: {duration}, from {start}, {lane}", "a slice of the timeline"),
+    "flames_frame": Text(
+        "html-flames-frame", "{name}: {time}, {share} % of {all}", "a bar of a flame graph; times have their units"
+    ),
+    "flames_several": Text("html-flames-several", "{count} short frames"),
+    "flames_found": Text("html-flames-found", "Found: {count}; {time}, {share} %"),
+    "find_finding": Text("html-find-finding", "Finding", "kind of what a search found"),
+    "find_section": Text("html-find-section", "Section", "kind of what a search found"),
+    "find_term": Text("html-find-term", "Definition", "kind of what a search found"),
+    "found_all": Text("html-found-all", "Found: {count}"),
     "view": Text("html-view", "{from} to {to} of {all}", "times"),
 }
 """Labels with fields that the script fills in."""
