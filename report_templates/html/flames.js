@@ -1,5 +1,5 @@
 {
-  const holder = document.getElementById("flames");
+  const holder = document.getElementById("flame-view");
   const source = document.getElementById("flames-data");
   if (holder && source) flames(holder, JSON.parse(source.textContent));
 

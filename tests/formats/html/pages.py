@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
+_INLINE = re.compile(r"</?(?:data|bdi)\b[^>]*>")
+"""Figures and names in a sentence, which are part of its text."""
 VOID = frozenset({"meta", "input", "br", "link", "img"})
 
 
@@ -18,7 +21,7 @@ class Page(HTMLParser):
         self.data: dict[str, str] = {}
         self._open: list[str] = []
         self._script: str | None = None
-        self.feed(text)
+        self.feed(_INLINE.sub("", text))
         self.close()
         self.unbalanced += self._open
 
