@@ -70,7 +70,8 @@ def analyze(context: Context) -> FlameFrames:
 
 
 def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
-    root, nodes = _Node(-1), []
+    root = _Node(-1)
+    nodes: list[_Node] = []
     for stack, weight in zip(graph.stacks, graph.weights, strict=True):
         node = root
         for owner in stack:
@@ -81,13 +82,15 @@ def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
             node.ns += weight
     kept = set(nlargest(FRAMES, range(len(nodes)), key=lambda number: (nodes[number].ns, -number)))
     rows: list[tuple[int, int, int, int]] = []
-    left = [(root, None, -1)]
+    left: list[tuple[_Node, Owner | None, int]] = [(root, None, -1)]
     while left:
         node, owner, depth = left.pop()
         if owner is not None:
             rows.append((frames.setdefault(owner, len(frames)), depth, node.ns, 1))
         hidden = [inner for inner in node.inner.values() if inner.number not in kept]
-        shown = [(inner, name, depth + 1) for name, inner in node.inner.items() if inner.number in kept]
+        shown: list[tuple[_Node, Owner | None, int]] = [
+            (inner, name, depth + 1) for name, inner in node.inner.items() if inner.number in kept
+        ]
         left += reversed(shown)
         if hidden:
             rows.append((-1, depth + 1, sum(inner.ns for inner in hidden), sum(inner.size() for inner in hidden)))
