@@ -74,11 +74,11 @@ def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:
     nodes: list[_Node] = []
     for stack, weight in zip(graph.stacks, graph.weights, strict=True):
         node = root
-        for owner in stack:
-            if owner not in node.inner:
-                node.inner[owner] = _Node(len(nodes))
-                nodes.append(node.inner[owner])
-            node = node.inner[owner]
+        for frame in stack:
+            if frame not in node.inner:
+                node.inner[frame] = _Node(len(nodes))
+                nodes.append(node.inner[frame])
+            node = node.inner[frame]
             node.ns += weight
     kept = set(nlargest(FRAMES, range(len(nodes)), key=lambda number: (nodes[number].ns, -number)))
     rows: list[tuple[int, int, int, int]] = []

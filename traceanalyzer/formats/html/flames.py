@@ -58,7 +58,7 @@ class FlameBar:
 
 @dataclass(frozen=True)
 class FlamePicture:
-    """One flame graph."""
+    """One flame graph as a static picture."""
 
     title: str
     height: int
