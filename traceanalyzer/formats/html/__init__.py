@@ -154,7 +154,7 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
 
 def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     """Assemble the page in the given detail."""
-    language = figures.Figures(language)
+    language = figures.FigureLanguage(language)
     shown = sections.build(report, detail.rows)
     tree = cells.module_tree(report, language.unmarked, detail)
     fall = waterfall.build(report, language, detail)
@@ -343,7 +343,7 @@ def plain(generator: Generator, title: str, shown: Iterable[Section], language: 
         language: Language of the texts.
     """
     detail, style = next(iter(stages(None))), sheets()
-    language = figures.Figures(language)
+    language = figures.FigureLanguage(language)
     groups = []
     for section in shown:
         group = PageGroup(section.id, clean(language.text(section.title)))

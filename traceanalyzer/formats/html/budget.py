@@ -31,7 +31,7 @@ class BudgetRow:
 
 
 @dataclass(frozen=True)
-class Budget:
+class StepBudget:
     """The waterfall of one run."""
 
     today: BudgetRow
@@ -39,7 +39,7 @@ class Budget:
     floor: BudgetRow
 
 
-def build(headline: Headline, combined: Combined, language: Language) -> Budget | None:
+def build(headline: Headline, combined: Combined, language: Language) -> StepBudget | None:
     """The waterfall; None if the duration of a step is unknown."""
     recorded = headline.resources.step_ns if headline.resources else 0.0
     step = recorded if combined.step_ns is None else combined.step_ns
@@ -65,7 +65,7 @@ def build(headline: Headline, combined: Combined, language: Language) -> Budget 
         BudgetRow(None, told(after, f"left-after-{number}"), *_bar(after, before, more))
         for number, ((before, after), more) in enumerate(zip(pairwise(ends), possible, strict=True), 1)
     )
-    return Budget(
+    return StepBudget(
         BudgetRow(language.text(name), told(1.0, concept), *_bar(0, 1)),
         tuple(fixes),
         BudgetRow(language.text(_FLOOR), language.quantity(rest, "estimate", "floor"), *_bar(0, floor)),

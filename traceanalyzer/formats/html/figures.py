@@ -79,7 +79,7 @@ class Figure:
     """The exact value, of an interval least, most likely and most; times in ns, sizes in bytes, shares from 0 to 1."""
 
 
-class Figures(Translated):
+class FigureLanguage(Translated):
     """A language that marks the figures in its texts, and joins each with its unit by a no-break space."""
 
     def __init__(self, inner: Language) -> None:
@@ -94,14 +94,14 @@ class Figures(Translated):
         self._quiet = copy.copy(self)
         self._quiet._is_marking = False
 
-    def about(self, base: str, run: str | None = None) -> Figures:
+    def about(self, base: str, run: str | None = None) -> FigureLanguage:
         """The same language for a part of the page, which may be about one run of several."""
         part = copy.copy(self)
         part._base, part._run = base, f" of {run}" if run else ""
         return part
 
     @property
-    def unmarked(self) -> Figures:
+    def unmarked(self) -> FigureLanguage:
         """The same language without marks, for pictures and tables."""
         return self._quiet
 

@@ -18,7 +18,7 @@ from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.formats import cards
 from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.html import budget
-from traceanalyzer.formats.html.budget import Budget
+from traceanalyzer.formats.html.budget import StepBudget
 from traceanalyzer.formats.html.cells import PageDetail
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
@@ -74,7 +74,7 @@ class Together:
     fixes: tuple[CardFix, ...]
     next: str | None
     """Name of the resource that bounds the step after the fixes; None if it already bounds the step."""
-    budget: Budget | None
+    budget: StepBudget | None
     """The same as a waterfall; None if the duration of a step is unknown."""
 
 
