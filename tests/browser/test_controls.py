@@ -258,6 +258,7 @@ def test_dragging_pans(text: str, opened: Callable[..., Opened]) -> None:
 def test_the_tree_of_modules_opens_and_closes(opened: Callable[..., Opened]) -> None:
     shown = opened(html.render(report_of(MODULES)))
     states = "[...document.querySelectorAll('.tree details')].map((part) => part.open)"
+    shown.find("#module-tree > summary").click()
     shown.find("[data-tree=close]").click()
     assert set(shown.ask(states)) == {False}
     shown.find("[data-tree=open]").click()
@@ -271,6 +272,7 @@ def test_without_a_script_everything_is_there_to_read(text: str, opened: Callabl
     shown = opened(text, java_script_enabled=False)
     assert shown.find(".strips").first.is_visible()
     assert shown.find(".strips path").count() > 0
+    shown.find("#section-steps > summary").click()
     assert shown.find(".chart svg.wide").first.is_visible()
     assert shown.find("#finding-dataloader-bound").is_visible()
     for control in ("#theme", ".csv", ".filter", "#waterfall", ".copy"):
