@@ -3,7 +3,8 @@
 python hatch_build.py    compile them in this checkout, as an editable installation does
 
 Each `.po` file becomes a `.json`, so that reading a language needs neither gettext nor Babel: the plural rule, how the
-language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id.
+language writes numbers and lists (Unicode CLDR, through Babel), and the translated texts by id. The English texts
+become a catalog, too: pages need to know which words of a sentence are figures.
 
 The pages of the rules, `traceanalyzer/rules/pages/<id>.md`, become one `pages.json` with their texts, thresholds and
 links, so that running a rule needs no parser of YAML or Markdown. CONTRIBUTING.md says how a page is written.
@@ -101,6 +102,19 @@ def compile_one(source: Path, target: Path) -> None:
         data = compiled(read_po(file, locale=locale), locale)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":")), "utf-8")
+    if locale == "ru":
+        english = target.parents[2] / "en" / target.parent.name / target.name
+        english.parent.mkdir(parents=True, exist_ok=True)
+        english.write_text(json.dumps(_english(source), ensure_ascii=False, separators=(",", ":")), "utf-8")
+
+
+def _english(source: Path) -> dict[str, Any]:
+    """The English texts of a catalog, with the symbols that numbers have in the messages of reports."""
+    with source.open("rb") as file:
+        texts = [message for message in read_po(file) if message.context]
+    symbols = {"decimal": ".", "group": ",", "minus": "-", "percent": " %", "separator": ", "}
+    entries = {m.context: {"english": _several(m.id)[-1], "forms": _several(m.id)} for m in texts}
+    return {"plural": "n != 1", "symbols": symbols, "entries": entries}
 
 
 def compiled(catalog: Catalog, locale: str) -> dict[str, Any]:
@@ -165,7 +179,7 @@ NEEDED_FACTS = ("order", "severity", "confidence", "tags", "since")
 NEEDED_TEXTS = ("title", "summary", "advice", "not-when")
 TABLE = ["| Key | Default | Unit | Meaning | Source |", "| :-- | --: | :-- | :-- | :-- |"]
 _LINK = re.compile(r"\* (Background: )?<(https://\S+)>")
-_CODE = re.compile(r"(.*)\n\n```python\n(.+)\n```", re.DOTALL)
+_CODE = re.compile(r"(.*?)(?:\n\n```python before\n(.+)\n```)?\n\n```python\n(.+)\n```", re.DOTALL)
 
 
 class PageError(Exception):
@@ -216,7 +230,8 @@ def compiled_page(file: Path, text: str) -> tuple[int, dict[str, Any]]:
     sections = _sections(file, lines, end + 1)
     prose = {heading: "\n".join(lines[first:last]).strip("\n") for heading, (first, last) in sections.items()}
     if code := _CODE.fullmatch(prose["What to do"]):
-        prose["What to do"], facts["code"] = code[1], code[2]
+        prose["What to do"], facts["code"] = code[1], code[3]
+        facts |= {"code_before": code[2]} if code[2] else {}
     if any("```" in prose[heading] for heading in SECTIONS[:5]):
         raise PageError(
             file, sections["What to do"][0], "code is not at the end of What to do, between ```python and ```"

@@ -65,7 +65,7 @@ const confirmCopy = async (button, text) => {
 }
 
 for (const button of document.querySelectorAll(".copy")) {
-  button.addEventListener("click", () => confirmCopy(button, button.parentElement.querySelector("pre").textContent));
+  button.addEventListener("click", () => confirmCopy(button, button.parentElement.querySelector("ins").textContent));
 }
 
 for (const button of document.querySelectorAll("[data-tree]")) {
@@ -84,6 +84,7 @@ const reveal = () => {
   if (!target) return;
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
   target.scrollIntoView({ behavior: "instant" });
+  target.querySelector(":scope > details")?.setAttribute("open", "");
   if (target.tabIndex === -1 && target.hasAttribute("tabindex")) target.focus({ preventScroll: true });
 };
 addEventListener("hashchange", reveal);

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from traceanalyzer.formats import code_comments
 from traceanalyzer.formats.language import Language, scale
+from traceanalyzer.knowledge.python_frames import parse
 from traceanalyzer.report import names, units
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Arithmetic, CodePlace, Combined, Evidence, Finding, Resources, Saving
+from traceanalyzer.report.names import named_code
 from traceanalyzer.sections.findings import RESOURCES
 
 SEVERITIES = {
@@ -87,19 +89,21 @@ def saved_share(saving: Saving | Combined, language: Language) -> str | None:
     """`25-31 %` of the step; None without a saving, which would be shown as 0."""
     value = (saving.wall_share[0], None, saving.wall_share[1])
     is_nothing = units.is_zero(units.estimate_numbers(value, "estimated_share")[2])
-    return None if is_nothing else language.quantity(value, "estimated_share")
+    return None if is_nothing else language.quantity(value, "estimated_share", "saving-share")
 
 
 def own_time(saving: Saving, language: Language) -> str | None:
     """Saving per step on the finding's own resource, independent of other resources."""
-    return _estimate(saving.direct_ns_per_step, None, language)
+    return _estimate(saving.direct_ns_per_step, None, language, "saving-of-resource")
 
 
-def _estimate(interval: tuple[float, float], point: float | None, language: Language) -> str | None:
+def _estimate(
+    interval: tuple[float, float], point: float | None, language: Language, concept: str = "saving"
+) -> str | None:
     """An estimated time; None if it would be shown as 0."""
     value = (interval[0], point, interval[1])
     is_nothing = units.is_zero(units.estimate_numbers(value, "estimate")[2])
-    return None if is_nothing else language.quantity(value, "estimate")
+    return None if is_nothing else language.quantity(value, "estimate", concept)
 
 
 def latent(finding: Finding, language: Language) -> str | None:
@@ -145,11 +149,15 @@ def calculation(sum_: Arithmetic, language: Language) -> str:
     values = [*(operand.ns for operand in operands), sum_.result_ns]
     digits = next(d for d in range(10) if all(ns * 10**d % in_unit.factor == 0 for ns in values))
 
-    def shown(ns: int) -> str:
-        return in_unit.text(ns, digits)
+    def shown(ns: int, concept: str) -> str:
+        return language.marked(in_unit.text(ns, digits), ns, concept)
 
-    others = [language.text(_OPERAND, value=shown(o.ns), name=language.say(o.name)) for o in sum_.subtrahends]
-    minuend, result = shown(sum_.minuend.ns), shown(sum_.result_ns)
+    others = [
+        language.text(_OPERAND, value=shown(o.ns, f"rounded-{o.name.id}"), name=language.say(o.name))
+        for o in sum_.subtrahends
+    ]
+    minuend = shown(sum_.minuend.ns, f"rounded-{sum_.minuend.name.id}")
+    result = shown(sum_.result_ns, "rounded-saving-at-most")
     if len(others) == 1:
         return language.text(_SUM, minuend=minuend, subtrahend=others[0], result=result)
     return language.text(_SUM_OF_MOST, minuend=minuend, subtrahends=", ".join(others), result=result)
@@ -249,6 +257,9 @@ class Card:
     basis: str | None
     calculation: str | None
     code: str | None
+    code_before: str | None
+    lines: tuple[str, ...]
+    """Lines of the program that cause it, as `train.py:12 step`."""
     links: tuple[str, ...]
     evidence: tuple[Proof, ...]
 
@@ -262,6 +273,7 @@ def card(finding: Finding, language: Language) -> Card:
     time = None if saving is None or finding.latent else saved_time(saving, language)
     share = None if saving is None or finding.latent else saved_share(saving, language)
     own = own_time(saving, language) if saving else None
+    is_known = saving is not None and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked)
     why_latent = latent(finding, language)
     saves = question = None
     if time and share and decided is None:
@@ -276,7 +288,7 @@ def card(finding: Finding, language: Language) -> Card:
         confidence=confidence(finding, language),
         time=time,
         share=share,
-        own=None if own == time else own,
+        own=None if time and is_known else own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=why_latent,
         saves=why_latent or question or saves or _once(finding, language),
@@ -287,9 +299,18 @@ def card(finding: Finding, language: Language) -> Card:
         basis=language.sentence(language.say(saving.basis)) if saving else None,
         calculation=calculation(saving.arithmetic, language) if saving and saving.arithmetic else None,
         code=code_comments.translated(finding.code, language) if finding.code else finding.code,
+        code_before=finding.code_before if finding.code else None,
+        lines=_lines(finding),
         links=finding.links,
         evidence=tuple(_proof(evidence, language) for evidence in finding.evidence),
     )
+
+
+def _lines(finding: Finding) -> tuple[str, ...]:
+    """The lines of the program that cause a finding, of its most important place with any."""
+    found = next((entry.lines for entry in finding.where if entry.lines), ())
+    frames = (parse(line.name) for line in found)
+    return tuple(named_code(frame.function, frame.path, frame.line) for frame in frames if frame is not None)
 
 
 def _once(finding: Finding, language: Language) -> str | None:

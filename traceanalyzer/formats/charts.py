@@ -182,6 +182,8 @@ OUTLIER_SHARE = 0.2
 
 _MOST_STEPS = 1000
 _MOST_DEVICES = 4
+_LEAST_BYTES = 10_000
+"""Least peak of memory that is worth a picture (own choice)."""
 
 
 def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
@@ -215,7 +217,7 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
             )
     memory = report.result("memory", MemoryUse)
     for level in memory.devices[: 2 * _MOST_DEVICES] if memory else ():
-        if _lasts(_whole(level.allocated)):
+        if _lasts(_whole(level.allocated)) and max(_whole(level.allocated).level_bytes) >= _LEAST_BYTES:
             yield "memory", _memory(clean(level.device), _whole(level.allocated), _whole(level.reserved), language)
 
 

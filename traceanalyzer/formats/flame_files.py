@@ -36,7 +36,7 @@ def frame_with_place(owner: Owner) -> str:
 
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-_TITLES = {
+TITLES = {
     HOST: Text("flame-host", "Host time", "title of a flame graph"),
     DEVICE: Text("flame-device", "GPU time by what launched it", "title of a flame graph"),
     IDLE: Text("flame-idle", "GPU idle: nothing was launched", "title of a flame graph of time of the host"),
@@ -82,7 +82,7 @@ def _title(graphs: FlameGraphs, trace: str) -> Message:
 
 
 def _profile(graph: FlameGraph, samples: list[list[int]], language: Language) -> dict[str, Any]:
-    title = language.text(_TITLES[graph.quantity])
+    title = language.text(TITLES[graph.quantity])
     if graph.thread is not None:
         title = language.text(_OF_THREAD, title=title, thread=clean(graph.thread))
     return {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -27,7 +27,7 @@ AUTO = "auto"
 """Code for the language of the environment, or English if there is no catalog for it."""
 
 FOLDERS = {"ru": "ru", "zh": "zh_Hans"}
-"""Folders of the catalogs by language code."""
+"""Folders of the catalogs by language code; that of English has the texts themselves."""
 
 _HTML_LANG = {"ru": "ru", "zh": "zh-Hans"}
 
@@ -48,7 +48,7 @@ _UNITS = {
 _AMOUNT = Text("amount", "{number} {unit}", "a quantity such as 148.7 ms; the blank may be one that does not break")
 _YES = Text("value-yes", "yes", "in a table cell")
 _NO = Text("value-no", "no", "in a table cell")
-_PART = Text("amount-time-of", "{time} of the {whole}", "a time that is a part of another one: 35 of the 152 ms")
+PART = Text("amount-time-of", "{time} of the {whole}", "a time that is a part of another one: 35 of the 152 ms")
 _BETWEEN = Text("amount-between", "{low}-{high}", "numbers of an interval, whose unit stands once beside them")
 _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
 _ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
@@ -72,8 +72,30 @@ class Language:
         """Format a text with quantities; a message, such as a title with a name, already contains them."""
         return self.say(text(**params) if isinstance(text, Text) else text)
 
-    def quantity(self, value: Any, unit: str) -> str:
-        """Format a value with a unit of `units.render`; texts and messages have no unit."""
+    def about(self, base: str, run: str | None = None) -> Self:
+        """The language of a part of a document, for formats that say what their figures are of."""
+        del base, run
+        return self
+
+    @property
+    def unmarked(self) -> Self:
+        """The same language for text that is only text, such as pictures."""
+        return self
+
+    def marked(self, text: str, value: Any, concept: str) -> str:
+        """A text that is a figure, for formats that say what it is of."""
+        del value, concept
+        return text
+
+    def quantity(self, value: Any, unit: str, concept: str = "") -> str:
+        """Format a value with a unit of `units.render`; texts and messages have no unit.
+
+        Args:
+            value: The value.
+            unit: Its unit.
+            concept: What it is a figure of, for formats that say so.
+        """
+        del concept
         if unit == "" and (message := _message(value)) is not None:
             return self.say(message)
         if unit == "" and isinstance(value, list | tuple):
@@ -170,8 +192,13 @@ class Translated(Language):
 
     def _part(self, value: Any) -> str:
         """Format a time and the time that it is a part of, with the unit once."""
+        time, whole = self._part_texts(value)
+        return self.text(PART, time=time, whole=whole)
+
+    def _part_texts(self, value: Any) -> tuple[str, str]:
+        """The number of a part, and the whole time with the unit of both."""
         time, whole, symbol = (each.translate(self._digits) for each in units.part_amounts(value))
-        return self.text(_PART, time=time, whole=self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]()))
+        return time, self.text(_AMOUNT, number=whole, unit=_UNITS[symbol]())
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""

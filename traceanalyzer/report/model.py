@@ -260,6 +260,8 @@ class Finding(msgspec.Struct, frozen=True):
     once: Once | None = None
     """What the fix saves once, in place of `saving`, if all that it changes lies outside of the typical steps; else
     null."""
+    code_before: str | None = None
+    """The line of code that `code` most likely replaces; null if that is unknown."""
 
 
 class Relief(msgspec.Struct, frozen=True):

@@ -6,6 +6,17 @@ import msgspec
 from msgspec.structs import force_setattr
 
 
+class CallingLine(msgspec.Struct, frozen=True):
+    """A line of the program that causes some events of a finding."""
+
+    name: str
+    """The line as recorded: `file.py(123): function`."""
+    ns: int
+    """Time in ns in the recording of the events that it causes: of idle time, of what runs on the host meanwhile."""
+    count: int
+    """Number of these events."""
+
+
 class Selection(msgspec.Struct, frozen=True):
     """What a finding is about on one device or one thread: events, or idle time."""
 
@@ -36,6 +47,9 @@ class Selection(msgspec.Struct, frozen=True):
     """Time in ns, once, of what lies outside of the steps; else null."""
     shared: bool = False
     """Whether another finding claims some of this idle time as well."""
+    lines: tuple[CallingLine, ...] = ()
+    """Innermost lines outside of torch and the standard library that cause it, at most three, the longest time first;
+    empty where no stack was recorded, and for what autograd does."""
 
 
 class Once(msgspec.Struct, frozen=True):

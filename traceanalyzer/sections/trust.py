@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.kernels.attribution import Attribution
@@ -22,7 +24,20 @@ _LEAST_WARNINGS = 8
 _WARNING_WIDTH = 400
 _NAME_WIDTH = 150
 _SKIPPED = Text("skipped-title", "Skipped")
-_SKIPPED_REASON = Text("skipped-reason", "{analysis}: {reason}.", note="analysis is an identifier")
+_SKIPPED_REMEDY = Text(
+    "skipped-remedy",
+    "Record with {option}: {checks:count} more checks.",
+    note="option is code, such as profile_memory=True",
+    one="Record with {option}: {checks:count} more check.",
+)
+_SKIPPED_REASON = Text(
+    "skipped-reason-2",
+    "{checks:count} checks: {reason}.",
+    note="checks could not be made; reason is a clause without a full stop",
+    one="{checks:count} check: {reason}.",
+)
+_OPTION = re.compile(r"\b(?:record_shapes|profile_memory|with_stack|with_flops)=True")
+"""What a recording needs for more checks, as the reasons say it; code is the same in all languages."""
 _TRACE = Text("trace-title", "Trace")
 _STEPS_FOUND = {
     "ProfilerStep": Text("trace-steps-marked", "by the profiler's marks", note="prof.step() sets them"),
@@ -98,11 +113,24 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 
 def _skipped(report: Report) -> Iterator[Message]:
-    """What was skipped and why; an analysis and the rule that is about it have one name, and are one line."""
+    """What can be had by recording more, then the other reasons, each with its number of checks.
+
+    An analysis and the rule that is about it have one name, and are one check.
+    """
     rules = {skipped.id for skipped in report.skipped if "_" not in skipped.id}
+    remedies: Counter[str] = Counter()
+    reasons: dict[str, list[Message]] = {}
     for skipped in report.skipped:
-        if "_" not in skipped.id or skipped.id.replace("_", "-") not in rules:
-            yield _SKIPPED_REASON(analysis=skipped.id, reason=skipped.reason)
+        if "_" in skipped.id and skipped.id.replace("_", "-") in rules:
+            continue
+        if option := _OPTION.search(skipped.reason.text):
+            remedies[option[0]] += 1
+        else:
+            reasons.setdefault(skipped.reason.text, []).append(skipped.reason)
+    for name, checks in remedies.most_common():
+        yield _SKIPPED_REMEDY(option=name, checks=checks)
+    for same in sorted(reasons.values(), key=len, reverse=True):
+        yield _SKIPPED_REASON(checks=len(same), reason=same[0])
 
 
 def _warnings(report: Report, most: int) -> Iterator[Message]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_INLINE = re.compile(r"</?(?:data|bdi)\b[^>]*>")
+"""Figures and names in a sentence, which are part of its text."""
 VOID = frozenset({"meta", "input", "br", "link", "img"})
 
 
@@ -19,7 +22,7 @@ class Page(HTMLParser):
         self.data: dict[str, str] = {}
         self._open: list[str] = []
         self._script: str | None = None
-        self.feed(text)
+        self.feed(_INLINE.sub("", text))
         self.close()
         self.unbalanced += self._open
 

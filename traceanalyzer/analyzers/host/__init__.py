@@ -429,8 +429,8 @@ def _ends(context: Context) -> tuple[I64, I64]:
     return end[order], order
 
 
-_HOST = Need(
+HOST_TIME = Need(
     Text("skip-no-host-time", "the trace has no events of host threads in its steps"),
     lambda context: bool(context.cached(owner_index).critical.kept),
 )
-ANALYSES = (Analysis(40, "host_owners", HostOwners, analyze, needs=(_HOST,)),)
+ANALYSES = (Analysis(40, "host_owners", HostOwners, analyze, needs=(HOST_TIME,)),)

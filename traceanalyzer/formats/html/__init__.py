@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,17 @@ from markupsafe import Markup
 from traceanalyzer import sections
 from traceanalyzer.formats import charts, environment
 from traceanalyzer.formats.charts import Chart
-from traceanalyzer.formats.html import cells, drawings, labels, strip, summary, timeline_data, waterfall
+from traceanalyzer.formats.html import (
+    cells,
+    drawings,
+    figures,
+    flames,
+    labels,
+    strip,
+    summary,
+    timeline_data,
+    waterfall,
+)
 from traceanalyzer.formats.html.cells import LIMIT, HtmlGrid, PageDetail, stages
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
@@ -76,6 +86,7 @@ GROUPS: dict[str, Text] = {
     Topic.RANKS: ranks.TITLE,
     Topic.PHASES: phases.TITLE,
     "timeline": Text("html-group-timeline", "Timeline"),
+    "flames": Text("html-group-flames", "Flame graph"),
     Topic.STEPS: steps.STEPS_TITLE,
     Topic.GPU: Text("html-group-gpu", "GPU and its idle time"),
     Topic.ACCELERATORS: Text("html-group-accelerators", "Devices that are no GPUs"),
@@ -91,8 +102,12 @@ GROUPS: dict[str, Text] = {
 }
 """Titles of the groups in order of importance: the topics of sections, and groups that only a page has."""
 
-_SCRIPTS = ("page", "tables", "timeline_data", "timeline", "timeline_links")
-_STYLES = ("style", "timeline")
+_STYLES = ("style", "parts", "timeline")
+_SCRIPTS = ("page", "tables", "timeline_data", "timeline", "timeline_links", "flames", "finder")
+_UNFOLDED = (Topic.RUNS, Topic.RANKS, Topic.ACCELERATORS)
+"""Topics whose first section is open on the page of a trace; everything else is folded."""
+_VERDICT = 100
+"""Most characters of the verdict in the title of the page."""
 
 
 @dataclass(frozen=True)
@@ -143,21 +158,23 @@ def render(report: Report, top: int | None = None, *, language: Language = ENGLI
 
 def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     """Assemble the page in the given detail."""
+    language = figures.FigureLanguage(language)
     shown = sections.build(report, detail.rows)
-    tree = cells.module_tree(report, language, detail)
+    tree = cells.module_tree(report, language.unmarked, detail)
+    flame = flames.build(report, language, detail)
     advice = summary.build_findings(report, language, detail)
     found = tuple((shown.id, shown.finding) for shown in advice.cards)
     times = timeline_data.times(report, found, detail)
     fall = waterfall.build(report, language, detail, times, [shown.card for shown in advice.cards])
-    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *(waterfall.TERMS if fall else ())))
+    extra = (*(waterfall.TERMS if fall else ()), *(flames.TERMS if flame else ()))
+    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *extra))
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
-    special = {"findings": bool(advice.cards), "timeline": fall is not None, "definitions": bool(terms)}
+    special = {"findings": advice.cards, "timeline": fall, "flames": flame, "definitions": terms}
     present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
-    style, script = (
-        "".join(source(f"{name}.{kind}") for name in names) for names, kind in ((_STYLES, "css"), (_SCRIPTS, "js"))
-    )
-    return (
+    style, script = sheets(), "".join(source(f"{name}.js") for name in _SCRIPTS)
+    verdict = summary.verdict(report, language.unmarked)
+    page = (
         environment(autoescape=True)
         .get_template("html/report.html.j2")
         .render(
@@ -165,6 +182,8 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
                 "html_lang": language.html_lang,
                 "generator": f"{MARK} {report.generator.version}",
                 "title": language.text(_TITLE, name=clean(report.source.name)),
+                "tab_title": " - ".join(filter(None, (shorten(verdict, _VERDICT), clean(report.source.name)))),
+                "description": verdict,
                 "facts": tuple(_facts(report, language)),
                 "groups": present,
                 "style": verbatim(style),
@@ -176,6 +195,8 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             summary=summary.build_summary(report, shown, advice, language),
             findings=advice,
             waterfall=_waterfall(fall, report, language) if fall else None,
+            flames=flame,
+            as_json=as_json,
             definitions=[(language.text(term.name), language.text(term.meaning)) for term in terms],
             say=summary.prose,
             named=lambda text: cells.name_of(text, detail),
@@ -186,6 +207,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             moment=times.moment if times else lambda _: None,
         )
     )
+    return figures.elements(page, language.found)
 
 
 def _order(shown: Iterable[Section]) -> list[str]:
@@ -197,6 +219,11 @@ def _order(shown: Iterable[Section]) -> list[str]:
         order.remove(Topic.KERNELS)
         order.insert(order.index(Topic.OPERATORS), Topic.KERNELS)
     return order
+
+
+def sheets() -> str:
+    """The style of all pages."""
+    return "".join(source(f"{name}.css") for name in _STYLES)
 
 
 def source(name: str, folder: str = "html") -> str:
@@ -213,7 +240,8 @@ def _facts(report: Report, language: Language) -> Iterator[str]:
         if tables is not None:
             yield language.text(_TABLES, count=len(tables))
         return
-    yield from dict.fromkeys(clean(device.name) for device in trace.devices[:16] if device.name)
+    names = dict.fromkeys(clean(device.name) for device in trace.devices[:16] if device.name)
+    yield from (language.marked(name, name, "device") for name in names)
     yield language.text(_EVENTS, events=trace.events, span=trace.span_ns)
     if trace.rank is not None and trace.world_size is not None:
         yield language.text(_RANK, rank=trace.rank, world=trace.world_size)
@@ -227,14 +255,19 @@ def _fill(
     language: Language,
     detail: PageDetail,
 ) -> None:
-    """Add each section to its group; the first of each group and those with a chart are expanded."""
-    drawn = list(charts.of_report(report, language))
+    """Add each section to its group; of a trace, only the first of the most important groups are open."""
+    drawn = [
+        (owner, replace(chart, title=told.title, description=told.description))
+        for (owner, chart), (_, told) in zip(
+            charts.of_report(report, language.unmarked), charts.of_report(report, language), strict=True
+        )
+    ]
     for section in shown:
         if section.topic is Topic.SUMMARY or (section.is_tree and tree):
             continue
         group = groups[section.topic]
         pictures = tuple(picture(chart, language) for owner, chart in drawn if owner == section.id)
-        group.blocks.append(block(section, pictures, group, language, detail))
+        group.blocks.append(block(section, pictures, group, language, detail, fold=report.trace is not None))
     if tree is not None:
         groups["modules"].tree = tree
         if len(tree.nodes) < tree.total:
@@ -242,20 +275,38 @@ def _fill(
 
 
 def block(
-    section: Section, pictures: tuple[PagePicture, ...], group: PageGroup, language: Language, detail: PageDetail
+    section: Section,
+    pictures: tuple[PagePicture, ...],
+    group: PageGroup,
+    language: Language,
+    detail: PageDetail,
+    *,
+    fold: bool = False,
 ) -> PageSection:
-    """A section in its group, without a title if it equals that of the group."""
+    """A section in its group, without a title if it equals that of the group.
+
+    Args:
+        section: The section.
+        pictures: Its charts.
+        group: The group so far.
+        language: The reader's language.
+        detail: The level of detail.
+        fold: Whether only the most important sections are open.
+    """
+    language = language.about(section.id)
     title = clean(language.text(section.title))
     grids = tuple(cells.grid(table, title, language, detail) for table in section.tables if table.rows)
     rows = sum(len(grid.rows) for grid in grids)
+    is_first = not group.blocks
+    is_folded = (section.is_detail and not is_first) or (fold and not (is_first and section.topic in _UNFOLDED))
     return PageSection(
         id=f"section-{section.id}",
-        title=None if title == group.title and not group.blocks else title,
+        title=None if title == group.title and is_first and not is_folded else title,
         messages=tuple(summary.prose(language.say(message)) for message in section.messages),
         facts=tuple(summary.facts(section, language)),
         charts=pictures,
         grids=grids,
-        is_folded=section.is_detail and bool(group.blocks) and not pictures,
+        is_folded=is_folded,
         size=language.text(_ROWS, count=rows) if rows else None,
     )
 
@@ -306,16 +357,17 @@ def plain(
         charts_of: Charts by the id of the section that shows them.
         opening: What is above them, of a difference; it has the content of some sections.
     """
-    detail, style = next(iter(stages(None))), source("style.css")
+    detail, style = next(iter(stages(None))), sheets()
+    language = figures.FigureLanguage(language)
     groups: list[PageGroup] = []
     for section in shown:
         if opening is not None and section.id in opening.sections:
             continue
         if not (groups and section.is_detail):  # details are folded below the section before them
             groups.append(PageGroup(section.id, clean(language.text(section.title))))
-        pictures = tuple(picture(chart, language) for chart in (charts_of or {}).get(section.id, ()))
+        pictures = tuple(picture(chart, language.unmarked) for chart in (charts_of or {}).get(section.id, ()))
         groups[-1].blocks.append(block(section, pictures, groups[-1], language, detail))
-    return (
+    page = (
         environment(autoescape=True)
         .get_template("html/plain.html.j2")
         .render(
@@ -334,3 +386,4 @@ def plain(
             brief=lambda text: shorten(clean(text), detail.name),
         )
     )
+    return figures.elements(page, language.found)

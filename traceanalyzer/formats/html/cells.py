@@ -8,7 +8,10 @@ from typing import Any
 
 from traceanalyzer.analyzers.modules import Modules, Place
 from traceanalyzer.formats import spreadsheet
+from traceanalyzer.formats.html.figures import no_break
+from traceanalyzer.formats.html.repeats import folded
 from traceanalyzer.formats.language import Language
+from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, shorten
@@ -112,10 +115,11 @@ def name_of(text: str, detail: PageDetail, width: int = NAME_WIDTH) -> Name:
 
 
 def grid(table: SectionTable, title: str, language: Language, detail: PageDetail) -> HtmlGrid:
-    """Lay out a table of a section."""
-    heads = tuple(_head(column, table, language) for column in table.columns)
+    """Lay out a table of a section, without the columns of which nothing is known."""
+    known = [i for i in range(len(table.columns)) if not i or any(units.is_known(row[i]) for row in table.rows)]
+    heads = tuple(_head(table.columns[i], table, language) for i in known)
     rows = tuple(
-        tuple(_cell(value, table.unit(number, i), table.columns[i], language, detail) for i, value in enumerate(row))
+        tuple(_cell(row[i], table.unit(number, i), table.columns[i], language, detail) for i in known)
         for number, row in enumerate(table.rows)
     )
     shown, total = len(rows), table.total_rows
@@ -134,7 +138,9 @@ def _cell(value: Any, unit: str, column: SectionColumn, language: Language, deta
     text = shorten(clean(language.quantity(value, unit)), detail.name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and unit != ""
     bar = f"{100 * min(1, max(0, value)):.1f}" if column.has_bar and is_number else None
-    return HtmlCell(None, text, repr(spreadsheet.number(value, unit)) if is_number else None, bar)
+    return HtmlCell(
+        None, no_break(text) if is_number else text, repr(spreadsheet.number(value, unit)) if is_number else None, bar
+    )
 
 
 _CALLS = Text("tree-calls", "{count:count} calls", one="{count:count} call")
@@ -173,7 +179,7 @@ def module_tree(report: Report, language: Language, detail: PageDetail) -> Modul
     modules = report.result("modules", Modules)
     if modules is None or len(modules.tree) < 2:
         return None
-    tree = modules.tree
+    tree = folded(modules.tree)
     shallow = [row for row in range(len(tree)) if tree[row].depth < _DEEPEST]
     shown = sorted(sorted(shallow, key=lambda row: (tree[row].depth, row))[: detail.places])
     return ModuleTree(tuple(_nodes([tree[row] for row in shown], modules, language, detail)), len(tree))

@@ -57,6 +57,16 @@ _LABELS = {
         "keys walk through slices and lanes, Enter fits the chosen slice, G follows the arrow from launch to kernel, "
         "0 shows everything. Ctrl with the wheel zooms at once. A click on idle time opens the finding about it.",
     ),
+    "flames_search": Text("html-flames-search", "Search frames"),
+    "flames_whole": Text("html-flames-whole", "Whole graph"),
+    "flames_help": Text(
+        "html-flames-help",
+        "A click or Enter makes a bar as wide as the graph; a second click leads one level up, Esc shows the whole "
+        "graph. Arrow keys walk through the bars.",
+    ),
+    "find": Text("html-find", "Search the whole report"),
+    "find_button": Text("html-find-button", "Search ( / )", "a button; / is the key that does the same"),
+    "lines": Text("html-lines", "In your code:", "followed by files with line numbers"),
     "tree": modules.TREE_TITLE,
     "open_all": Text("html-open-all", "Open all"),
     "close_all": Text("html-close-all", "Close all"),
@@ -73,6 +83,15 @@ _SCRIPT = {
     "hits": Text("html-hits", "{shown} of {all}", "which of the slices that were found"),
     "idle_lane": Text("html-idle-lane", "GPU is idle, by cause"),
     "slice": Text("html-slice", "{name}: {duration}, from {start}, {lane}", "a slice of the timeline"),
+    "flames_frame": Text(
+        "html-flames-frame", "{name}: {time}, {share} % of {all}", "a bar of a flame graph; times have their units"
+    ),
+    "flames_several": Text("html-flames-several", "{count} short frames"),
+    "flames_found": Text("html-flames-found", "Found: {count}; {time}, {share} %"),
+    "find_finding": Text("html-find-finding", "Finding", "kind of what a search found"),
+    "find_section": Text("html-find-section", "Section", "kind of what a search found"),
+    "find_term": Text("html-find-term", "Definition", "kind of what a search found"),
+    "found_all": Text("html-found-all", "Found: {count}"),
     "view": Text("html-view", "{from} to {to} of {all}", "times"),
 }
 """Labels with fields that the script fills in."""

@@ -17,12 +17,14 @@ from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.formats import cards
 from traceanalyzer.formats.cards import Card, card
+from traceanalyzer.formats.html import budget
+from traceanalyzer.formats.html.budget import StepBudget
 from traceanalyzer.formats.html.cells import PageDetail
 from traceanalyzer.formats.language import Language, unbroken
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report
 from traceanalyzer.report.names import clean, code_parts, shorten
-from traceanalyzer.report.section import Section, SectionTable
+from traceanalyzer.report.section import Section, SectionColumn, SectionTable
 from traceanalyzer.sections import several_runs
 from traceanalyzer.sections.findings import ORDER, next_bottleneck
 from traceanalyzer.sections.several_runs import MergedFindings
@@ -73,6 +75,8 @@ class Together:
     fixes: tuple[CardFix, ...]
     next: str | None
     """Name of the resource that bounds the step after the fixes; None if it already bounds the step."""
+    budget: StepBudget | None
+    """The same as a waterfall; None if the duration of a step is unknown."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def _word(text: str) -> str:
 
 
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
-    said = card(finding, language)
+    said = card(finding, language.about(id_, finding.run))
     time, share, own, saves, question = (
         each and unbroken(each) for each in (said.time, said.share, said.own, said.saves, said.question)
     )
@@ -173,6 +177,7 @@ def _together(
     language: Language,
 ) -> Together:
     following = next_bottleneck(headline)
+    language = language.about("all-fixes", headline.run)
     fixes = []
     for fix in combined.fixes:
         place = merged.position[fix.finding] if 0 <= fix.finding < len(merged.position) else None
@@ -185,6 +190,7 @@ def _together(
         cards.saved_share(combined, language),
         tuple(fixes),
         cards.resource_name(following, language) if following is not None else None,
+        budget.build(headline, combined, language),
     )
 
 
@@ -330,10 +336,17 @@ def _silence(advice: Section, language: Language) -> Markup:
     return Markup(" ").join(prose(language.say(message)) for message in advice.messages)
 
 
+def verdict(report: Report, language: Language) -> str:
+    """What bounds the run, in one sentence as plain text; empty without a headline."""
+    said = [clean(language.say(headline.message)) for headline in several_runs.headlines(report)[:1]]
+    return "".join(shorten("".join(part for part in code_parts(text)), _PROSE) for text in said)
+
+
 def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
     """Labelled values of a section."""
     for fact in section.facts:
-        yield language.text(fact.label), clean(language.quantity(fact.value, fact.unit))
+        label = fact.label
+        yield language.text(label), clean(language.quantity(fact.value, fact.unit, f"{label.id}.value"))
 
 
 def percent(share: float) -> str:
@@ -342,6 +355,7 @@ def percent(share: float) -> str:
 
 
 def _opening(headline: Headline, runs: dict[str, str], language: Language) -> SummaryOpening:
+    language = language.about("headline", headline.run)
     return SummaryOpening(
         runs.get(headline.run or ""),
         prose(language.say(headline.message)),
@@ -349,8 +363,8 @@ def _opening(headline: Headline, runs: dict[str, str], language: Language) -> Su
         tuple(
             Meter(
                 cards.resource_name(key, language),
-                language.quantity(ns, "ns"),
-                language.quantity(share, "share"),
+                language.quantity(ns, "ns", f"resource-{key}"),
+                language.quantity(share, "share", f"resource-{key}-share"),
                 percent(share),
                 _TONES[key],
             )
@@ -366,8 +380,8 @@ def _parts(overview: Section, language: Language) -> Iterator[Piece]:
         yield Piece(
             part.role.replace("_", "-"),
             language.text(part.label),
-            language.quantity(part.value, part.unit),
-            language.quantity(part.share, "share"),
+            language.quantity(part.value, part.unit, f"part-{part.role}"),
+            language.quantity(part.share, "share", f"part-{part.role}-share"),
             percent(begin),
             percent(part.share),
         )
@@ -382,13 +396,21 @@ def _devices(table: SectionTable, report: Report, language: Language) -> Iterato
     rest = [i for i, column in enumerate(table.columns) if i not in (0, bar) and not column.is_extra]
     for row in table.rows:
         name = names.get(row[0])
+        told = language.about(f"device-{row[0]}")
         yield DeviceMeters(
-            language.text(_NAMED, device=row[0], name=name) if name else language.text(_DEVICE, device=row[0]),
-            language.quantity(row[bar], "share"),
+            told.text(_NAMED, device=row[0], name=name) if name else told.text(_DEVICE, device=row[0]),
+            told.quantity(row[bar], "share", f"{_id(table.columns[bar])}.value"),
             percent(row[bar]),
             tuple(
-                (language.text(table.columns[i].title), language.quantity(row[i], table.columns[i].unit))
+                (
+                    told.text(table.columns[i].title),
+                    told.quantity(row[i], table.columns[i].unit, f"{_id(table.columns[i])}.value"),
+                )
                 for i in rest
                 if row[i] is not None
             ),
         )
+
+
+def _id(column: SectionColumn) -> str:
+    return column.title.id

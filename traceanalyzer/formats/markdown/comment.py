@@ -26,7 +26,9 @@ _HOST = Text("comment-strip-host", "CPU", "a row of blocks that shows what the C
 _DEVICE = Text("comment-strip-device", "GPU", "a row of blocks that shows what the GPU does in a step")
 _BEFORE = Text("comment-strip-before", "before", "a row of blocks that shows a step before a change")
 _AFTER = Text("comment-strip-after", "after", "a row of blocks that shows a step after a change")
-_STEP = Text("comment-strip-step", "Step {step}, {duration:ns}; a block is {block:ns}.", "step is its number or its mark")
+_STEP = Text(
+    "comment-strip-step", "Step {step}, {duration:ns}; a block is {block:ns}.", "step is its number or its mark"
+)
 _SCALE = Text("comment-strip-scale", "A block is {block:ns} of a step.", "below rows of blocks")
 _WORKS = Text("comment-strip-works", "works", "what a block of a strip means")
 _COMPUTES = Text("comment-strip-computes", "computes", "what a block of a strip means")

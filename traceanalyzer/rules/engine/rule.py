@@ -120,6 +120,8 @@ class Rule:
     thresholds: tuple[Threshold, ...] = ()
     code: str | None = None
     """A line of code to begin with; empty if there is none."""
+    code_before: str | None = None
+    """What this line of code replaces; None if that is unknown."""
     links: tuple[str, ...] = ()
     """Addresses of official documentation."""
     trace: Detector | None = None
@@ -170,6 +172,7 @@ class RulePage(msgspec.Struct, frozen=True):
     """Texts by the part of their id after that of the rule."""
     written: str
     code: str | None = None
+    code_before: str | None = None
     stage: str = "stable"
     part_of: tuple[str, ...] = ()
     is_rest: bool = False

@@ -307,13 +307,14 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         summary=summary,
         advice=advice,
         not_when=not_when,
-        code=snippets.fitting(facts, code),
+        code=(fitting := snippets.fitting(facts, code)),
         links=rule.links,
         evidence=tuple(msgspec.structs.replace(e, where=e.where[:5]) for e in draft.evidence),
         saving=saving,
         stage=rule.stage,
         where=found,
         once=once,
+        code_before=rule.code_before if fitting is not None and fitting == rule.code else None,
     )
     _check_finding(finding)
     return _Judged(rule, finding, draft)

@@ -14,22 +14,25 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.report.model import Finding
-from traceanalyzer.report.selection import Once, Selection
+from traceanalyzer.report.selection import CallingLine, Once, Selection
 from traceanalyzer.rules.engine.change import TimeSaved
 from traceanalyzer.rules.engine.claim_edits import ON_DEVICE, ON_HOST, Resolver
-from traceanalyzer.structure import gaps, host_waits, recorded_collectives, typical
+from traceanalyzer.structure import gaps, host_activity, host_waits, recorded_collectives, typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_waits import outermost_loads
+from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.portions import COMMUNICATION, WAITS, Occurrences, Of
 from traceanalyzer.structure.recording import typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import group, members, sum_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
 
+LINES = 3
+"""Most lines of a place."""
 SPANS = 200
 """Most times of a finding in a report (own choice: more than a timeline shows)."""
 
@@ -127,8 +130,41 @@ def _entries(context: Context, part: Occurrences) -> Iterator[tuple[Selection, I
             omitted_ns=0,
             outside_steps=not inside,
             ns=None if inside else every.length,
+            lines=_lines(context, part, own),
         )
         yield entry, start, end - start
+
+
+def _lines(context: Context, part: Occurrences, own: I64) -> tuple[CallingLine, ...]:
+    """The lines of the program that run when a thread begins or launches some of the events, or idle time begins."""
+    if not len(context.trace.frames):
+        return ()
+    start, length, thread = part.start_ns[own], (part.end_ns - part.start_ns)[own], part.place[own]
+    if part.kind == "device":
+        start, length, thread = _launches_of(context, part, own)
+    elif part.kind == "idle":
+        thread = np.full(len(own), context.cached(owner_index).critical.main)
+    codes = host_activity.python_lines(context, thread.astype(np.int32), start)
+    known = np.flatnonzero(codes >= 0)
+    first, groups = group(codes[known])
+    time, count = sum_by(groups, length[known], len(first)), np.bincount(groups, minlength=len(first))
+    order = np.lexsort((first, -time))[:LINES]
+    names = context.trace.names
+    return tuple(
+        CallingLine(names[codes[known[first[row]]]], int(time[row]), int(count[row])) for row in order.tolist()
+    )
+
+
+def _launches_of(context: Context, part: Occurrences, own: I64) -> tuple[I64, I64, I64]:
+    """Start of the launch, duration and launching thread of device events."""
+    device, launches, launch = context.trace.device, context.trace.launches, context.links.launch
+    keys = [np.stack((table.device, table.start_ns, table.end_ns)).astype(np.int64) for table in (device,)]
+    keys.append(np.stack((part.place[own], part.start_ns[own], part.end_ns[own])))
+    _, groups = group(*np.concatenate(keys, axis=1))
+    is_own = np.zeros(int(groups.max(initial=-1)) + 1, np.bool_)
+    is_own[groups[len(device) :]] = True
+    rows = np.flatnonzero(is_own[groups[: len(device)]] & (launch != UNKNOWN))
+    return launches.start_ns[launch[rows]], device.dur_ns[rows], launches.thread[launch[rows]].astype(np.int64)
 
 
 def _in_single_steps(context: Context, times: Intervals) -> tuple[I64, I64]:

@@ -62,6 +62,7 @@ class Owner(msgspec.Struct, frozen=True):
     file: str | None = None
     """File of the function, of that of a module's forward pass; None if no stack shows it."""
     line: int | None = None
+    """Line in the file; None if no stack shows it."""
 
 
 def place(own: Owner) -> str | None:

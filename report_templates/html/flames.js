@@ -1,0 +1,126 @@
+{
+  const holder = document.getElementById("flame-view");
+  const source = document.getElementById("flames-data");
+  if (holder && source) flames(holder, JSON.parse(source.textContent));
+
+  function flames(holder, data) {
+    const ROW = 18;
+    const stage = holder.querySelector(".stage");
+    const chosen = holder.querySelector(".chosen");
+    const sought = holder.querySelector(".sought");
+    const found = holder.querySelector(".found");
+    const buttons = [...holder.querySelectorAll("[data-graph]")];
+    const graphs = data.graphs.map(placed);
+    let graph = graphs[0], top = -1, at = -1, boxes = [];
+
+    /* A row of a graph has its start, the row around it, and those inside it. */
+    function placed({ title, frame, depth, ns, count }) {
+      const rows = [], open = [];
+      let all = 0;
+      frame.forEach((number, row) => {
+        open.length = depth[row];
+        const parent = open.length ? open.at(-1) : -1;
+        const before = parent < 0 ? all : rows[parent].next;
+        if (parent < 0) all += ns[row]; else rows[parent].next += ns[row];
+        rows.push({ parent, depth: depth[row], start: before, next: before, ns: ns[row], inner: [],
+          name: number < 0 ? filled(words.flames_several, { count: count[row] }) : data.names[number],
+          tone: number < 0 ? "waiting" : data.tones[number] });
+        if (parent >= 0) rows[parent].inner.push(row);
+        open.push(row);
+      });
+      return { title, rows, all, outer: rows.flatMap((row, number) => (row.parent < 0 ? [number] : [])) };
+    }
+
+    const number = (value, digits) => new Intl.NumberFormat(root.lang || "en", {
+      maximumSignificantDigits: digits, useGrouping: false,
+    }).format(value);
+    const time = (ns) => {
+      const [factor, unit] = data.units.find(([size]) => Math.abs(ns) >= size) ?? data.units.at(-1);
+      return `${number(ns / factor, 4)}\u00a0${unit}`;
+    };
+    const say = (row) => filled(words.flames_frame, {
+      name: row.name, time: time(row.ns), share: number(100 * row.ns / graph.all, 2), all: time(graph.all),
+    });
+
+    function draw() {
+      const root = top < 0 ? { start: 0, ns: graph.all } : graph.rows[top];
+      const least = root.ns / Math.max(stage.clientWidth, 300) / 2;
+      const within = (row) => row.start >= root.start && row.start + row.ns <= root.start + root.ns;
+      const around = new Set();
+      for (let row = top; row >= 0; row = graph.rows[row].parent) around.add(row);
+      const text = sought.value.trim().toLowerCase();
+      let deepest = 0, hits = 0, sum = 0;
+      boxes = [];
+      stage.replaceChildren(...graph.rows.flatMap((row, place) => {
+        const isHit = text && row.name.toLowerCase().includes(text);
+        if (isHit) { hits += 1; if (!inside(row)) sum += row.ns; }
+        const isAround = around.has(place);
+        if (!isAround && (!within(row) || row.ns < least)) return [];
+        const box = make("div", row.name, `box t-${row.tone}`);
+        box.style.left = `${isAround ? 0 : 100 * (row.start - root.start) / root.ns}%`;
+        box.style.width = `${isAround ? 100 : 100 * row.ns / root.ns}%`;
+        box.style.top = `${row.depth * ROW}px`;
+        box.title = say(row);
+        box.dataset.row = place;
+        box.classList.toggle("around", isAround && place !== top);
+        box.classList.toggle("missed", Boolean(text) && !isHit);
+        box.classList.toggle("at", place === at);
+        deepest = Math.max(deepest, row.depth + 1);
+        boxes[place] = box;
+        return [box];
+      }));
+      stage.style.height = `${Math.max(2, deepest) * ROW + 4}px`;
+      found.textContent = text
+        ? filled(words.flames_found, { count: hits, time: time(sum), share: number(100 * sum / graph.all, 2) }) : "";
+      chosen.textContent = at < 0 ? "" : say(graph.rows[at]);
+      function inside(row) {
+        for (let up = row.parent; up >= 0; up = graph.rows[up].parent) if (graph.rows[up].name.toLowerCase().includes(text)) return true;
+        return false;
+      }
+    }
+
+    const choose = (row) => { if (row !== undefined) { at = row; draw(); boxes[at]?.scrollIntoView({ block: "nearest" }); } };
+    const zoom = (row) => { top = row; at = row; draw(); };
+    const largest = (rows) => rows.reduce((best, row) => (graph.rows[row].ns > (graph.rows[best]?.ns ?? -1) ? row : best), -1);
+    const shown = (rows) => rows.filter((row) => boxes[row]);
+    const beside = (step) => {
+      if (at < 0) return choose(largest(graph.outer));
+      const { parent } = graph.rows[at];
+      const same = shown(parent < 0 ? graph.outer : graph.rows[parent].inner);
+      choose(same[same.indexOf(at) + step]);
+    };
+    const down = () => {
+      const inner = shown(at < 0 ? graph.outer : graph.rows[at].inner);
+      if (inner.length) choose(largest(inner));
+    };
+    const up = () => { if (at >= 0 && graph.rows[at].parent >= 0) choose(graph.rows[at].parent); };
+    const keys = {
+      ArrowDown: down, ArrowUp: up, ArrowLeft: () => beside(-1), ArrowRight: () => beside(1),
+      Enter: () => at >= 0 && zoom(at),
+      Backspace: () => zoom(top < 0 ? -1 : graph.rows[top].parent),
+      Escape: () => zoom(-1), 0: () => zoom(-1),
+    };
+    stage.addEventListener("keydown", (event) => {
+      const act = event.ctrlKey || event.metaKey || event.altKey ? null : keys[event.key];
+      if (act) { event.preventDefault(); act(); }
+    });
+    stage.addEventListener("click", (event) => {
+      const row = event.target.dataset.row;
+      stage.focus({ preventScroll: true });
+      if (row !== undefined) zoom(Number(row) === top ? graph.rows[top].parent : Number(row));
+    });
+    holder.querySelector("[data-whole]").addEventListener("click", () => zoom(-1));
+    sought.addEventListener("input", draw);
+    sought.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { sought.value = ""; draw(); }
+    });
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        graph = graphs[Number(button.dataset.graph)];
+        for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
+        zoom(-1);
+      });
+    }
+    draw();
+  }
+}

@@ -1,0 +1,153 @@
+"""One truth per page: each figure outside of tables says what it is of, and equal concepts have equal values."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests import corpus_files
+from tests.formats.html.pages import VOID
+from tests.formats.samples import FIXTURES, SOUND, TRAINING, report_of
+from traceanalyzer.formats import html
+from traceanalyzer.formats.html.figures import FigureLanguage, elements, plain
+from traceanalyzer.formats.language import CODES, ENGLISH, LOCALES, of, read_catalog
+from traceanalyzer.report.message import Message
+from traceanalyzer.report.model import Report
+
+NUMBER = re.compile(r"(?<![\w.,])\d[\d.,\u202f\xa0]*(?![\w\d])")
+NO_FIGURES = {"script", "style", "svg", "table", "title", "bdi", "code", "h1", "footer"}
+"""Elements whose numbers are no figures of the report: names, code, tables, and pictures of what is said elsewhere."""
+PARTS = {"definitions", "tree", "strips", "links"}
+"""Classes of such elements."""
+DOCUMENTS = sorted(
+    [*(FIXTURES / "key_averages").glob("torch213_*.txt"), FIXTURES / "key_averages" / "article.md"],
+    key=lambda path: path.name,
+)
+
+
+class Said(HTMLParser):
+    """The figures of a page, and the numbers outside of tables that are none."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.figures: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self.loose: list[str] = []
+        self._open: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self._open.append((tag, dict(attrs)))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if any(tag in NO_FIGURES or attrs.get("class") in PARTS for tag, attrs in self._open):
+            return
+        tag, attrs = self._open[-1] if self._open else ("", {})
+        if tag == "data":
+            self.figures[str(attrs["data-concept"]), str(attrs["data-base"])].add(str(attrs["value"]))
+            return
+        for match in NUMBER.finditer(data):
+            around = data[max(0, match.start() - 6) : match.end() + 6].strip()
+            if not any(around in words for words in literals()):
+                self.loose.append(data.strip()[:200])
+
+
+@cache
+def literals() -> tuple[str, ...]:
+    """All texts of the catalogs without their figures, in which a number is a word, such as a version of torch."""
+    catalogs = (read_catalog(folder.name) for folder in LOCALES.iterdir() if (folder / "LC_MESSAGES").is_dir())
+    forms = (form for catalog in catalogs for entry in catalog.entries.values() for form in entry.forms)
+    return tuple({words for form in forms if any(map(str.isdigit, form)) for words in re.split(r"\{[^}]*\}", form)})
+
+
+def check(page: str) -> Said:
+    """One value for each concept and population; that no number is loose is for the caller to assert."""
+    said = Said(page)
+    assert {key: values for key, values in said.figures.items() if len(values) > 1} == {}
+    return said
+
+
+@pytest.mark.parametrize("path", [*SOUND, *DOCUMENTS], ids=lambda path: path.name)
+def test_every_fixture_has_one_truth(path: Path) -> None:
+    assert check(html.render(report_of(path))).loose == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_language_has_one_truth(code: str) -> None:
+    said = check(html.render(report_of(TRAINING), language=of(code)))
+    assert len(said.figures) > 50
+    assert said.loose == []
+
+
+@pytest.mark.corpus
+def test_every_trace_of_the_corpus_has_one_truth(corpus: Path, corpus_name: str) -> None:
+    page = html.render(corpus_files.report_of(corpus / "corpus" / f"{corpus_name}.json.gz"))
+    assert check(page).loose == []
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("folder", ["pairs", "second", "serving", "ranks"])
+def test_every_trace_of_the_field_has_one_truth(corpus: Path, folder: str) -> None:
+    found = [
+        check(html.render(corpus_files.report_of(path))) for path in sorted((corpus / "field" / folder).glob("*.gz"))
+    ]
+    assert len(found) > 1
+    assert not any(said.loose for said in found)
+
+
+def _with_other_step(report: Report) -> Report:
+    headline = report.headlines[0]
+    assert headline.resources is not None
+    return replace(report, headlines=(replace(headline, resources=replace(headline.resources, step_ns=1.0)),))
+
+
+def test_two_values_of_one_concept_are_found() -> None:
+    said = Said(html.render(_with_other_step(report_of(TRAINING))))
+    assert len(said.figures["step", "typical-step"]) == 2
+
+
+def test_a_number_that_is_no_figure_is_found() -> None:
+    assert Said("<p>It takes 12 ms.</p>").loose == ["It takes 12 ms."]
+    assert (
+        Said("<p>It takes <data value=1 data-concept=a data-base=b>12 ms</data>, on <bdi>GPU 3</bdi>.</p>").loose == []
+    )
+
+
+def test_a_figure_is_exact_and_stays_in_its_line() -> None:
+    language = FigureLanguage(ENGLISH)
+    page = elements(f"<p>{language.quantity(1234567.0, 'ns', 'x')}</p>", language.found)
+    assert page == '<p><data value="1234567" data-concept="x" data-base="page">1.235\xa0ms</data></p>'
+
+
+def test_marks_vanish_where_only_text_can_be() -> None:
+    language = FigureLanguage(ENGLISH)
+    text = language.quantity(5, "count", "x")
+    for page in ("<title>{}</title>", "<p title='{}'></p>", "<table><td>{}</td></table>", "<svg><text>{}</text></svg>"):
+        assert elements(page.format(text), language.found) == page.format("5")
+
+
+@pytest.mark.parametrize(
+    "name", ["\ufdd00\ufdd1no\ufdd2", "\ufdd0", "\ufdd2\ufdd1", "\ufdd099\ufdd1x\ufdd2", "\ufdd0n\ufdd1x\ufdd2"]
+)
+def test_names_that_look_like_marks_are_names(name: str) -> None:
+    language = FigureLanguage(ENGLISH)
+    page = elements(f"<p>{name} {language.quantity(5, 'count', 'x')}</p>", language.found)
+    assert page.count("<data") == page.count("</data>") <= 2
+    assert not any(mark in page for mark in "\ufdd0\ufdd1\ufdd2")
+
+
+def test_words_of_another_version_stay_as_they_were() -> None:
+    old = Message("overview-single", {"mean": 5e6}, "The only step: 5.000 ms.")
+    assert plain(FigureLanguage(ENGLISH).say(old)) == old.text
