@@ -31,7 +31,7 @@ RULE_PACKAGE = ROOT / "examples" / "rule_package"
 _WORD = r"""'[^']*'|"[^"]*"|[^\s'"`#;,)]+"""
 _INSTALL = re.compile(rf"(?:python3? -m )?pip install (?:(?:{_WORD}) )*(?:{_WORD})")
 _PUBLISHED = (
-    "README.md",
+    "README*.md",
     "docs/**/*.md",
     "examples/**/*",
     "traceanalyzer/**/*.py",
@@ -176,7 +176,8 @@ def _with_wheels(command: str, wheels: dict[str, Path]) -> str:
 def test_the_commands_are_found() -> None:
     """Places where commands are known to be, because a pattern without matches would test nothing."""
     places = {place for place, _ in _published()}
-    expected = {"README.md", "docs/capture.md", "docs/batch.md", "traceanalyzer/errors.py"}
+    expected = {"README.md", "README.ru.md", "README.zh.md", "docs/install.md", "docs/capture.md"}
+    expected |= {"traceanalyzer/errors.py"}
     expected |= {"examples/ci/github/action.yml", "examples/ci/gitlab/traceanalyzer.gitlab-ci.yml"}
     assert expected | {"examples/rule_package/README.md"} <= places
     assert {f"pip install {DISTRIBUTION}", f"pip install '{DISTRIBUTION}[capture]'"} <= set(_commands())
