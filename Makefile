@@ -7,21 +7,29 @@ READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
 LOWEST_VENV := .venv-lowest
+SAMPLE := fixtures/synthetic/gpu_training.json.gz
+NEW_ENOUGH := import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)
 # Tests and checks start hundreds of programs; none should compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 # What the build compiles, once more after a change; the time of it is that of this file.
 COMPILED := $(VENV)/.compiled
 
-.PHONY: help demo test test-torch test-lowest lint types contracts docs check check-full advice laws benchmark mutate fuzz-scan format clean
+.PHONY: help demo test test-torch test-lowest lint types contracts docs pages samples site check check-full advice laws
+.PHONY: benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(READY) $(COMPILED) ## Set up and write a report from a fixture into demo/
-	@mkdir -p demo
-	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz
-	$(BIN)/traceanalyzer report fixtures/synthetic/gpu_training.json.gz -o demo/report.html -o demo/report.md -o demo/report.json
+demo: ## Install what running needs into demo/.venv and write a report from a fixture into demo/
+	@$(PYTHON) -c '$(NEW_ENOUGH)'
+	@$(PYTHON) -m venv demo/.venv
+	@echo "Installing into demo/.venv ..."
+	@demo/.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check .
+	demo/.venv/bin/traceanalyzer report $(SAMPLE)
+	demo/.venv/bin/traceanalyzer report $(SAMPLE) -o demo/report.html -o demo/report.md -o demo/report.json
+	@echo "Open demo/report.html in a browser, or let the command open it:"
+	@echo "    demo/.venv/bin/traceanalyzer report $(SAMPLE) --open"
 
 test: $(READY) $(COMPILED) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -52,12 +60,22 @@ types: $(READY) ## Types of the package
 contracts: $(READY) ## Who may import whom
 	$(BIN)/lint-imports --no-logo
 
-docs: $(READY) $(COMPILED) ## Generated documentation, catalogs, fixtures and goldens are up to date
+docs: pages ## Generated documentation, catalogs, fixtures and goldens are up to date
 	$(BIN)/python scripts/docs.py --check
-	$(BIN)/python scripts/lab_page.py --check
 	$(BIN)/python scripts/locales.py --check
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/goldens.py --check
+
+pages: $(READY) $(COMPILED) ## The part of docs that no test checks, too: the page of the lab, sample reports
+	$(BIN)/python scripts/lab_page.py --check
+	$(BIN)/python scripts/samples.py --check
+
+samples: $(READY) $(COMPILED) ## Write the sample reports and their pictures (needs Chromium)
+	$(BIN)/python scripts/samples.py
+
+site: $(READY) ## Build the documentation as a site with search, into build/site; fails if a link leads nowhere
+	$(BIN)/python scripts/site.py
+	@echo "Open it with: $(BIN)/python -m http.server --directory build/site"
 
 advice: $(READY) $(COMPILED) ## Reports of real traces into build/, and what experts say of them (needs TRACEANALYZER_CORPUS)
 	$(BIN)/python scripts/advise_corpus.py
@@ -109,8 +127,8 @@ clean: ## Remove what the other targets made
 	find . -name __pycache__ -prune -exec rm -r {} +
 
 $(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -c '$(NEW_ENOUGH)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --editable . --group dev --group site
 	@touch $@

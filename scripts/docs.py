@@ -19,7 +19,8 @@ from traceanalyzer.rules.engine.selection import builtin
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs"
 SCHEMAS = {"report": schemas.report, "difference": schemas.difference, "capture": schemas.capture}
-PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md", "docs/frameworks.md")
+GENERATED = ("cli", "configuration", "first_report", "frameworks", "install", "metrics")
+PAGES = tuple(f"docs/{name}.md" for name in GENERATED)
 
 
 def schema_files() -> dict[Path, str]:

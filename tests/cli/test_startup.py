@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.builders import compile_log
-from tests.builders.graph_capture import captured, model, replayed
-from tests.cli.running import FIXTURES, PROGRAM, assert_one_line, call, spawn
+from tests.cli.running import FIXTURES, assert_one_line, call, spawn
 from traceanalyzer.cli import COMMANDS
 
 HEAVY = ("numpy", "rich", "jinja2", "babel", "matplotlib", "msgspec", "pandas", "torch", "asyncio", "multiprocessing")
@@ -149,26 +146,6 @@ def test_the_summary_in_the_list_is_the_first_sentence_of_the_command() -> None:
 def test_help_needs_no_more_than_80_columns() -> None:
     for command in ((), *((name,) for name in COMMANDS)):
         assert max(map(len, help_of(*command))) <= 80
-
-
-def test_the_examples_work(tmp_path: Path) -> None:
-    """Each example, with the small fixture in place of its files."""
-    data = (FIXTURES / "synthetic" / "cpu_only.json").read_bytes()
-    for name in ("trace.json", "trace.json.gz"):
-        (tmp_path / name).write_bytes(data)
-    captured([("", model(2))]).write(tmp_path / "capture.json.gz")
-    replayed([model(2)]).write(tmp_path / "decode.json.gz")
-    (tmp_path / "compile_logs").mkdir()
-    (tmp_path / "compile_logs" / "torch.log").write_text(compile_log.broke("0/0", "train.py", 7, "why"), "utf-8")
-    (tmp_path / "profiling.md").write_bytes((FIXTURES / "key_averages" / "article.md").read_bytes())
-    found = dict.fromkeys(line for command in ((), ("report",)) for line in examples(help_of(*command)))
-    env = {"PYTHONPATH": str(FIXTURES.parent), "BROWSER": "true %s"}  # no window is opened
-    for example in found:
-        shell = example.replace("traceanalyzer", shlex.join(PROGRAM), 1)
-        run = spawn(program=("sh", "-c", shell), cwd=tmp_path, env=env)
-        assert run.code == 0, example
-    assert (tmp_path / "report.md").exists()
-    assert (tmp_path / "report.json").exists()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -18,7 +18,16 @@ def test_a_notebook_shows_a_report_as_its_page() -> None:
     frame = report._repr_html_()
     assert frame.startswith('<iframe srcdoc="&lt;!')
     assert html.unescape(frame).count(ta.render(report, "html")) == 1
-    assert report._repr_markdown_() == ta.render(report, "markdown")
+
+
+def test_where_a_notebook_shows_no_pages_it_shows_the_short_form() -> None:
+    report = ta.analyze(ta.load(TRAINING))
+    whole, short = ta.render(report, "markdown"), report._repr_markdown_()
+    assert whole.startswith(short)
+    assert "<details" in whole[len(short) :]
+    assert "<details" not in short
+    assert 5 < len(short.splitlines()) <= 30
+    assert all(word in short for word in ("Bound by input", "DataLoader", "up to 3.5 ms"))
 
 
 def test_rendering_for_the_terminal_shows_nothing_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

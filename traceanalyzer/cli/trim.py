@@ -63,7 +63,7 @@ def command(
     \b
     Examples:
       traceanalyzer trim trace.json.gz -o steps.json.gz --steps 5:7
-      traceanalyzer trim trace.json -o cut.json.gz --time 1200:1450.5
+      traceanalyzer trim trace.json -o cut.json.gz --time 10:25.5
 
     \b
     Exit codes:

@@ -370,12 +370,12 @@ class Report(msgspec.Struct, frozen=True, dict=True):
         return f"<Report on {self.source.name}: {len(self.findings)} findings; traceanalyzer.render shows it>"
 
     def _repr_html_(self) -> str:
-        """Show the page where a cell of a notebook returns the report, in a frame of its own."""
+        """Show the page where a cell of a notebook returns the report, in a frame as high as its first screen."""
         return f'<iframe srcdoc="{escape(self._rendered("html"))}" style="width: 100%; height: 40em"></iframe>'
 
     def _repr_markdown_(self) -> str:
-        """Show the report as Markdown, where a notebook shows no pages."""
-        return self._rendered("markdown")
+        """Show the short form where a notebook shows no pages: the Markdown before its first folded part."""
+        return self._rendered("markdown").partition("\n<details")[0]
 
     def _rendered(self, form: str) -> str:
         formats: Any = import_module("traceanalyzer.formats")  # by name: formats depend on reports
