@@ -59,9 +59,9 @@ class Answer:
         if form == "markdown":
             from traceanalyzer.formats import markdown  # noqa: PLC0415 - jinja2 is slow to import
 
-            opening = tuple(self.opening())
+            above = tuple(self.opening())
             return markdown.fitted(
-                self.mark, self.generator, self.title, self.sections, self.language, top, opening=opening
+                self.mark, self.generator, self.title, self.sections, self.language, top, opening=above
             )
         if form == "html":
             from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
@@ -70,9 +70,9 @@ class Answer:
                 return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
             from traceanalyzer.formats.html.difference import opening  # noqa: PLC0415 - imports the pages
 
-            above = opening(self.data, self.language)
+            rows = self.sections(top or _PAGE_ROWS)
             return html.plain(
-                self.generator, self.title, self.sections(top or _PAGE_ROWS), self.language, opening=above
+                self.generator, self.title, rows, self.language, opening=opening(self.data, self.language)
             )
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 

@@ -74,6 +74,9 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
+    silent = mean(device.silent_gap_ns, idle.steps)
+    if most == 1:  # what nothing recorded needs can be done elsewhere or later
+        least = max(least, min(_LEAST, silent / time))
     interval = (least * time, most * time)
     text = _PYTHON_GAP.text("basis-measured") if measured else _PYTHON_GAP.text("basis")
     basis = _PYTHON_GAP.text("basis-all")(least=least) if most == 1 else text(least=least, most=most)
@@ -94,7 +97,6 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(subject, share, limits["gap_share"], "share", where or tuple(map(_place, device.host_gaps[:5])))
     first = owners[0] if owners and _is_largest(owners[0], device, time) else None
     what = _PYTHON_GAP.text("unknown")() if first is None else host_owners.name(first)
-    silent = mean(device.silent_gap_ns, idle.steps)
     is_silent = silent >= _MOSTLY * time and not facts.is_host_inflated
     if is_silent and not program.may_train(facts) and (first is None or first.role is None):
         advice: Text | None = _PYTHON_GAP.text("advice-results")

@@ -35,6 +35,9 @@ _MOST = 3.0
 """PyTorch's tuning guide: mixed precision is up to three times faster on Volta and newer."""
 _LEAST = 1.3
 """Own choice: the remaining ratio of a product that is half bound by memory or made of small parts."""
+_LEAST_MIXED = 2.0
+"""Own choice, for 16 bits on Ampere and newer: a quarter to an eighth of what their data sheets promise over ordinary
+cores, and far less than the 12 times that one program's products gained (masks of images on an A100)."""
 _USED = 0.05
 """Own choice: a smaller share of the products' time on Tensor Cores is an accident."""
 PRODUCTS = frozenset({KernelClass.GEMM, KernelClass.MOE, KernelClass.CONVOLUTION})
@@ -77,7 +80,7 @@ class _Fp32Work(msgspec.Struct, frozen=True):
 def _mixed(facts: Facts, limits: Limits) -> Drafts:
     if not _precision(facts).is_fp32_only:
         return
-    products = _fp32_products(facts, limits, tf32=False)
+    products = _fp32_products(facts, limits, tf32=False, least=_LEAST_MIXED)
     attention, tf32 = _further(facts, limits, is_fp32_attention), _further(facts, limits, is_tf32)
     parts = [products, attention, tf32]
     time = sum(part.time_ns for part in parts)
@@ -203,7 +206,14 @@ def capability(facts: Facts) -> tuple[int, int] | None:
     return max((number for number in generations if number is not None), default=None)
 
 
-def _fp32_products(facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[KernelClass] = PRODUCTS) -> _Fp32Work:
+def _fp32_products(
+    facts: Facts,
+    limits: Limits,
+    *,
+    tf32: bool,
+    only: frozenset[KernelClass] = PRODUCTS,
+    least: float = _LEAST,
+) -> _Fp32Work:
     """Products that could get faster: bound neither by memory nor by their launch.
 
     Args:
@@ -211,10 +221,11 @@ def _fp32_products(facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[
         limits: The thresholds of the rule.
         tf32: Whether the products would be computed in TF32, else in half precision.
         only: The classes of kernels that count.
+        least: Their least speedup.
     """
     by_shape = facts.find("kernels_by_shape", KernelsByShape)
     if by_shape is None:
-        return _by_kernel(facts, limits, tf32, only)
+        return _by_kernel(facts, limits, tf32, only, least)
     flops_per_byte = intensities(facts)
     times: defaultdict[tuple[str, str], int] = defaultdict(int)
     for row in by_shape.rows:
@@ -224,7 +235,7 @@ def _fp32_products(facts: Facts, limits: Limits, *, tf32: bool, only: frozenset[
         if counts and busy and flops_per_byte.get(key, limits["flops_per_byte"]) >= limits["flops_per_byte"]:
             times[key] += row.total_ns
     order = sorted(times, key=lambda key: (-times[key], key))
-    saved = {key: _saved(facts, key, times[key], tf32=tf32) for key in order}
+    saved = {key: _saved(facts, key, times[key], tf32=tf32, least=least) for key in order}
     return _Fp32Work(
         sum(times.values()),
         (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
@@ -245,7 +256,7 @@ def _further(facts: Facts, limits: Limits, is_wanted: Callable[[str], bool]) -> 
     )
 
 
-def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass]) -> _Fp32Work:
+def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelClass], least: float) -> _Fp32Work:
     kernels = [k for k in facts.kernels if kernel_class(k.name) in only and is_fp32(k.name, k.tensor_cores)]
     kernels = [k for k in kernels if k.calls and k.total_ns >= limits["kernel_ns"] * k.calls]
     time = sum(kernel.total_ns for kernel in kernels)
@@ -254,7 +265,7 @@ def _by_kernel(facts: Facts, limits: Limits, tf32: bool, only: frozenset[KernelC
     part = (1 - 1 / ratio) * counted / time if time else 0.0
     return _Fp32Work(
         counted,
-        ((1 - 1 / min(_LEAST, ratio)) * counted, (1 - 1 / ratio) * counted),
+        ((1 - 1 / min(least, ratio)) * counted, (1 - 1 / ratio) * counted),
         {Portion.kernel(kernel.name): facts.on_device(part * kernel.total_ns) for kernel in kernels},
         facts.kernel_places(sorted(kernels, key=lambda k: (-k.total_ns, k.name))),
     )
@@ -270,7 +281,7 @@ def _arithmetic(facts: Facts, limits: Limits, otherwise: int) -> int:
     return sum(op.device_self_ns for op in products if flops_per_byte.get((op.name, op.shapes or ""), limit) >= limit)
 
 
-def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool) -> Interval:
+def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool, least: float) -> Interval:
     """Saving by the ratio of the peak rates, within what peak rate and memory bandwidth allow."""
     device, row = facts.gpu, roofline_rows(facts).get(key)
     most = (1 - 1 / _ratio(device, tf32=tf32)) * time
@@ -279,7 +290,7 @@ def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool) -> Inte
         size = row.bytes if tf32 else row.bytes / 2
         least = max(row.flops / peak / 1000, size / device.bandwidth) * time / row.device_ns
         most = min(most, max(0.0, time - least))
-    return min(most, (1 - 1 / _LEAST) * time), most
+    return min(most, (1 - 1 / least) * time), most
 
 
 def _ratio(device: Gpu | None, *, tf32: bool) -> float:
