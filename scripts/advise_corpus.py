@@ -17,9 +17,6 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 OUT = Path(__file__).resolve().parent.parent / "build"
 SETS = ("advice", "advice-field")
-BINDING = ("advice",)
-"""Sets that must pass. The other one was written for traces that no report had been read of: of it the reports on
-several ranks must pass, and the others are only shown."""
 FOLDERS = ("corpus", "documents")
 COMPRESSED = (".gz", ".json", ".txt")
 
@@ -36,20 +33,6 @@ def main() -> int:
         found = compared(Path(folder), name)
         print(f"{name}\n\n{found.stdout}", flush=True)
         sys.stderr.write(found.stderr)
-        code = max(code, found.returncode if name in BINDING else _of_ranks(Path(folder), name))
-    return code
-
-
-def _of_ranks(folder: Path, name: str) -> int:
-    """Compare each report on several ranks by itself; returns the highest exit code."""
-    expected, code = folder / "expected" / name, 0
-    for wanted in sorted(expected.glob("*.toml")):
-        if tomllib.loads(wanted.read_text("utf-8")).get("command") != "ranks":
-            continue
-        report = OUT / name / f"{wanted.stem}.json"
-        command = [sys.executable, str(folder / "tools" / "advice.py"), str(report), str(wanted)]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-        print(f"{wanted.stem}: {found.stdout}", flush=True)
         code = max(code, found.returncode)
     return code
 
