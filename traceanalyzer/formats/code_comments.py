@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
 
@@ -32,7 +30,7 @@ COMMENTS = (
 """All comments in the code of rules, the more special before the more general."""
 
 _BEGIN = "  # "
-_PATTERNS = [(text, re.compile("(.+)".join(map(re.escape, text.english.split("{code}"))))) for text in COMMENTS]
+_PARTS = [(text, *text.english.partition("{code}")) for text in COMMENTS]
 
 
 def translated(code: str, language: Language) -> str:
@@ -46,7 +44,10 @@ def _line(line: str, language: Language) -> str:
 
 
 def _comment(comment: str, language: Language) -> str:
-    for text, pattern in _PATTERNS:
-        if found := pattern.fullmatch(comment):
-            return language.text(text, code=found[1]) if found.groups() else language.text(text)
+    for text, begin, field, end in _PARTS:
+        if comment == text.english:
+            return language.text(text)
+        code = comment.removeprefix(begin).removesuffix(end)
+        if field and code and comment == begin + code + end:
+            return language.text(text, code=code)
     return comment

@@ -33,7 +33,7 @@ from traceanalyzer.trace.table import I64, UNKNOWN
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
-_ASKS = re.compile(r"^(?:cuda|hip|cu|musa)(?:\w*Get\w+|\w*Synchronize|Init|DriverGetVersion|SetDevice)$")
+_ASKS = re.compile(r"^(?:cuda|hip|cu|musa)(?:(?:(?!Get)\w)*+Get\w+|\w*Synchronize|Init|DriverGetVersion|SetDevice)$")
 """Calls that tell something of devices or wait for them."""
 LEAST_NS = 1_000_000
 """Own choice: a first launch, copy or wait may well take less on an idle device."""

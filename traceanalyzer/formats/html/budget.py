@@ -52,7 +52,9 @@ def build(headline: Headline, combined: Combined, language: Language) -> StepBud
         return language.marked(in_unit.text(left * step, digits), left * step, concept)
 
     # bounds instead of a most likely value: first what is saved at least, and beside it the rest of the most
-    sure, possible = zip(*(_shares(fix, step) for fix in combined.fixes), strict=True)
+    sure, possible = map(list, zip(*(_shares(fix, step) for fix in combined.fixes), strict=True))
+    short = max(0.0, combined.wall_ns_per_step[0] / step - sum(sure))  # what only the best fix by itself is sure of
+    sure[0], possible[0] = sure[0] + short, max(0.0, possible[0] - short)
     ends = [1.0]
     for share in sure:
         ends.append(max(0.0, ends[-1] - share))

@@ -22,7 +22,7 @@ _BEGIN, _THEN, _END = "\ufdd0", "\ufdd1", "\ufdd2"
 _NAME = "n"
 _MARK = re.compile(f"{_BEGIN}({_NAME}|\\d{{1,9}}){_THEN}([^{_BEGIN}{_THEN}{_END}]*){_END}")
 _STRAY = re.compile(f"{_BEGIN}(?:{_NAME}|\\d{{1,9}})?{_THEN}|[{_BEGIN}{_THEN}{_END}]")
-_PIECE = re.compile(r"<(script|style|svg|table|title)\b.*?</\1>|<[^>]*>|[^<]+", re.DOTALL)
+_PIECE = re.compile(r"<(script|style|svg|table|title)\b.*?(?:</\1>|\Z)|<[^>]*>?|[^<]+", re.DOTALL)
 _BLANK = re.compile(r"(?<=\d) (?=[^\W\d]|%)")
 _VERSION = re.compile(r"-\d+$")
 
@@ -32,7 +32,7 @@ _SHARED = (
     (
         "step",
         STEP,
-        r"overview-(mean|single|typical|by-mark|whole)\.mean|(headline-.+|html-step-length|.+-summary.*)\.step",
+        r"overview-(mean|single|typical|by-mark|whole)\.mean|(headline-.+|html-step-length|((?!-summary).)++-summary.*)\.step",
     ),
     (
         "step",
