@@ -61,7 +61,7 @@ def test_a_single_long_call_is_told_with_what_it_waits_for() -> None:
     shown = section_of(trace)
     (message,) = shown.messages
     assert ENGLISH.say(message) == (
-        "One call of aten::item in evaluate takes 60.00 us, 60 % of a step; 55.00 us of it cudaMemcpyAsync waits until "
+        "One call of aten::item in evaluate takes 60 us, 60 % of a step; 55 us of it cudaMemcpyAsync waits until "
         "busy has ended."
     )
 
@@ -73,7 +73,7 @@ def test_a_short_wait_in_a_long_call_is_not_told() -> None:
     trace.op("aten::item", 15, 60)
     trace.memcpy("DtoH", 4, 22, 2, at=20, call_dur=5)
     said = [ENGLISH.say(message) for message in section_of(trace).messages]
-    assert said[0] == "One call of aten::item in evaluate takes 60.00 us, 60 % of a step."
+    assert said[0] == "One call of aten::item in evaluate takes 60 us, 60 % of a step."
 
 
 def test_a_bare_wait_at_the_end_of_a_measurement_is_not_told_as_a_long_call() -> None:

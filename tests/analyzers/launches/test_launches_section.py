@@ -55,7 +55,7 @@ def test_what_is_left_out_and_what_was_blocked_is_said() -> None:
             "include them."
         ),
         "1 kernel has no launch in the trace and is left out.",
-        "1 call waited 49.00 us because the queue was full (294 launches or more).",
+        "1 call waited 49 us because the queue was full (294 launches or more).",
     ]
 
 

@@ -60,7 +60,7 @@ def test_steps_are_those_of_the_program() -> None:
     assert by_rank(found)[0].wait_ns == 5_000_000
     (late,) = found.stragglers[:1]
     assert (late.rank, late.steps) == (1, 6)
-    assert "wait for rank 1, each for 50 % of the 10 ms of each step" in report.headlines[0].message.text
+    assert "wait for rank 1, each for 5.0 of the 10.0 ms of each step" in report.headlines[0].message.text
 
 
 def test_a_rank_that_was_cut_off_is_compared_by_its_first_steps() -> None:
@@ -105,7 +105,7 @@ def test_a_step_that_no_rank_keeps_is_not_judged() -> None:
     (headline,) = report.headlines
     assert headline.bound == "gpu-compute"
     assert headline.resources.step_ns == 1_375_000
-    assert "wait for rank 1, which costs 22 % of the 1.4 ms of a step" in headline.message.text
+    assert "wait for rank 1, which costs 0.30 of the 1.4 ms of a step" in headline.message.text
     (finding,) = (one for one in report.findings if one.rule == "comm-straggler")
     assert "most of the waiting in 3 of 3 steps" in finding.summary.text
 
@@ -118,7 +118,7 @@ def test_ranks_have_the_typical_steps_and_the_table_of_steps_has_all() -> None:
     assert [row.own_ns for row in found.ranks] == [1_075_000, 1_375_000]
     assert [row.steps for row in found.ranks] == [4, 4]
     assert [step.max_ns for step in found.steps] == [1_375_000] * 3 + [5_075_000]
-    assert "A step takes 1.375 ms, mean over 2 ranks." in render(report, "markdown")
+    assert "A step takes 1.4 ms, mean over 2 ranks." in render(report, "markdown")
     assert [row.typical_step_ns for row in found.ranks] == [1_375_000] * 2
     assert [row.workload for row in found.ranks] == ["inference"] * 2
 
@@ -189,7 +189,7 @@ def test_without_marks_the_recording_lasts_until_the_devices_are_done() -> None:
     report = join(members([graph(0), graph(1)]), "run")
     (headline,) = report.headlines
     assert headline.bound == "gpu-compute"
-    assert "for 99 % of the 9.1 ms of the recording" in headline.message.text
+    assert "for 9.0 of the 9.1 ms of the recording" in headline.message.text
     found = report.result("ranks", Ranks)
     assert found is not None
     assert [row.mean_step_ns for row in found.ranks] == [9_100_000] * 2
@@ -242,7 +242,7 @@ def test_a_step_that_takes_memory_is_left_out_on_all_ranks_and_told_once() -> No
     assert result.steps[2].reason == "allocation"
     assert result.mean_step_ns == 1_225_000
     assert (
-        "Step 3 is left out on all ranks: it takes 5.225 ms instead of 1.225 ms"
+        "Step 3 is left out on all ranks: it takes 5.2 ms instead of 1.2 ms"
         in warned(traces)["q-ranks-step-allocation"]
     )
 
@@ -251,8 +251,8 @@ def test_a_long_wait_in_a_step_that_is_left_out_is_told_once() -> None:
     """In step 3 of five rank 1 computes for 5 ms longer, and rank 0 waits for it in that step alone."""
     traces = run(2, [Meeting(lambda r, s: 1000 + 5000 * (s == 3 and r == 1))], steps=5)
     said = warned(traces)
-    assert "Step 3 is left out on all ranks: it takes 6.225 ms, the others 1.225 ms." in said["q-ranks-step-uneven"]
-    assert "rank 0 waits for the others once, for 5.000 ms (all_reduce)" in said["q-ranks-wait-once"]
+    assert "Step 3 is left out on all ranks: it takes 6.2 ms, the others 1.2 ms." in said["q-ranks-step-uneven"]
+    assert "rank 0 waits for the others once, for 5.0 ms (all_reduce)" in said["q-ranks-wait-once"]
     assert "comm-straggler" not in {finding.rule for finding in join(members(traces), "run").findings}
 
 

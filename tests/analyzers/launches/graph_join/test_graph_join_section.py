@@ -36,7 +36,7 @@ def test_every_table_is_marked_as_joined() -> None:
 def test_operators_show_their_share_of_what_was_joined() -> None:
     found = sections(top=1)["joined-operators"]
     assert [str(message) for message in found.messages] == [
-        "1 launch of a graph took 36.00 us on the device; 100 % of it is joined with the operators of trace.json."
+        "1 launch of a graph took 36 us on the device; 100 % of it is joined with the operators of trace.json."
     ]
     assert found.tables[0].rows == (("aten::mm", 3, 15 * US, 15 / 36, 15 * US),)
     assert found.tables[0].total_rows == 4
