@@ -22,7 +22,6 @@ from traceanalyzer.formats import difference, language
 from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import discovery
-from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
 from traceanalyzer.sections import several_runs
 
@@ -76,7 +75,6 @@ Texts = Mapping[str, Callable[[], str]]
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 _CHARTS = ("svg", "png")
-_CARDS = (".svg", ".png")
 _JSON = ("json", "sarif", "speedscope")
 
 
@@ -363,39 +361,6 @@ def require_formats_of_differences(wanted: Sequence[Target]) -> None:
     for target in wanted:
         if target.form not in difference.FORMATS:
             raise UsageError(f"{target.path}: a difference has no format {target.form}; use .html, .md or .json")
-
-
-# `--card`: a picture for links and chats.
-
-
-def card_option(command: _Command) -> _Command:
-    """The option of commands that draw a card."""
-    return click.option(
-        "--card",
-        metavar="FILE.svg|png",
-        shell_complete=parameters.files,
-        help="Also draw a picture of 1200 x 630 pixels for a link, a chat or a slide.",
-    )(command)
-
-
-def check_card(card: str | None) -> None:
-    """Refuse a card in a format that cards do not have, before anything is read.
-
-    Raises:
-        UsageError: It has.
-    """
-    if card is not None and PurePath(card).suffix.lower() not in _CARDS:
-        raise UsageError(f"--card {card}: is neither .svg nor .png")
-
-
-def draw_card(content: Report | Difference, card: str | None, way: Delivery) -> None:
-    """Draw the card that the user asked for, if any."""
-    if card is None:
-        return
-    from traceanalyzer.formats import card_files  # noqa: PLC0415 - jinja2 is slow to import
-
-    path = Path(card)
-    way.put_file(path, card_files.draw(content, path.suffix.lower().removeprefix("."), way.language))
 
 
 # `--open`: the HTML page in the browser.

@@ -7,7 +7,7 @@ import sys
 import click
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import delivery, parameters
+from traceanalyzer.cli import card, delivery, parameters
 from traceanalyzer.cli.parameters import Share
 from traceanalyzer.cli.progress import reading_each
 from traceanalyzer.comparison import diff
@@ -36,7 +36,7 @@ _FORMATS = {name: formats.EVERY[name] for name in FORMATS}
 @parameters.top("5, in Markdown and on a page 20")
 @parameters.lang
 @parameters.steps(of=" of traces")
-@delivery.card_option
+@card.option
 @click.option("--story", is_flag=True, help="Tell what changed as a story, before the tables.")
 @parameters.jobs
 @parameters.force
@@ -52,7 +52,7 @@ def command(
     lang: str | None,
     steps: tuple[int | None, int | None] | None,
     skip_warmup: int,
-    card: str | None,
+    card_file: str | None,
     story: bool,
     jobs: int,
     force: bool,
@@ -90,7 +90,7 @@ def command(
     settings = config.load()
     targets = delivery.targets(outputs, form, known=_FORMATS)
     delivery.require_formats_of_differences(targets)
-    delivery.check_card(card)
+    card.check(card_file)
     spoken = delivery.chosen_language(lang, settings)
     top = top or settings.top
     first, last = steps or (None, None)
@@ -99,6 +99,6 @@ def command(
         difference = diff(base, head, limit=limit, steps=choice, config=settings, progress=progress, jobs=jobs)
     told = answer(difference, spoken, is_story=story)
     delivery.deliver_answer(told, targets, top, force=force, quiet=quiet)
-    delivery.draw_card(difference, card, delivery.Delivery(spoken, force=force, quiet=quiet))
+    card.draw(difference, card_file, delivery.Delivery(spoken, force=force, quiet=quiet))
     if difference.gate is not None and (code := _CODES[difference.gate.outcome]):
         sys.exit(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import delivery, parameters
+from traceanalyzer.cli import card, delivery, parameters
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.difference import answer
 from traceanalyzer.inputs import opening, saved_reports
@@ -19,7 +19,7 @@ from traceanalyzer.report.difference import Difference
 @parameters.top("5, in Markdown 20")
 @parameters.lang
 @delivery.assets_options
-@delivery.card_option
+@card.option
 @parameters.show
 @parameters.force
 @parameters.quiet
@@ -33,7 +33,7 @@ def command(
     assets: str | None,
     assets_format: str | None,
     assets_url: str | None,
-    card: str | None,
+    card_file: str | None,
     show: bool,
     force: bool,
     quiet: bool,
@@ -58,7 +58,7 @@ def command(
     if show:
         wanted = delivery.with_page(wanted, report, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, assets_url, wanted)
-    delivery.check_card(card)
+    card.check(card_file)
     spoken = delivery.chosen_language(lang, settings)
     with opening.open_source(report) as source:
         saved = saved_reports.read(source, report)
@@ -67,12 +67,12 @@ def command(
         if charts is not None:
             raise UsageError(f"{report}: is a saved difference, which has no charts; leave --assets out")
         delivery.deliver_answer(answer(saved, spoken), wanted, top or settings.top, force=force, quiet=quiet)
-        delivery.draw_card(saved, card, delivery.Delivery(spoken, force=force, quiet=quiet))
+        card.draw(saved, card_file, delivery.Delivery(spoken, force=force, quiet=quiet))
         if show:
             delivery.open_page_of(wanted)
         return
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(saved, wanted, {})
-    delivery.draw_card(saved, card, way)
+    card.draw(saved, card_file, way)
     if show:
         delivery.open_page_of(wanted)

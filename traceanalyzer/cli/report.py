@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer import config, formats
-from traceanalyzer.cli import delivery, flame, one_line, parameters, perfetto, suggestions
+from traceanalyzer.cli import card, delivery, flame, one_line, parameters, perfetto, suggestions
 from traceanalyzer.cli.progress import reading, reading_each
 from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.config import Config
@@ -132,7 +132,7 @@ FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @flame.options
 @delivery.assets_options
-@delivery.card_option
+@card.option
 @perfetto.option
 @parameters.jobs
 @parameters.show
@@ -160,7 +160,7 @@ def command(
     assets: str | None,
     assets_format: str | None,
     assets_url: str | None,
-    card: str | None,
+    card_file: str | None,
     perfetto_folder: str | None,
     jobs: int,
     show: bool,
@@ -215,7 +215,7 @@ def command(
     if show:
         targets = delivery.with_page(targets, given, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, assets_url, targets)
-    delivery.check_card(card)
+    card.check(card_file)
     spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     forms = {target.form for target in targets}
@@ -240,7 +240,7 @@ def command(
 
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
     way.deliver(made.report, targets, {TABLE: table, flame.SPEEDSCOPE: speedscope, flame.COLLAPSED: collapsed})
-    delivery.draw_card(made.report, card, way)
+    card.draw(made.report, card_file, way)
     if perfetto_folder is not None:
         trace = _traced(made.measured, given, "a trace for Perfetto")
         perfetto.write(made.report, trace, made.file, Path(perfetto_folder), spoken, force=force, quiet=quiet)

@@ -45,9 +45,7 @@ def _line(line: str, language: Language) -> str:
 
 def _comment(comment: str, language: Language) -> str:
     for text, begin, field, end in _PARTS:
-        if comment == text.english:
-            return language.text(text)
         code = comment.removeprefix(begin).removesuffix(end)
-        if field and code and comment == begin + code + end:
-            return language.text(text, code=code)
+        if comment == begin + code + end and bool(code) == bool(field):
+            return language.text(text, code=code) if field else language.text(text)
     return comment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
@@ -247,26 +247,23 @@ def answer(difference: Difference, language: Language = ENGLISH, *, is_story: bo
     def header(width: int) -> str:
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
-        room = (width - 4) // 2
-        return language.text(_HEADER, base=terminal.fit(base, room), head=terminal.fit(head, room))
+        return language.text(_HEADER, base=terminal.fit(base, width // 2 - 2), head=terminal.fit(head, width // 2 - 2))
 
     title = language.text(_TITLE, base=base[:200], head=head[:200])
 
     def shown(rows: int) -> Iterator[Section]:
         told = story.of_difference(difference) if is_story else None
-        if told is not None:
-            yield from story.sections_of(told)
+        yield from () if told is None else story.sections_of(told)
         yield from (part for part in _sections(difference, rows) if told is None or part.id != "verdict")
 
-    def opening() -> Iterator[str]:
+    def opening() -> Iterable[str]:
         from traceanalyzer.formats.markdown import comment  # noqa: PLC0415 - jinja2 is slow to import
 
         outcome = language.text(word(OUTCOMES, difference.verdict.outcome))
-        return comment.of_difference(difference, outcome, STATUS, language)
+        return () if is_story else comment.of_difference(difference, outcome, STATUS, language)
 
-    first: Callable[[], Iterable[str]] = tuple if is_story else opening
     generator = difference.generator
-    return Answer(difference, "difference", FORMATS, generator, MARK, title, header, shown, _TOP, language, first)
+    return Answer(difference, "difference", FORMATS, generator, MARK, title, header, shown, _TOP, language, opening)
 
 
 def _name(side: Side) -> str:

@@ -32,7 +32,8 @@ _SHARED = (
     (
         "step",
         STEP,
-        r"overview-(mean|single|typical|by-mark|whole)\.mean|(headline-.+|html-step-length|((?!-summary).)++-summary.*)\.step",
+        r"overview-(mean|single|typical|by-mark|whole)\.mean"
+        r"|(headline-.+|html-step-length|(?:(?!-summary).)++-summary.*)\.step",
     ),
     (
         "step",
