@@ -402,8 +402,9 @@ def _preprocessing_on_cpu(facts: Facts, limits: Limits) -> Drafts:
     params = {"time": time, "step": facts.step_ns, "share": share, "owner": host_owners.name(rows[0])}
     at = partial(roles_at, roles=host_owners.INPUT_ROLES, in_loader=False)
     change = TimeSaved("host", (0.0, time), _PREPROCESSING.text("basis-cpu")(), at=at)
-    summary, advice = _PREPROCESSING.text("summary-cpu"), _PREPROCESSING.text("advice-cpu")
-    yield Draft((evidence,), change, params, summary=summary, advice=advice, ceiling="high")
+    title, summary = _PREPROCESSING.text("title-cpu"), _PREPROCESSING.text("summary-cpu")
+    advice = _PREPROCESSING.text("advice-cpu")
+    yield Draft((evidence,), change, params, title=title, summary=summary, advice=advice, ceiling="high")
 
 
 def _most_idle(owners: HostOwners, roles: Sequence[RoleTimes]) -> HostOwner:

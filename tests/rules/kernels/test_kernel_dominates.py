@@ -73,7 +73,7 @@ RULE = "kernel-dominates"
 def test_it_tells_launches_and_the_call_of_a_library() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.evidence[0].observed == pytest.approx(0.9)
-    assert "in 2 launches of 900.0 us, most of that time with [128,1,1] blocks of [256,1,1] threads" in str(
+    assert "in 2 launches of 900 us, most of that time with [128,1,1] blocks of [256,1,1] threads" in str(
         finding.summary
     )
     assert "torch.matmul" in finding.advice.text

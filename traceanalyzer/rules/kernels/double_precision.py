@@ -109,6 +109,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
         (Evidence(_FP64.text("subject-cpu")(), share, processor.limit(limits), "share", processor.places(rows)),),
         TimeSaved("host", (least * total, most * total), basis, claims=claims, at=at),
         {"time": processor.per_step(time), "share": share},
+        title=_FP64.text("title-cpu"),
         summary=_FP64.text("summary-cpu"),
     )
 
