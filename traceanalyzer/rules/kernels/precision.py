@@ -288,8 +288,8 @@ def _saved(facts: Facts, key: tuple[str, str], time: int, *, tf32: bool, least: 
     peak = (device.tf32 if tf32 else device.fp16) if device else None
     if row is not None and device is not None and peak and device.bandwidth and row.bytes is not None:
         size = row.bytes if tf32 else row.bytes / 2
-        least = max(row.flops / peak / 1000, size / device.bandwidth) * time / row.device_ns
-        most = min(most, max(0.0, time - least))
+        bound = max(row.flops / peak / 1000, size / device.bandwidth) * time / row.device_ns
+        most = min(most, max(0.0, time - bound))
     return min(most, (1 - 1 / least) * time), most
 
 
