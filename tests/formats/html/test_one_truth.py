@@ -59,7 +59,7 @@ class Said(HTMLParser):
             self.figures[str(attrs["data-concept"]), str(attrs["data-base"])].add(str(attrs["value"]))
             return
         for match in NUMBER.finditer(data):
-            around = data[max(0, match.start() - 6) : match.end() + 6].strip()
+            around = data[max(0, match.start() - 6) : match.end() + 6].strip().replace("\xa0", " ")
             if not any(around in words for words in literals()):
                 self.loose.append(data.strip()[:200])
 
@@ -69,7 +69,8 @@ def literals() -> tuple[str, ...]:
     """All texts of the catalogs without their figures, in which a number is a word, such as a version of torch."""
     catalogs = (read_catalog(folder.name) for folder in LOCALES.iterdir() if (folder / "LC_MESSAGES").is_dir())
     forms = (form for catalog in catalogs for entry in catalog.entries.values() for form in entry.forms)
-    return tuple({words for form in forms if any(map(str.isdigit, form)) for words in re.split(r"\{[^}]*\}", form)})
+    numbered = (form.replace("\xa0", " ") for form in forms if any(map(str.isdigit, form)))
+    return tuple({words for form in numbered for words in re.split(r"\{[^}]*\}", form)})
 
 
 def check(page: str) -> Said:
@@ -129,6 +130,31 @@ def test_a_figure_is_exact_and_stays_in_its_line() -> None:
     language = FigureLanguage(ENGLISH)
     page = elements(f"<p>{language.quantity(1234567.0, 'ns', 'x')}</p>", language.found)
     assert page == '<p><data value="1234567" data-concept="x" data-base="page">1.235\xa0ms</data></p>'
+
+
+@pytest.mark.parametrize("code", ["en", "ru"])
+def test_the_first_of_two_times_has_no_unit_and_both_are_figures(code: str) -> None:
+    language = FigureLanguage(of(code))
+    text = "Kernels, copies and fills of 1.0 of 3.7 ms could each take twice as long, one at a time, and the step "
+    message = Message("path-slack", {"slack": 1_000_000, "all": 3_700_000}, f"{text}would not get longer.")
+    assert plain(language.say(message)) == of(code).say(message)
+    assert [figure.value for figure in language.found] == ["1000000", "3700000"]
+
+
+@pytest.mark.parametrize("code", ["en", "ru"])
+def test_texts_with_figures_in_texts_have_their_marks(code: str) -> None:
+    language = FigureLanguage(of(code))
+    time = language.quantity(3_700_000, "ns", "x")
+    message = Message(
+        "strip-says-busy", {"step": time, "busy": 1}, f"{time}: the GPU works for 1 ns and is never idle."
+    )
+    assert elements(language.say(message), language.found).count("<data") == 2
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_text_without_marks_has_the_words_of_its_language(code: str) -> None:
+    said = next(iter(report_of(TRAINING).headlines)).message
+    assert FigureLanguage(of(code)).unmarked.say(said) == of(code).say(said)
 
 
 def test_marks_vanish_where_only_text_can_be() -> None:

@@ -93,7 +93,7 @@ class FigureLanguage(Translated):
         self._base, self._run = "page", ""
         self._is_marking = True
         self._quiet = copy.copy(self)
-        self._quiet._is_marking = False
+        self._quiet._is_marking, self._quiet._quiet = False, self._quiet
 
     def about(self, base: str, run: str | None = None) -> FigureLanguage:
         """The same language for a part of the page, which may be about one run of several."""
@@ -119,7 +119,7 @@ class FigureLanguage(Translated):
             text = fill(self._form(entry, message.params), {name: name for name in message.params}, amount)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return message.text
-        is_other = self.code == "en" and plain(text).replace("\xa0", " ") != message.text.replace("\xa0", " ")
+        is_other = self.code == "en" and plain(text).replace("\xa0", " ") != plain(message.text).replace("\xa0", " ")
         return message.text if is_other else text  # a saved report may have the words of another version
 
     def quantity(self, value: Any, unit: str, concept: str = "") -> str:

@@ -252,7 +252,8 @@ def _devices(
                 own.setdefault(lane.label.partition("/")[0], []).append(lane)
         for device, lanes in list(own.items())[:_MOST_DEVICES]:
             is_known = kind == "device" and device == str(slices.device)
-            label = language.text(GPU, device=device) if kind == "device" else clean(device)
+            name = clean(device)
+            label = language.text(GPU, device=device) if kind == "device" else language.marked(name, name, "device")
             yield _lane(label, _pieces(one, lanes, slices, None), idle if is_known else ())
 
 
