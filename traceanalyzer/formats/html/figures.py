@@ -29,12 +29,8 @@ _VERSION = re.compile(r"-\d+$")
 STEP, RECORDING = "typical-step", "recording"
 """Populations of figures."""
 _SHARED = (
-    (
-        "step",
-        STEP,
-        r"overview-(mean|single|typical|by-mark|whole)\.mean"
-        r"|(headline-.+|html-step-length|(?:(?!-summary).)++-summary.*)\.step",
-    ),
+    ("step", STEP, r"overview-(mean|single|typical|by-mark|whole)\.mean|html-step-length\.step"),
+    ("step", STEP, r"(headline-.+|(?:(?!-summary).)++-summary.*)\.step"),
     (
         "step",
         STEP,
