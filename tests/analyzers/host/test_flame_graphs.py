@@ -124,6 +124,21 @@ def test_work_of_autograd_stands_on_the_stack_of_the_thread_that_waits_for_it() 
     assert_equals_tables(context(trace))
 
 
+def test_a_function_that_launches_work_while_another_thread_is_critical_is_in_both() -> None:
+    """It takes none of the critical time, which is the program's until autograd's thread gets an evaluation."""
+    trace = a_step()
+    trace.python_function("model.py(30): prepare", 0, 30, tid=4202)
+    trace.launch_kernel("gemm", 40, 50, at=20, call_dur=0, tid=4202)
+    trace.op("aten::addmm", 10, 2, sequence=7)
+    trace.op("autograd::engine::evaluate_function: AddmmBackward0", 60, 20, sequence=7, fwd_thread=1, tid=4202)
+    found = context(trace)
+    assert drawn(of_steps(found).of(DEVICE)) == {"prepare > gemm": 50}
+    assert [(row.name, row.host_ns, row.device_ns) for row in host_owners.analyze(found).rows if row.device_ns] == [
+        ("prepare", 0, 50_000)
+    ]
+    assert_equals_tables(found)
+
+
 def test_an_operator_that_calls_a_function_of_the_program_is_not_below_that_function() -> None:
     """A custom operator whose implementation is Python: what the function calls is the function's."""
     trace = a_step()

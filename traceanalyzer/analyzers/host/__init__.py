@@ -210,7 +210,8 @@ def analyze(context: Context) -> HostOwners:
     """The owners of the critical thread's time."""
     index = context.cached(owner_index)
     found = context.cached(owner_costs)
-    occurs = np.flatnonzero((found.host_self[:-1] > 0) | (found.host[:-1] > 0) | (found.calls[:-1] > 0))
+    costs = (found.host_self, found.host, found.calls, found.device)
+    occurs = np.flatnonzero(np.any([column[:-1] > 0 for column in costs], axis=0))
     order = occurs[np.lexsort((occurs, -found.host[occurs], -found.host_self[occurs]))].tolist()
     shown = order[:ROWS]
     longest, parts = longest_calls(context), largest_parts(context)
