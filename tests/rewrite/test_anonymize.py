@@ -38,6 +38,8 @@ _OF_NAMES = ("host_owners", "owners", "gap_owners", "launching_owners", "typical
 """Owners of host time depend on names of functions and their roles, so they may differ."""
 _BY_PURPOSE = {"preprocessing-in-step": "dataloader-bound"}
 """What a finding becomes where no name says what a function is for: preparing inputs looks like loading them."""
+_BY_NAME_ALONE = "postprocessing-in-step"
+"""Without the names of functions nothing shows what they do with results."""
 
 
 def numbers(value: Any) -> Any:
@@ -59,7 +61,7 @@ def said(path: Path, report: Report | None = None) -> tuple[Any, list[tuple[Any,
     told = [numbers(plain[key]) for key in ("trace", "warnings", "analyses")]
     return (
         [told, [headline.bound for headline in report.headlines]],
-        sorted(map(_said, report.findings), key=repr),
+        sorted((_said(one) for one in report.findings if one.rule != _BY_NAME_ALONE), key=repr),
         found,
     )
 
@@ -67,6 +69,7 @@ def said(path: Path, report: Report | None = None) -> tuple[Any, list[tuple[Any,
 def _without_positions(analyses: dict[str, Any]) -> None:
     """Take out what depends on owners or on the order of names: each lane numbers its names as they come."""
     if slices := analyses.get("slices"):
+        slices["names"] = []
         for time in slices["times"]:
             time["lanes"] = [lane for lane in time["lanes"] if lane["kind"] != "owners"]
             for lane in time["lanes"]:
