@@ -186,7 +186,8 @@ def _extended(code: str, names: dict[str, str]) -> str:
     lines = [f"from traceanalyzer.rules.engine.rule import {name}" for name in NEEDED if name not in imported]
     head, first, tail = before.partition("\nfrom traceanalyzer")
     imports = "".join(f"\n{line}" for line in lines)
-    return f"{head}{imports}{first}{tail.rstrip()}\n{detection}{rules}{last.removesuffix(')').rstrip()}\n{entry}\n)\n"
+    listed = last.removesuffix(")").rstrip().removesuffix(",")
+    return f"{head}{imports}{first}{tail.rstrip()}\n{detection}{rules}{listed},\n{entry}\n)\n"
 
 
 def main() -> int:

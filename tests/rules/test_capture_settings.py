@@ -140,10 +140,13 @@ def test_steps_that_others_disturbed_after_the_recording_make_no_saving_longer()
 
 
 def test_stacks_are_no_guess_where_steps_without_them_were_timed() -> None:
-    """With stacks at most half of the gaps is promised, unless control steps show that they cost little."""
+    """With stacks a part of the gaps is promised, unless control steps show that they cost little: of a device that works
+    for a fifth of the step, three quarters at most, because a host that is twice as fast leaves as much.
+    """
     guessed = one("launch-bound-small-kernels", "fires_with_stacks")
     measured = one("launch-bound-small-kernels", "fires_with_stacks", **timed(0.0))
     assert (guessed.confidence, measured.confidence) == ("C", "B")
     assert guessed.saving is not None
     assert measured.saving is not None
-    assert measured.saving.direct_ns_per_step[1] == pytest.approx(2 * guessed.saving.direct_ns_per_step[1])
+    promised = 0.75 * measured.saving.direct_ns_per_step[1]
+    assert guessed.saving.direct_ns_per_step[1] == pytest.approx(promised, rel=0.005)
