@@ -35,7 +35,7 @@ every_injection = pytest.mark.parametrize("name", INJECTIONS.values(), ids=INJEC
 def test_a_hostile_name_is_shown_as_text(name: str, looked_at: Callable[[str], Opened]) -> None:
     shown = looked_at(html.render(advised(marked(name), name)))
     shown.unfold()
-    assert shown.page.title().startswith("Profile of ")
+    assert shown.page.title().startswith("Bound by ")
     assert shown.find("img, iframe, [onload], [onerror], [onfocus], [autofocus]").count() == 0
     assert shown.find("script").count() == 3
     names = shown.find("#section-operators td.name code").all_text_contents()
@@ -58,6 +58,7 @@ def test_the_timeline_tells_a_hostile_name_as_text(name: str, looked_at: Callabl
 def test_a_name_that_begins_like_a_formula_is_no_formula_in_a_spreadsheet(opened: Callable[..., Opened]) -> None:
     name = INJECTIONS["formula"]
     shown = opened(html.render(marked(name)), permissions=["clipboard-read", "clipboard-write"])
+    shown.unfold()
     shown.find("#section-operators .csv").click()
     shown.wait_until("document.querySelector('#section-operators .csv').textContent === 'Copied'")
     rows = list(csv.reader(io.StringIO(shown.ask("navigator.clipboard.readText()"))))

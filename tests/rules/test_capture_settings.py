@@ -140,8 +140,9 @@ def test_steps_that_others_disturbed_after_the_recording_make_no_saving_longer()
 
 
 def test_stacks_are_no_guess_where_steps_without_them_were_timed() -> None:
-    """With stacks a part of the gaps is promised, unless control steps show that they cost little: of a device that works
-    for a fifth of the step, three quarters at most, because a host that is twice as fast leaves as much.
+    """With stacks only a part of the gaps is promised, unless control steps show that they cost little.
+
+    The device works for a fifth of the step: a host that is twice as fast leaves a quarter of the gaps.
     """
     guessed = one("launch-bound-small-kernels", "fires_with_stacks")
     measured = one("launch-bound-small-kernels", "fires_with_stacks", **timed(0.0))
