@@ -59,8 +59,11 @@ class Said(HTMLParser):
             self.figures[str(attrs["data-concept"]), str(attrs["data-base"])].add(str(attrs["value"]))
             return
         for match in NUMBER.finditer(data):
-            around = data[max(0, match.start() - 6) : match.end() + 6].replace("\xa0", " ").strip(" .\n")
-            if not any(around in words for words in literals()):
+            first = max(0, match.start() - 6)
+            before, around = (
+                data[first:end].replace("\xa0", " ").strip(" .\n") for end in (match.end(), match.end() + 6)
+            )
+            if not any(around in words or words.endswith(before) for words in literals()):
                 self.loose.append(data.strip()[:200])
 
 
