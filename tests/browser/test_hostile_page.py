@@ -37,7 +37,7 @@ def test_a_hostile_name_is_shown_as_text(name: str, looked_at: Callable[[str], O
     shown.unfold()
     assert shown.page.title().startswith("Bound by ")
     assert shown.find("img, iframe, [onload], [onerror], [onfocus], [autofocus]").count() == 0
-    assert shown.find("script").count() == 3
+    assert shown.find("script").count() == 4
     names = shown.find("#section-operators td.name code").all_text_contents()
     assert clean(name) in names
     assert shown.overflow() == 0
