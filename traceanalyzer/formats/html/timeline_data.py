@@ -23,6 +23,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import clean
 from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, take_or
 
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 _BITS = 5
@@ -135,22 +136,32 @@ def times(report: Report, findings: Iterable[tuple[str, Finding]], detail: PageD
         slices = _of_saved(saved)
     if slices is None or not any(lane.start for one in slices.times for lane in one.lanes):
         return None
-    fewer = tuple(_fitted(one, detail.slices) for one in slices.times)
+    fewer = tuple(_with_known_causes(_fitted(one, detail.slices), len(slices.causes)) for one in slices.times)
     return TimelineTimes(_with_used_names(replace(slices, times=fewer)), tuple(findings))
 
 
+def _with_known_causes(one: SliceTime, causes: int) -> SliceTime:
+    """Without idle times if one has no known cause, as in a report that another program wrote."""
+    if all(0 <= cause < causes for cause in one.idle_cause):
+        return one
+    return replace(one, idle_start=(), idle_duration=(), idle_cause=())
+
+
 def _with_used_names(slices: RecordedSlices) -> RecordedSlices:
-    """Without the names of slices that are not drawn."""
-    used = sorted({name for one in slices.times for lane in one.lanes for name in set(lane.name)} - {-1})
-    if len(used) == len(slices.names):
-        return slices
-    place = np.full(len(slices.names) + 1, -1)  # the last one is that of slices without a name
+    """Without the names of slices that are not drawn; slices whose name is not among them have none."""
+    drawn_names = {name for one in slices.times for lane in one.lanes for name in set(lane.name)}
+    used = sorted(name for name in drawn_names if 0 <= name < len(slices.names))
+    place = np.full(len(slices.names), -1)
     place[used] = np.arange(len(used))
     drawn = tuple(
-        replace(one, lanes=tuple(replace(lane, name=tuple(place[list(lane.name)].tolist())) for lane in one.lanes))
+        replace(one, lanes=tuple(replace(lane, name=_placed(place, lane.name)) for lane in one.lanes))
         for one in slices.times
     )
     return replace(slices, names=tuple(slices.names[name] for name in used), times=drawn)
+
+
+def _placed(place: I64, names: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(take_or(place, np.array(names, np.int64), -1).tolist())
 
 
 def _of_saved(timeline: Timeline) -> RecordedSlices:
@@ -250,6 +261,8 @@ def idle_findings(shown: TimelineTimes, one: SliceTime) -> list[int]:
     That is the first one that claims half of it, else the first that is about this cause, else the one that claims most
     idle time of the cause: findings list only their longest times.
     """
+    if not one.idle_cause:
+        return []
     start = np.cumsum(np.array(one.idle_start, np.int64)) + one.start_ns
     length, cause = np.array(one.idle_duration, np.int64), np.array(one.idle_cause, np.int64)
     found, of_cause = np.full(len(start), -1), np.full(len(shown.slices.causes), -1)
@@ -264,7 +277,7 @@ def idle_findings(shown: TimelineTimes, one: SliceTime) -> list[int]:
         of_cause[claimed > most] = number
         most = np.maximum(most, claimed)
     is_main = most >= np.bincount(cause, weights=length, minlength=len(most)) / 2
-    return np.where(found >= 0, found, np.where(is_main, of_cause, -1)[cause]).tolist() if len(cause) else []
+    return np.where(found >= 0, found, np.where(is_main, of_cause, -1)[cause]).tolist()
 
 
 def spans_of(finding: Finding) -> list[dict[str, Any]]:
