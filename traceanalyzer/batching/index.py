@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
@@ -370,7 +371,7 @@ def _gain(run: RunRow, language: Language) -> IndexCell:
     text = cards.saved_share(combined, language) if combined else None
     if combined is None or text is None:
         return IndexCell("")
-    share = sum(combined.wall_share) / 2
+    share = math.fsum(combined.wall_share) / 2
     return IndexCell(text, raw=repr(share), bar=percent(share))
 
 
