@@ -59,7 +59,7 @@ def test_names_are_text_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", NASTY[-9:], ids=lambda name: ascii(name)[:30])
 def test_the_elements_are_those_of_a_benign_page(name: str) -> None:
-    assert shape(name) == shape("plain_name_of_this_size")
+    assert shape(name) in (shape("plain_name_of_this_size"), shape("plain name of this size"))  # a mark has blanks
 
 
 @settings(max_examples=15)

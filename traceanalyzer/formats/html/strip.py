@@ -84,7 +84,7 @@ class IdleArea:
 
 
 @dataclass(frozen=True)
-class DrawnLane:
+class TypicalLane:
     """One lane of the picture."""
 
     label: str
@@ -98,7 +98,7 @@ class Strip:
     """The picture and its sentence."""
 
     says: str
-    lanes: tuple[DrawnLane, ...]
+    lanes: tuple[TypicalLane, ...]
     reasons: tuple[StripText, ...]
     """The largest causes of idle time, below the device."""
     idle: tuple[IdleArea, ...]
@@ -199,7 +199,7 @@ def _pieces(one: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices, 
     return pieces
 
 
-def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -> DrawnLane:
+def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -> TypicalLane:
     """A lane; pieces with room for it have their name."""
     paths: dict[str, str] = {}
     for begin, end, tone, _ in pieces:
@@ -210,14 +210,14 @@ def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -
         for begin, end, _, full in pieces
         if (name := _short(full)) and (room := (end - begin - 6) / 10 / _CHARACTER) >= min(len(name), 6)
     ]
-    return DrawnLane(label, tuple(StripArea(tone, path) for tone, path in paths.items()), tuple(texts), tuple(idle))
+    return TypicalLane(label, tuple(StripArea(tone, path) for tone, path in paths.items()), tuple(texts), tuple(idle))
 
 
 def _percent(column: float) -> str:
     return f"{100 * column / COLUMNS:.2f}".rstrip("0").rstrip(".")
 
 
-def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[DrawnLane]:
+def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """The marks of the main thread, the outermost that are not the step itself."""
     found = [lane for lane in one.lanes if lane.kind == "marks"]
     lane = next((lane for lane in found if lane.role == "main"), found[0] if found else None)
@@ -230,7 +230,7 @@ def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Itera
         yield _lane(language.text(_PHASES), pieces)
 
 
-def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[DrawnLane]:
+def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """Which part of the program each critical thread is in; without any, the outermost calls of the main thread."""
     lanes = [lane for lane in one.lanes if lane.kind == "owners"]
     lanes = lanes or [lane for lane in one.lanes if lane.kind == "host" and lane.role == "main"]
@@ -243,7 +243,7 @@ def _hosts(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterat
 
 def _devices(
     slices: RecordedSlices, one: SliceTime, idle: Sequence[IdleArea], language: Language
-) -> Iterator[DrawnLane]:
+) -> Iterator[TypicalLane]:
     """What each device does, all streams together."""
     for kind in ("device", "accelerator"):
         own: dict[str, list[SliceLane]] = {}
