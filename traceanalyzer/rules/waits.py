@@ -238,7 +238,11 @@ def _between_launches_in_trace(facts: Facts, limits: Limits) -> Drafts:
     claims = {Portion.operator(row.operators[-1]): time for row in rows} | {WAITS: time}
     basis, replayed = _BETWEEN_LAUNCHES.text("basis")(), _BETWEEN_LAUNCHES.text("replayed")()
     change = TimeSaved("host", (0.0, time), basis, (0.0, time), claims, replayed=replayed, at=waits_at)
-    params = {"waits": mean(idle.waits, idle.steps), "launches": mean(device.events, idle.steps), "time": time}
+    params = {
+        "waits": mean(idle.waits_apart or idle.waits, idle.steps),
+        "launches": mean(device.events, idle.steps),
+        "time": time,
+    }
     advice = _ENVIRONMENT if _steps_environment(facts) else None
     yield Draft((evidence,), change, params, ceiling="high", advice=advice)
 

@@ -40,9 +40,7 @@ FEW = (
 SEVERE = ("critical", "high", "medium")
 UNCHECKED: dict[str, str] = {}
 """Rules of which raw events say nothing, and why."""
-KNOWN = {
-    ("sync-between-launches", "waits"): "a copy to pageable memory and the synchronization after it count as two waits",
-}
+KNOWN: dict[tuple[str, str], str] = {}
 """Rules and figures that do not hold yet, and why; to be emptied."""
 
 

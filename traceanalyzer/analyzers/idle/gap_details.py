@@ -37,6 +37,9 @@ _THREADS = 8
 OF_OTHER_RULES = frozenset({*INPUTS, OUTPUTS, BUFFERS})
 """Roles of work that are separate causes of idle time."""
 
+_AT_ONCE = 10_000
+"""Longest time in ns between two calls that wait for the same (own choice: the second follows within 2 to 5 us)."""
+
 
 class LongGap(msgspec.Struct, frozen=True):
     """One gap in the activity of a device; times are those of its part within the window."""
@@ -281,10 +284,19 @@ def after_waits_by_cause(part: DividedGaps, share: F64, parts: Bool) -> I64:
     return sum_by(part.cause[chosen], time, len(CAUSES))
 
 
-def count_waits(context: Context, steps: Steps, chosen: Bool) -> int:
-    """How many waits of threads that launch begin in the chosen steps."""
+def count_waits(context: Context, steps: Steps, chosen: Bool) -> tuple[int, int]:
+    """How many waits of threads that launch begin in the chosen steps: calls, and waits that begin after some work.
+
+    A copy that blocks is followed at once by a call that waits for it: two calls, and one wait.
+    """
     waits = context.cached(_of_launching_threads)
-    return int(take_or(chosen, steps.at(waits.start_ns), False).sum())
+    order = np.lexsort((waits.start_ns, waits.thread))
+    follows = np.zeros(len(order), np.bool_)
+    before, after = order[:-1], order[1:]
+    is_near = waits.start_ns[after] - waits.end_ns[before] <= _AT_ONCE
+    follows[after] = (waits.thread[after] == waits.thread[before]) & is_near
+    counts = take_or(chosen, steps.at(waits.start_ns), False)
+    return int(counts.sum()), int((counts & ~follows).sum())
 
 
 def _lost(context: Context, device: int) -> Intervals:

@@ -164,7 +164,10 @@ class StepIdle(msgspec.Struct, frozen=True):
     later_steps: int = 0
     """Number of steady steps after the first recorded step."""
     waits: int = 0
-    """Number of waits for a device that threads which launch begin in steady steps."""
+    """Number of calls that wait for a device and that threads which launch begin in steady steps."""
+    waits_apart: int = 0
+    """The same without calls that begin within 10 us of the last one's end, such as the one that waits for a copy that
+    has blocked."""
 
 
 def analyze(context: Context) -> StepIdle:
@@ -179,6 +182,7 @@ def analyze(context: Context) -> StepIdle:
     devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
     release(context)
     has_stacks = len(context.trace.frames) > 0
+    calls, apart = gap_details.count_waits(context, steps, steady)
     return StepIdle(
         int(steady.sum()),
         int((~ready).sum()),
@@ -186,7 +190,8 @@ def analyze(context: Context) -> StepIdle:
         steps.found_by,
         devices,
         later_steps=int(steady[1:].sum()),
-        waits=gap_details.count_waits(context, steps, steady),
+        waits=calls,
+        waits_apart=apart,
     )
 
 

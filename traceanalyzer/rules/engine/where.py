@@ -39,17 +39,17 @@ SPANS = 200
 
 def selections(resolver: Resolver, change: TimeSaved) -> tuple[Selection, ...]:
     """Where a change is, at most `SPANS` times of all."""
-    parts = _parts(resolver, change)
-    found = [entry for part in parts for entry in sorted(_entries(resolver.context, part), key=_place)]
+    found = [entry for part in _parts(resolver, change) for entry in _entries(resolver.context, part)]
+    names = list(dict.fromkeys(entry.name for entry, _, _ in found))
+    found.sort(key=lambda each: (names.index(each[0].name), *_place(each[0])))
     lengths = np.concatenate([length for _, _, length in found]) if found else np.empty(0, np.int64)
     least = int(np.partition(lengths, -SPANS)[-SPANS]) if len(lengths) > SPANS else 0
     left = SPANS - int((lengths > least).sum())
     return tuple(_with_times(entry, start, length, least, left) for entry, start, length in found)
 
 
-def _place(found: tuple[Selection, I64, I64]) -> tuple[int, str]:
+def _place(entry: Selection) -> tuple[int, str]:
     """Order of devices and threads that does not depend on the order of events in the file."""
-    entry, _, _ = found
     return UNKNOWN if entry.device is None else entry.device, entry.thread or ""
 
 
