@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from math import fsum
 
+from msgspec.structs import replace
+
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
 from traceanalyzer.analyzers.host.pauses import HostPauses, pauses_at
@@ -208,9 +210,9 @@ def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
     told = ("function", "library", "module")  # owners that show what a pause is for
     is_told = pauses is not None and any(row.kind in told or row.role is not None for row in pauses.owners)
     confidence = None if is_told or 2 * waiting <= time else "C"  # most of the time is a pause of unknown purpose
-    texts = {"summary": summary, "advice": advice}
     # at most "high": a part may be waiting for a core
-    yield Draft((evidence,), change, params, ceiling="high", confidence=confidence, figure="", **texts)
+    draft = Draft((evidence,), change, params, ceiling="high", confidence=confidence, figure="")
+    yield replace(draft, summary=summary, advice=advice)
 
 
 def _waits_and_prints(context: Context, *, prints: bool, waits: bool) -> Iterator[Occurrences]:
@@ -299,8 +301,8 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     params: dict[str, object] = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
     params |= {"step": facts.step_ns, "operator": found.rows[0].name}
     if is_alone:
-        texts = {"summary": _STALLS.text("summary-alone"), "advice": _STALLS.text("advice-alone")}
-        yield Draft((evidence,), change, params, confidence="C", figure="time", **texts)
+        draft = Draft((evidence,), change, params, confidence="C", figure="time")
+        yield replace(draft, summary=_STALLS.text("summary-alone"), advice=_STALLS.text("advice-alone"))
         return
     yield Draft((evidence,), change, params, figure="time")
 

@@ -277,7 +277,8 @@ def idle_findings(shown: TimelineTimes, one: SliceTime) -> list[int]:
         of_cause[claimed > most] = number
         most = np.maximum(most, claimed)
     is_main = most >= np.bincount(cause, weights=length, minlength=len(most)) / 2
-    return np.where(found >= 0, found, np.where(is_main, of_cause, -1)[cause]).tolist()
+    shown_finding: list[int] = np.where(found >= 0, found, np.where(is_main, of_cause, -1)[cause]).tolist()
+    return shown_finding
 
 
 def spans_of(finding: Finding) -> list[dict[str, Any]]:
