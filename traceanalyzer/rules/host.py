@@ -6,10 +6,9 @@ The rules are host-stalls, host-python-gap, postprocessing-in-step, host-waits-o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from math import fsum
-
-from msgspec.structs import replace
 
 from traceanalyzer.analyzers.communication import Communication
 from traceanalyzer.analyzers.host import roles_at
