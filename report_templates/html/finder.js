@@ -118,6 +118,8 @@
     tip.style.top = `${box.bottom + 4 + tip.offsetHeight > innerHeight ? box.top - tip.offsetHeight - 4 : box.bottom + 4}px`;
   };
   const away = () => { tip.hidden = true; };
+  /* The browser scrolls to a term that gets the focus: its definition goes with it. */
+  const follows = () => { if (!tip.hidden && document.activeElement.meaning) over(document.activeElement); else away(); };
   for (const label of document.querySelectorAll("main th[data-csv], main dt, .legend .label, .meters .label")) {
     if (label.closest(".definitions")) continue;
     const meaning = meanings.get(label.textContent.trim().toLowerCase());
@@ -132,5 +134,5 @@
     for (const event of ["mouseleave", "blur"]) target.addEventListener(event, away);
   }
   addEventListener("keydown", (event) => { if (event.key === "Escape") away(); });
-  addEventListener("scroll", away, { passive: true, capture: true });
+  addEventListener("scroll", follows, { passive: true, capture: true });
 }
