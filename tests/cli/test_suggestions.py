@@ -164,7 +164,7 @@ def test_an_unknown_suffix_lists_every_one_of_the_command() -> None:
     assert "x.foo: no format here has the suffix .foo; use one of .md, .markdown, .html, .htm, .json" in line
     assert ".txt" in line
     assert ".txt" not in assert_one_line(call("render", "report.json", "-o", "x.foo"))
-    assert "use one of .md, .markdown, .json, or" in assert_one_line(call("diff", "a", "b", "-o", "x.html"))
+    assert "use one of .md, .markdown, .html, .htm, .json, or" in assert_one_line(call("diff", "a", "b", "-o", "x.foo"))
 
 
 def test_help_lists_the_same_suffixes() -> None:

@@ -99,7 +99,7 @@ def test_runs_of_ranks_are_compared_by_who_is_late_and_what_collectives_take(tmp
     assert (row.base_wait_ns, row.head_wait_ns) == (300_000, 0)
     assert (row.base_transfer_ns, row.head_transfer_ns) == (200_000, 200_000)
     text = " ".join(answer(found).render("terminal").split())
-    assert "Before, the others waited for these ranks: 2; that made a step 400.0 us longer." in text
+    assert "Before, the others waited for these ranks: 2; that made a step 400 us longer." in text
 
 
 def test_one_trace_a_side_has_no_ranks_to_compare(tmp_path: Path) -> None:

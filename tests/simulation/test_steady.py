@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders import TraceBuilder
@@ -89,10 +89,28 @@ def test_work_that_queues_up_is_not_predicted() -> None:
     assert all(row.free_ns[1] is None and row.free_ns[2] <= result.step_ns for row in result.helps)
 
 
+GEMM = "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn"
+WAITS_AT_ITS_START = Plan(
+    steps=(1, 177),
+    ranges=(),
+    launches=(
+        ("my_kernel", 0, 0, 4201, 3, 1, 9),
+        ("my_kernel", 0, 3, 4201, 0, 0, 7),
+        (GEMM, 0, 0, 4201, 0, 0, 7),
+        (GEMM, 0, 0, 4201, 0, 67, 9),
+        ("my_kernel", 9, 0, 4201, 0, 86, 9),
+        ("my_kernel", 3, 1, 4201, 3, 5, 9),
+        ("my_kernel", 1, 1, 4201, 0, 99, 9),
+    ),
+    copies=(),
+)
+"""The first work of one stream waits for that of the other, and does not begin before its own of the last step."""
+
 only_host = st.lists(st.integers(0, 2), min_size=1, max_size=3)
 
 
 @given(plans, only_host)
+@example(WAITS_AT_ITS_START, [0])
 def test_a_change_of_the_host_leaves_each_stream_its_work(plan: Plan, numbers: list[int]) -> None:
     found = modelled(plan)
     rows, calls = np.arange(len(found.context.trace.device)), np.arange(len(found.context.trace.launches))

@@ -67,6 +67,9 @@ def replay_contracted(graph: Graph, small: Contracted) -> Times:
     point = node_ns[small.block] + small.offset_ns
     launched = np.where(device.launch >= 0, np.append(point, 0)[device.launch] + device.latency_ns, NEVER)
     launched = np.where(device.launch == RECORDED, device.latency_ns, launched)
+    # the node of a run is the end of its last event, whatever the recording says of it
+    ends = np.flatnonzero(small.run != shifted(small.run[::-1], NOTHING)[::-1])
+    launched[ends] = np.maximum(launched[ends], node_ns[small.run[ends]] - device.dur_ns[ends])
     waiting = np.flatnonzero(device.waits_for != NOTHING)
     # an event that others wait for ends its run, so its end is already known
     launched[waiting] = np.maximum(
