@@ -72,7 +72,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all files that the commands name."""
     folder = tmp_path_factory.mktemp("files")
     before, after = (FIXTURES / "synthetic" / f"gpu_training{suffix}.json.gz" for suffix in ("", "_fed"))
-    for name in ("traces", "reports", "folder", "compile_logs", "runs/main", "runs/branch"):
+    for name in ("traces", "nightly", "reports", "folder", "compile_logs", "runs/main", "runs/branch"):
         (folder / name).mkdir(parents=True)
     for name in ("trace", "before", "base", "runs/main/rank0"):
         shutil.copyfile(before, folder / f"{name}.json.gz")
@@ -80,6 +80,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copyfile(after, folder / f"{name}.json.gz")
     for name, source in {"trace": before, "base": before, "r0": before, "head": after}.items():
         (folder / f"{name}.json").write_bytes(gzip.decompress(source.read_bytes()))
+    shutil.copyfile(before, folder / "nightly" / "monday.json.gz")
     for number, rank in enumerate(run(3, [Meeting(lambda rank, step: 1000 + 300 * (rank == 2))])):
         rank.write(folder / "traces" / f"rank{number}.json.gz")
         shutil.copyfile(folder / "traces" / f"rank{number}.json.gz", folder / f"rank{number}.json.gz")

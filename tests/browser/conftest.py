@@ -92,7 +92,7 @@ def looked_at(tab: Page, tmp_path: Path) -> Iterator[Callable[[str], Opened]]:
     def open_(text: str) -> Opened:
         close()
         tab.set_viewport_size(WINDOW)
-        tab.emulate_media(color_scheme="light")
+        tab.emulate_media(color_scheme="light", media="screen")
         pages.append(Opened(tab, text, tmp_path / f"report-{len(pages)}.html"))
         return pages[-1]
 

@@ -59,7 +59,9 @@ def test_every_event_has_what_the_format_asks_for(written: Path) -> None:
 
 
 def test_events_of_a_track_are_nested_or_apart(written: Path) -> None:
-    for name, events in tracks(written).items():
+    found = tracks(written)
+    assert found
+    for name, events in found.items():
         assert events, name
         open_until: list[Decimal] = []
         for event in sorted(events, key=lambda one: (one["ts"], -one["dur"])):

@@ -24,6 +24,8 @@ class Part:
 
     title: str
     is_folded: bool
+    said: str = ""
+    """What the line of a folded section says after its title."""
     paragraphs: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     tables: list[Cells] = field(default_factory=list)
@@ -59,7 +61,8 @@ def parts(markdown: str) -> dict[str, Part]:
         if token.nesting:
             context = [*context, token.type] if token.nesting > 0 else context[:-1]
         if token.type == "html_block" and (summary := _SUMMARY.fullmatch(token.content)):
-            found.append(Part(html.unescape(summary[1]), is_folded=True))
+            title, _, said = html.unescape(summary[1]).partition(": ")
+            found.append(Part(title, is_folded=True, said=said))
         elif token.type == "table_open":
             found[-1].tables.append([])
         elif token.type == "tr_open":
@@ -84,7 +87,10 @@ def _place(token: Token, context: list[str], found: list[Part]) -> None:
 
 def skeleton(markdown: str) -> list[tuple[str, str, str]]:
     """The structure of a document: its blocks and its HTML, without its texts."""
-    return [(token.type, token.tag, token.content if token.type == "html_block" else "") for token in tokens(markdown)]
+    return [
+        (token.type, token.tag, _SUMMARY.sub("summary", token.content) if token.type == "html_block" else "")
+        for token in tokens(markdown)
+    ]
 
 
 BLOCKS = {"heading", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "bullet_list", "list_item"}

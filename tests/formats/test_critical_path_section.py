@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.builders import TraceBuilder
-from tests.formats.html.pages import unpacked
+from tests.formats.html.pages import as_read, unpacked
 from tests.rules.judging import report
 from tests.simulation.test_critical_path import planned
 from traceanalyzer.formats import render
@@ -64,7 +64,7 @@ def alternating(turns: int) -> Report:
 
 @people
 def test_every_format_says_what_the_step_waits_for(layout: str) -> None:
-    text = " ".join(render(report(planned()), layout).split())
+    text = as_read(render(report(planned()), layout))
     assert "CPU 10.0 us, DataLoader 50 us, CPU 20 us, GPU 200 us, CPU 40 us" in text
 
 

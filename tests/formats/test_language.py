@@ -191,8 +191,9 @@ def test_a_message_that_does_not_fit_is_said_in_english(params: dict[str, Any]) 
 
 def test_messages_in_messages_are_translated() -> None:
     inner = Text("value-unknown", "unknown")()
-    outer = Text("skipped-reason", "{analysis}: {reason}.")(analysis="idle", reason=inner)
-    assert (outer.text, RU.say(outer), ZH.say(outer)) == ("idle: unknown.", "idle: неизвестно.", "idle：未知。")
+    outer = Text("skipped-reason-2", "{checks:count} checks: {reason}.")(checks=2, reason=inner)
+    said = ("2 checks: unknown.", "2 проверки: неизвестно.", "2 项检查：未知。")
+    assert (outer.text, RU.say(outer), ZH.say(outer)) == said
     again = msgspec.json.decode(msgspec.json.encode(outer), type=Message)
     assert again == outer
     assert RU.say(again) == RU.say(outer)
@@ -220,6 +221,7 @@ def test_every_translation_can_be_filled(code: str) -> None:
         "rounded_ns": 1_234_567,
         "exact_ns": 1_234_567,
         "plain_ns": 1_234_567,
+        "brief_ns": 1_234_567,
         "part": (31_000_000, 149_000_000),
         "estimate": (25_000_000, 28_000_000, 31_000_000),
         "estimated_share": (0.17, None, 0.21),

@@ -24,8 +24,8 @@ def test_the_language_changes_what_people_read_and_nothing_else() -> None:
     report = report_of(TRAINING)
     texts = {spoken.code: render(report, "markdown", None, spoken) for spoken in (ENGLISH, RU, ZH)}
     assert texts["en"] == render(report, "markdown")
-    assert "## Время шага" in texts["ru"]
-    assert "## 步时间" in texts["zh"]
+    assert "<summary>Время шага</summary>" in texts["ru"]
+    assert "<summary>单步耗时</summary>" in texts["zh"]
     assert len({render(report, "json", None, spoken) for spoken in (ENGLISH, RU, ZH)}) == 1
 
 

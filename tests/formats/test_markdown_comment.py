@@ -58,8 +58,8 @@ def test_the_best_findings_have_their_saving_and_their_place() -> None:
     head, *rows = next(iter(readback.parts(text).values())).tables[0]
     assert head == ["Finding", "Saves per step", "Where"]
     assert 1 <= len(rows) <= comment.SHOWN
-    folded = [title for title, part in readback.parts(text).items() if part.is_folded]
-    assert f"1. {rows[0][0]}: {rows[0][1]}" in folded
+    folded = {title: part.said for title, part in readback.parts(text).items() if part.is_folded}
+    assert folded[f"1. {rows[0][0]}"] == rows[0][1]
 
 
 def test_a_chart_with_a_public_address_takes_the_place_of_the_blocks() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.formats.html.pages import as_read
 from tests.rules.judging import report
 from traceanalyzer.formats import render
 from traceanalyzer.report.model import Report
@@ -46,7 +47,7 @@ def test_program_and_framework_are_shown(layout: str) -> None:
 
 @people
 def test_steps_are_listed_with_what_marks_tell_and_why_one_is_left_out(layout: str) -> None:
-    text = " ".join(render(serving(slow=2), layout).split())
+    text = as_read(render(serving(slow=2), layout))
     assert "decode" in text
     assert "an unknown cause" in text
     assert "1 of 5 steps is unlike the others and is left out of the typical step" in text

@@ -179,10 +179,3 @@ def test_kernels_with_the_same_ends_are_told_apart() -> None:
     assert "MulFunctor" in second
     assert {len(name) for name in (first, second)} <= set(range(20, 41))
     assert elements.told_apart([add, "gemm"], 40) == [elements.fit(add, 40), "gemm"]
-
-
-def test_an_analysis_and_its_rule_are_skipped_in_one_line() -> None:
-    markdown = render(report_of(TRAINING), "markdown")
-    skipped = markdown.partition("<summary>Skipped")[2].partition("</details>")[0]
-    assert "distribution-checks" in skipped
-    assert "distribution_checks" not in skipped

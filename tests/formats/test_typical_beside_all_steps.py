@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.builders import TraceBuilder
+from tests.formats.html.pages import as_read
 from tests.reading import read_built
 from traceanalyzer.analyzers.idle.gpu import GpuMetrics
 from traceanalyzer.formats import language, render
@@ -35,7 +36,7 @@ def of_all_steps(found: Report) -> Report:
 
 def test_the_panel_of_utilization_tells_of_work_from_before_the_recording() -> None:
     assert "In a typical step the GPU works" not in render(decoding(before=8000), "html")
-    page = render(of_all_steps(decoding(before=8000)), "html")
+    page = as_read(render(of_all_steps(decoding(before=8000)), "html"))
     assert "In a typical step the GPU works for 50 % of the time" in page
     assert "still ran unrecorded work from before the recording" in page
 
@@ -49,10 +50,10 @@ def test_the_panel_of_utilization_tells_of_steps_that_are_left_out() -> None:
         if number:
             trace.launch_kernel("gemm", start + 10, 80, at=start + 5)
     report = analyze(read_built(trace))
-    page = render(report, "html")
+    page = as_read(render(report, "html"))
     assert "80.00 %" in page
     assert "The figures above" not in page
-    page = render(of_all_steps(report), "html")
+    page = as_read(render(of_all_steps(report), "html"))
     assert "In a typical step the GPU works for 80 % of the time. The figures above cover all marked steps." in page
 
 

@@ -62,6 +62,11 @@ class Page(HTMLParser):
         return [str(attributes["id"]) for _, attributes in self.elements if "id" in attributes]
 
 
+def as_read(rendered: str) -> str:
+    """The text of a rendered report, of a page without its marks, with single blanks."""
+    return " ".join((Page(rendered).text if rendered.startswith("<!doctype") else rendered).split())
+
+
 def unpacked(text: str) -> list[int]:
     """The numbers of a column, as the script of the page reads them."""
     found, value, shift = [], 0, 0

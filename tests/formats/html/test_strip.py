@@ -54,10 +54,10 @@ def test_idle_time_has_its_cause_its_time_and_its_finding() -> None:
     largest = found.idle[0]
     assert largest.cause == "dataloader"
     assert largest.ns == 400_000
-    assert largest.label == "400.0 us: Waiting for the DataLoader"
+    assert largest.label == "400 us: Waiting for the DataLoader"
     assert largest.finding == "finding-dataloader-bound"
     assert found.says.startswith("Typical step ")
-    assert "the GPU works for 500.0 us and is idle for 500.0 us. 400.0 us: Waiting for the DataLoader" in found.says
+    assert "the GPU works for 500 us and is idle for 500 us. 400 us: Waiting for the DataLoader" in found.says
     assert found.reasons[0].text == largest.label
 
 

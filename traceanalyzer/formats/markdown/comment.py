@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from unicodedata import east_asian_width
@@ -11,7 +10,7 @@ from traceanalyzer.analyzers.steps import Lane, Timeline
 from traceanalyzer.formats import cards, sarif
 from traceanalyzer.formats.html import waterfall
 from traceanalyzer.formats.language import Language
-from traceanalyzer.formats.markdown.page import DocumentPicture, all_fixes, code, image, prose
+from traceanalyzer.formats.markdown.page import DocumentPicture, all_fixes, code, image, prose, sentences
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Finding, Report
@@ -44,7 +43,6 @@ _OF_TONE = {"dataloader": "loader", "memcpy": "copy", "memset": "copy", "communi
 _WHERE = Text("comment-where", "Where", "a column: file and line, or a name in the trace")
 _STATUS = Text("comment-status", "Status", "a column: whether a finding is new, or fixed")
 _CHANGE = Text("comment-change", "Change per step", "a column: a time with its sign")
-_END = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])")
 _PLACE = 48
 _TITLE = 200
 
@@ -77,7 +75,7 @@ def of_difference(
     difference: Difference, outcome: str, statuses: Mapping[str, Text], language: Language
 ) -> Iterator[str]:
     """Blocks of Markdown on a difference: the verdict, both steps on one scale, and the first findings."""
-    first, *others = _sentences(language.say(difference.verdict.reason))
+    first, *others = sentences(language.say(difference.verdict.reason))
     yield " ".join((f"**{prose(f'{language.sentence(outcome)} {first}')}**", *map(prose, others)))
     strip = of_parts(difference.parts, language) if difference.step_time is not None else ""
     if strip:
@@ -101,13 +99,8 @@ def _changed(change: FindingChange, statuses: Mapping[str, Text], language: Lang
 
 def _bold(text: str) -> str:
     """The first sentence in bold, and the others behind it."""
-    first, *others = _sentences(text)
+    first, *others = sentences(text)
     return " ".join((f"**{prose(first)}**", *map(prose, others)))
-
-
-def _sentences(text: str) -> list[str]:
-    """The first sentence, and all others as one text."""
-    return _END.split(clipped(text, 1000), maxsplit=1)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], last: str = ":--") -> str:
@@ -134,14 +127,14 @@ def of_step(timeline: Timeline | None, language: Language) -> str:
         return ""
     host = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("host", "launches", "marks")], language)
     device = _cells(timeline, [lane for lane in timeline.lanes if lane.kind in ("device", "accelerator")], language)
-    rows = [(language.text(label), row) for label, row in ((_HOST, host), (_DEVICE, device)) if row.strip(_NONE)]
+    rows = [(language.text(label), row) for label, row in ((_HOST, host), (_DEVICE, device)) if row]
     block = timeline.duration_ns / _CELLS
     said = language.text(_STEP, step=clipped(timeline.step, 40), duration=timeline.duration_ns, block=block)
     return _strip(rows, {_FULL: _WORKS, _NONE: _IDLE}, said, language)
 
 
 def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str:
-    """What takes most of each block; of ranges that people set, only waiting for a loader counts."""
+    """What takes most of each block; of ranges that people set, only waiting for a loader counts. Empty for nothing."""
     cell = timeline.duration_ns / _CELLS
     sums = [Counter[str]() for _ in range(_CELLS)]
     for lane in lanes:
@@ -152,7 +145,7 @@ def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str
             end = min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
             for place in range(int(bar.start_ns / cell), min(_CELLS, int(end / cell) + 1)):
                 sums[place][kind] += round(max(0, min(end, (place + 1) * cell) - max(bar.start_ns, place * cell)))
-    return "".join(_block(each, cell) for each in sums)
+    return "".join(_block(each, cell) for each in sums) if any(sums) else ""
 
 
 def _block(times: Counter[str], cell: float) -> str:

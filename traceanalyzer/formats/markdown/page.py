@@ -93,6 +93,8 @@ _BREAK = "\u200b"
 """A zero-width space, which prevents such replacements."""
 
 _TICKS = re.compile(r"`+")
+_END = re.compile(r"(?<=[.!?])\s+(?=[^\sa-z])|(?<=[\u3002\uff01\uff1f])")
+"""Where a sentence ends and another one begins."""
 
 
 def escape(text: str) -> str:
@@ -104,6 +106,11 @@ def prose(text: str) -> str:
     """Escape a sentence except the code in it."""
     parts = code_parts(clean(unbroken(text)))
     return _FIRST.sub(_guarded, "".join(span(part) if i % 2 else _plain(part) for i, part in enumerate(parts)))
+
+
+def sentences(text: str) -> list[str]:
+    """The first sentence, and all others as one text."""
+    return _END.split(clipped(text, 1000), maxsplit=1)
 
 
 def raw(text: str) -> str:
@@ -335,8 +342,10 @@ class Page:
         )
 
     def _summary(self, section: Section) -> str:
-        """What stays visible of a section: its title, and of findings what all of them save."""
+        """What stays visible of a section: its title, what all findings save, and the first sentence of warnings."""
         title = self._plain(section.title)
+        if section.id == "warnings" and section.messages:
+            return self.language.joined(title, sentences(self._plain(section.messages[0]))[0])
         gain = all_fixes(section)
         return self.language.joined(title, self._plain(gain)) if gain is not None else title
 
