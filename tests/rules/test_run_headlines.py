@@ -30,7 +30,7 @@ def test_a_later_run_is_compared_with_the_first() -> None:
 
 def test_a_longer_step_is_said_as_well() -> None:
     _, second, third = headlines("100.000ms", "250.000ms", "101.000ms")
-    assert second.message.text.endswith("A step takes 25 ms, 2.500 times as long as in run-1 (10.0 ms).")
+    assert second.message.text.endswith("A step takes 25 ms, 2.5 times as long as in run-1 (10.0 ms).")
     assert "run-1" not in third.message.text, "one percent is nothing"
 
 

@@ -16,13 +16,13 @@ _FACTOR = 1.1
 """Least factor between two runs that is worth a sentence (own choice: less is between two runs of one program)."""
 
 _LESS = Text(
-    "headline-run-shorter",
-    "{headline} A step takes {step:ns}; in {other} it takes {before:ns}, {times:number} times as long.",
+    "headline-run-shorter-2",
+    "{headline} A step takes {step:ns}; in {other} it takes {before:ns}, {times:factor} times as long.",
     note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
 )
 _MORE = Text(
-    "headline-run-longer",
-    "{headline} A step takes {step:ns}, {times:number} times as long as in {other} ({before:ns}).",
+    "headline-run-longer-2",
+    "{headline} A step takes {step:ns}, {times:factor} times as long as in {other} ({before:ns}).",
     note="headline is a whole sentence; other is the id of an earlier run, such as run-1",
 )
 
