@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Processes that run tests.
+WORKERS ?= auto
 TORCH_VENV := .venv-torch
 LOWEST_VENV := .venv-lowest
 SAMPLE := fixtures/synthetic/gpu_training.json.gz
@@ -32,7 +34,7 @@ demo: ## Install what running needs into demo/.venv and write a report from a fi
 	@echo "    demo/.venv/bin/traceanalyzer report $(SAMPLE) --open"
 
 test: $(READY) $(COMPILED) ## Set up and run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
 	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal
@@ -42,7 +44,8 @@ test-lowest: $(LOWEST_VENV)/.ready $(COMPILED) ## Set up with the lowest version
 
 # What calls a dependency most: terminal (rich), commands (click), templates (jinja2), charts (matplotlib), workbooks.
 LOWEST_TESTS := tests/formats/test_terminal.py tests/formats/test_chart_files.py tests/formats/test_spreadsheet.py \
-	tests/formats/html tests/formats/test_json_report.py tests/cli/test_report_output.py tests/readers/kineto
+	tests/formats/html/test_html_page.py tests/formats/test_json_report.py tests/cli/test_report_output.py \
+	$(addprefix tests/readers/kineto/test_,reader.py malformed.py values.py)
 
 check: lint types contracts docs test ## Everything that CI checks
 

@@ -155,7 +155,7 @@ def test_the_lines_that_record_a_trace_work(scratch: Path) -> None:
         code for page in READMES for code in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     }
     (code,) = blocks
-    assert len([line for line in code.splitlines() if line.strip()]) == 6
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10, "short enough to copy"
     loop = "import torch\nloader = [torch.ones(4)] * 20\ntrain = lambda batch: (batch * batch).sum()\n"
     (scratch / "trace.json.gz").unlink()
     done = spawn(program=(sys.executable, "-c", loop + code), cwd=scratch, patience_s=PATIENCE_S)

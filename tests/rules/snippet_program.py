@@ -13,6 +13,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -58,6 +59,10 @@ def namespace() -> dict[str, Any]:
         "per_token": torch.rand(4),
         "a": torch.rand(2, 5, 3),
         "b": torch.rand(2, 5, 3),
+        "self": SimpleNamespace(attention=nn.MultiheadAttention(8, 2)),
+        "query": queries[0],
+        "key": queries[0],
+        "value": queries[0],
         "q": queries,
         "k": queries,
         "v": queries,
