@@ -5,8 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# Processes that run tests.
-WORKERS ?= auto
 TORCH_VENV := .venv-torch
 LOWEST_VENV := .venv-lowest
 SAMPLE := fixtures/synthetic/gpu_training.json.gz
@@ -34,7 +32,7 @@ demo: ## Install what running needs into demo/.venv and write a report from a fi
 	@echo "    demo/.venv/bin/traceanalyzer report $(SAMPLE) --open"
 
 test: $(READY) $(COMPILED) ## Set up and run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
 	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal
