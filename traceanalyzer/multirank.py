@@ -190,16 +190,19 @@ def compare(members: Mapping[int, Member]) -> ComparedRanks:
     return ComparedRanks(ranks, judged, None, replayed)
 
 
-def join(members: Mapping[int, Member], name: str, config: Config | None = None) -> Report:
+def join(
+    members: Mapping[int, Member], name: str, config: Config | None = None, found: ComparedRanks | None = None
+) -> Report:
     """Compare the ranks of one run in a joint report.
 
     Args:
         members: By rank: from `measure_rank`, or from saved reports (`ranks.member.of_report`).
         name: Name of the run.
         config: Settings of a project.
+        found: What `compare` says of the members; None: it is asked.
     """
     rules = sources.applicable(selection.choose(config or Config()))
-    found = compare(members)
+    found = found or compare(members)
     ranks, judged, late_ranks = found.every, found.judged, found.stragglers
     ordered = [members[rank] for rank in sorted(members)]
     summary = totals.summary(ordered, ranks.world_size)

@@ -55,7 +55,7 @@ def measure(faults: Iterable[Fault], sizes: Iterable[str], effort: Effort, trace
         sys.stderr.write(f"{machine.now()} {fault.name}\n")
         try:
             rows += _rows(fault, tuple(sizes), effort, traces / fault.name)
-        except (subprocess.SubprocessError, RuntimeError, ta.TraceanalyzerError) as error:
+        except (subprocess.SubprocessError, RuntimeError, ta.TraceAnalyzerError) as error:
             failed[fault.name] = str(error).strip().splitlines()[-1]
     versions = {"python": platform.python_version(), "torch": version("torch"), "traceanalyzer": ta.__version__}
     return Run(started, machine.now(), machine.facts(load, gpu), versions, tuple(rows), failed)

@@ -102,6 +102,21 @@ def test_runs_of_ranks_are_compared_by_who_is_late_and_what_collectives_take(tmp
     assert "Before, the others waited for these ranks: 2; that made a step 400 us longer." in text
 
 
+def test_of_several_ranks_findings_and_headlines_are_those_of_all_ranks(tmp_path: Path) -> None:
+    """One rank alone shows only that it communicates long, and cannot say that it waits."""
+    found = diff(of_ranks(tmp_path / "base", 400), of_ranks(tmp_path / "head", 0))
+    assert found.base_view is not None
+    assert found.base_view.headline is not None
+    assert found.base_view.headline.text.endswith("wait for rank 2, which costs 0.40 of the 1.6 ms of a step.")
+    (late,) = [change for change in found.findings if change.rule == "comm-straggler"]
+    assert (late.status, late.base_ns, late.head_ns) == ("fixed", 400_000, 0)
+    communicating = [c for c in found.findings if c.resource == "communication" and c.status == "fixed"]
+    assert communicating == [late], "waiting for the late rank counts once"
+    comment = answer(found).render("markdown").partition("<details>")[0]
+    assert "Before, the others waited for these ranks: 2; that made a step 400 us longer." in comment
+    assert "| fixed | Ranks wait for late ranks | \u2212400 us |" in comment
+
+
 def test_one_trace_a_side_has_no_ranks_to_compare(tmp_path: Path) -> None:
     one = written(training(rank=0), tmp_path / "a.json")
     assert diff(one, one).run is None

@@ -52,14 +52,14 @@ def diff(
         sides = side_inputs.both_of(str(base), reading)
     else:
         sides = (_given(base, reading), _given(head, reading))
-    return compare(*_measured(*sides), limit)
+    return compare(*_measured(*sides, reading.config), limit)
 
 
 def _given(side: Input, reading: Reading) -> Given:
     return Given(side.source.name, (side,)) if isinstance(side, Report) else side_inputs.open_side(str(side), reading)
 
 
-def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
+def _measured(base: Given, head: Given, config: Config) -> tuple[Measurement, Measurement]:
     if base.is_printed != head.is_printed:
         trace, table = (head, base) if base.is_printed else (base, head)
         raise UsageError(
@@ -77,7 +77,7 @@ def _measured(base: Given, head: Given) -> tuple[Measurement, Measurement]:
         all(map(has, (*base.reports, *head.reports))) for has in (traces.has_typical_steps, traces.has_calls_in_steps)
     )
     one, two = (
-        traces.measure(s.name, s.reports, common, s.ignored, is_typical=steps, is_host_typical=calls)
+        traces.measure(s.name, s.reports, common, s.ignored, is_typical=steps, is_host_typical=calls, config=config)
         for s in (base, head)
     )
     return one, two

@@ -9,9 +9,9 @@ from math import fsum
 
 from traceanalyzer.analyzers.tables.runs import Hot, PrintedRun
 from traceanalyzer.comparison import views
+from traceanalyzer.comparison.runs import JoinedRanks
 from traceanalyzer.errors import UsageError
 from traceanalyzer.knowledge.compiled_code import is_compiled
-from traceanalyzer.multirank import ComparedRanks
 from traceanalyzer.report.compared import ComparedSide
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.message import Message, Text
@@ -114,7 +114,7 @@ class Measurement:
     """What most of the kernels of an operator, or one kernel, do: products, attention, or one of all others."""
     once: tuple[Message, ...] = ()
     """What a side has once, in or before its steps."""
-    run: ComparedRanks | None = None
+    run: JoinedRanks | None = None
     """How its ranks work together; None unless it has several."""
     view: ComparedSide = field(default_factory=ComparedSide)
     """What people see of it besides what is compared."""

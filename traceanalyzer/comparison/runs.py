@@ -3,34 +3,81 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import fsum
+
+from msgspec.structs import replace
 
 from traceanalyzer import multirank
 from traceanalyzer.analyzers.ranks.member import of_report
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
+from traceanalyzer.config import Config
 from traceanalyzer.multirank import ComparedRanks
 from traceanalyzer.report.difference import CollectiveChange, RunChange, RunSide
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.report.selection import Selection
 
 _Kind = tuple[str, int, int]
 """Operation, number of ranks of the group, and size of a message in bytes; 0 where it is unknown."""
 
 
-def of_reports(reports: Sequence[Report]) -> ComparedRanks | None:
-    """Compare the ranks of one side; None unless it has several."""
+@dataclass(frozen=True)
+class JoinedRanks:
+    """The ranks of one side together."""
+
+    compared: ComparedRanks
+    report: Report
+    """Their joint report."""
+
+    @property
+    def times(self) -> Mapping[tuple[str, str], float]:
+        """How much longer late ranks make a step in ns, by the kind and name of what findings on them are about."""
+        late = self.compared.stragglers
+        return {} if late is None or not late.late_ranks_ns_per_step else {_LATE: late.late_ranks_ns_per_step}
+
+    def findings(self, of_ranks: Iterable[Finding]) -> Iterator[Finding]:
+        """What all ranks show, with the events of one of them that show it too, then what only single ranks show.
+
+        Where a rank is late, the collectives of another rank last as long as it waits for that one: so they count once.
+        """
+        single = list(of_ranks)
+        late = self.times.get(_LATE)
+        of_late = () if late is None else (Selection(*_LATE, None, None, None, late, 0, (), 0, 0),)
+        for finding in self.report.findings:
+            own = next((each for each in single if each.rule == finding.rule), None)
+            where = of_late if finding.rule == _STRAGGLER else own.where if own else ()
+            yield replace(finding, where=where)
+        known = {finding.rule for finding in self.report.findings}
+        for finding in single:
+            waits = finding.saving is not None and finding.saving.resource == "communication"
+            if finding.rule not in known and not (waits and late is not None):
+                yield finding
+
+
+_STRAGGLER = "comm-straggler"
+_LATE = ("rank", "late ranks")
+"""What the finding on late ranks is about: no events of one rank."""
+
+
+def of_reports(name: str, reports: Sequence[Report], config: Config | None) -> JoinedRanks | None:
+    """Compare the ranks of one side, with the rules that a project has chosen; None unless it has several."""
     ranks = {report.trace.rank: report for report in reports if report.trace is not None}
     found = {rank: of_report(report) for rank, report in ranks.items() if rank is not None}
     members = {rank: member for rank, member in found.items() if member is not None}
-    return multirank.compare(members) if len(members) > 1 else None
+    if len(members) < 2:
+        return None
+    compared = multirank.compare(members)
+    return JoinedRanks(compared, multirank.join(members, name, config, compared))
 
 
-def compare(base: ComparedRanks | None, head: ComparedRanks | None) -> RunChange | None:
+def compare(base: JoinedRanks | None, head: JoinedRanks | None) -> RunChange | None:
     """Compare two runs; None unless both sides have several ranks."""
     if base is None or head is None:
         return None
-    rows = sorted(_collectives(base.judged, head.judged), key=lambda row: (-abs(_change(row)), row.operation))
-    return RunChange(_side(base), _side(head), tuple(rows))
+    one, two = base.compared, head.compared
+    rows = sorted(_collectives(one.judged, two.judged), key=lambda row: (-abs(_change(row)), row.operation))
+    return RunChange(_side(one), _side(two), tuple(rows))
 
 
 def _side(run: ComparedRanks) -> RunSide:

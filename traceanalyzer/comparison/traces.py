@@ -29,6 +29,7 @@ from traceanalyzer.comparison.measurement import (
     known_mean,
     mean,
 )
+from traceanalyzer.config import Config
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
@@ -55,6 +56,7 @@ def measure(
     *,
     is_typical: bool = True,
     is_host_typical: bool = True,
+    config: Config | None = None,
 ) -> Measurement:
     """Bring the reports of one side together.
 
@@ -65,12 +67,14 @@ def measure(
         ignored: Files that are not part of it.
         is_typical: Whether both sides know their typical steps; else all recorded steps count.
         is_host_typical: Whether calls of the typical steps are in them; else figures of calls are means over all steps.
+        config: Which rules judge several ranks together.
     """
     chosen = [r for r in reports if ranks is None or rank_of(r) in ranks]
     steps = [(_steps if is_typical else _recorded_steps)(report) for report in chosen]
     # A trace is one step at the least, so that its figures are figures per step.
     count = sum(max(1, len(rows)) for _, rows in steps)
     every = sum(map(_number_recorded, chosen))
+    run = runs.of_reports(name, chosen, config)
     return Measurement(
         side=_side(name, chosen, steps, _left_out(reports, chosen), ignored),
         runs=_runs(chosen, [rows for _, rows in steps]),
@@ -90,16 +94,16 @@ def measure(
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
         resources=(resources := _resources(chosen)),
-        findings=_findings(chosen),
+        findings=tuple(run.findings(_findings(chosen)) if run else _findings(chosen)),
         options=_options(chosen),
         world_size=next((r.trace.world_size for r in chosen if r.trace and r.trace.world_size is not None), None),
         work=_work(chosen, count) if is_typical else {},
         flops=_flops(chosen, count) if is_typical else None,
-        subjects=_subjects(chosen) if is_typical else {},
+        subjects={**(_subjects(chosen) if is_typical else {}), **(run.times if run else {})},
         classes=_classes(chosen) if is_typical else {},
         once=tuple(_once(name, chosen)),
-        run=runs.of_reports(chosen),
-        view=views.of_traces(chosen, resources),
+        run=run,
+        view=views.of_traces(chosen, run.report if run else chosen[0], resources),
     )
 
 
@@ -405,7 +409,7 @@ def _resources(reports: Sequence[Report]) -> Resources | None:
     return Resources(**means)
 
 
-def _findings(reports: Sequence[Report]) -> tuple[Finding, ...]:
+def _findings(reports: Sequence[Report]) -> Iterable[Finding]:
     """Each finding of several traces once, with the texts of the trace in which it saves most."""
     best: dict[tuple[str, int], Finding] = {}
     for report in reports:
@@ -415,7 +419,7 @@ def _findings(reports: Sequence[Report]) -> tuple[Finding, ...]:
             count[finding.rule] += 1
             if key not in best or _worth(finding) > _worth(best[key]):
                 best[key] = finding
-    return tuple(best.values())
+    return best.values()
 
 
 def _worth(finding: Finding) -> float:

@@ -28,13 +28,13 @@ _OPERATOR = re.compile(r"^\w+::|Backward\d*$")
 _Spans = dict[str, list[tuple[int, int]]]
 
 
-def of_traces(reports: Sequence[Report], resources: Resources | None) -> ComparedSide:
-    """The view of a side that was recorded as traces: headline and step of the first one, and means of all."""
+def of_traces(reports: Sequence[Report], whole: Report, resources: Resources | None) -> ComparedSide:
+    """The view of a side that was recorded as traces: headline of the whole, step of the first, and means of all."""
     first = reports[0]
     rates = first.result("throughput", ThroughputFigures)
     return ComparedSide(
-        headline=first.headlines[0].message if first.headlines else None,
-        bound=first.headlines[0].bound if first.headlines else None,
+        headline=whole.headlines[0].message if whole.headlines else None,
+        bound=whole.headlines[0].bound if whole.headlines else None,
         host_ns=resources.host_ns if resources else None,
         device_ns=resources.gpu_ns if resources else None,
         samples_per_s=rates.samples.per_s if rates else None,

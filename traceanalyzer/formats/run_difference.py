@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from traceanalyzer.report import units
 from traceanalyzer.report.difference import RunChange
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, known, optional, table
@@ -44,15 +44,18 @@ _COLLECTIVE_COLUMNS = optional(
 )
 
 
+def late_ranks(run: RunChange | None) -> Iterator[Message]:
+    """For which ranks the others wait, before and after; nothing without several ranks."""
+    for text, side in ((_LATE_BASE, run.base), (_LATE_HEAD, run.head)) if run is not None else ():
+        if side.late_ranks:
+            yield text(ranks=units.ranges((rank, rank) for rank in side.late_ranks), late=side.late_ns)
+
+
 def build(run: RunChange | None, top: int) -> Iterator[Section]:
     """Late ranks, waiting and transfer, and the collectives that changed most; nothing without several ranks."""
     if run is None:
         return
-    said = [
-        text(ranks=units.ranges((rank, rank) for rank in side.late_ranks), late=side.late_ns)
-        for text, side in ((_LATE_BASE, run.base), (_LATE_HEAD, run.head))
-        if side.late_ranks
-    ]
+    said = tuple(late_ranks(run))
     sums = [
         (title(), getattr(run.base, name), getattr(run.head, name))
         for title, name in _SUMS_OF_RANKS
@@ -62,4 +65,4 @@ def build(run: RunChange | None, top: int) -> Iterator[Section]:
     if run.collectives:
         tables.append(table("diff_collectives", _COLLECTIVE_COLUMNS, run.collectives, top))
     if said or tables:
-        yield Section("ranks", _RANKS, messages=tuple(said), tables=tuple(tables))
+        yield Section("ranks", _RANKS, messages=said, tables=tuple(tables))

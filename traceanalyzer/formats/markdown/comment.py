@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from unicodedata import east_asian_width
 
 from traceanalyzer.analyzers.steps import Lane, Timeline
-from traceanalyzer.formats import cards, sarif
+from traceanalyzer.formats import cards, run_difference, sarif
 from traceanalyzer.formats.html import waterfall
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.markdown.page import DocumentPicture, all_fixes, code, image, prose, sentences
 from traceanalyzer.report.difference import ChangedPart, Difference, FindingChange
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.report.names import clipped
 from traceanalyzer.report.section import Section
@@ -76,6 +76,7 @@ def of_difference(
 ) -> Iterator[str]:
     """Blocks of Markdown on a difference: the verdict, both steps on one scale, and the first findings."""
     first, *others = sentences(language.say(difference.verdict.reason))
+    others += [language.say(message) for message in (*_cause(difference), *run_difference.late_ranks(difference.run))]
     yield " ".join((f"**{prose(f'{language.sentence(outcome)} {first}')}**", *map(prose, others)))
     strip = of_parts(difference.parts, language) if difference.step_time is not None else ""
     if strip:
@@ -84,6 +85,12 @@ def of_difference(
         titles = (_STATUS, cards.FINDING, _CHANGE)
         rows = [_changed(each, statuses, language) for each in difference.findings[:SHOWN]]
         yield _table([language.text(title) for title in titles], rows, last="--:")
+
+
+def _cause(difference: Difference) -> Iterator[Message]:
+    """The part of the step that changed most, if there is more than noise."""
+    if difference.attribution is not None and difference.verdict.outcome in ("faster", "slower"):
+        yield difference.attribution
 
 
 def _changed(change: FindingChange, statuses: Mapping[str, Text], language: Language) -> list[str]:
