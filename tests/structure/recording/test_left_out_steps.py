@@ -36,6 +36,23 @@ def test_a_step_may_differ_from_the_median_by_a_fifth(length: int, reason: str |
     assert found.typical_step_ns == (400 + (0 if reason else length)) * US / (4 if reason else 5)
 
 
+def test_steps_of_which_many_differ_vary_and_all_count_but_the_first() -> None:
+    many = steps(150, 100, 130, 100, 140, 100, 100, 150, 100, 100, 100, 100)
+    assert reasons(many) == ["unknown", *[None] * 11], "three of twelve are a quarter"
+    few = steps(100, 100, 130, 100, 140, 100, 100, 150, 100, 100, 100, 100, 100)
+    assert reasons(few).count("unknown") == 3, "three of thirteen are not"
+    assert reasons(steps(100, 130, 100, 70, 100, 100)).count("unknown") == 2, "two are not many"
+
+
+def test_prefills_among_steps_that_decode_are_another_phase_however_many() -> None:
+    trace, start = TraceBuilder(), 0
+    for phase, length in zip(("DECODE", "EXTEND", "DECODE", "DECODE") * 4, (100, 300, 100, 100) * 4, strict=True):
+        trace.annotation(f"step[{phase} bs=4]" if phase == "DECODE" else f"step[{phase} bs=4 toks=900]", start, length)
+        trace.launch_kernel("gemm", start + 5, length - 10, at=start + 2, call_dur=2)
+        start += length
+    assert {reason for reason in reasons(trace) if reason} == {"other-phase"}
+
+
 def test_a_first_step_that_is_merely_slower_counts() -> None:
     trace = steps(118, 100, 100, 100)
     assert reasons(trace) == [None] * 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,12 @@ _ERROR = 2
 MOST_BYTES = 64 << 20
 """By how much the heap may grow while a recording runs: about 100,000 events with shapes, of some 500 bytes each while
 the profiler runs, and 5,000 when it has stopped (measured with torch 2.13)."""
+
+
+_RARELY = 100
+"""Times as long as asking for the heap takes, it is not asked again (own choice: 1 % of the time)."""
+_MEMORY = "/proc/self/statm"
+"""Sizes of the process in pages, the second one what is resident (proc(5) of Linux)."""
 
 
 class _Heap(ctypes.Structure):
@@ -51,6 +58,42 @@ def heap_bytes() -> int:
         return 0
     ask.restype = _Heap
     return int(ask().uordblks)
+
+
+def resident_bytes() -> int | None:
+    """Memory of this process that is not swapped out; None if the system does not tell."""
+    try:
+        opened = os.open(_MEMORY, os.O_RDONLY)
+        try:
+            return int(os.read(opened, 100).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        finally:
+            os.close(opened)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+class Growth:
+    """How much memory the profiler's events may take, asked so rarely that asking costs a step next to nothing.
+
+    The heap is asked only when the whole process has grown as much, because glibc goes through all free pieces to
+    answer: a millisecond and more after some thousand events, and all of it within the step that is recorded.
+    """
+
+    def __init__(self) -> None:
+        self._resident, self._heap = resident_bytes(), heap_bytes()
+        self._next = 0.0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether events take about as much as can be written in some seconds and a gigabyte."""
+        now, resident = time.perf_counter(), resident_bytes()
+        has_grown = resident is None or self._resident is None or resident - self._resident > MOST_BYTES
+        if not has_grown or now < self._next:
+            return False
+        is_large = heap_bytes() - self._heap > MOST_BYTES
+        after = time.perf_counter()
+        self._next = after + _RARELY * (after - now)
+        return is_large
 
 
 @contextlib.contextmanager
@@ -120,7 +163,7 @@ class ProfilerRun:
         self.is_on = False
         self.steps = 0
         """Number of complete steps that are recorded."""
-        self._heap = 0
+        self._growth: Growth | None = None
         self._tools = tools
         self._warmup, self._active = warmup, active
         settings = tools.settings
@@ -157,12 +200,12 @@ class ProfilerRun:
                 self._allocator.silence()
             self.profile.start()
         self.is_on = True
-        self._heap = heap_bytes()
+        self._growth = Growth()
 
     @property
     def is_large(self) -> bool:
         """Whether it holds about as much as can be written in some seconds and a gigabyte."""
-        return heap_bytes() - self._heap > MOST_BYTES
+        return self._growth is not None and self._growth.is_large
 
     def step(self) -> bool:
         """End a step. Returns True after the last one, when the profiler is off."""

@@ -39,6 +39,8 @@ FEWEST = 2
 """With fewer steps left than this, others count as well: a single one may be unlike them by chance."""
 _OUTLIER = 0.2
 """A step that differs from the median by more than this share of the median is not typical."""
+_OFTEN, _OFTEN_SHARE = 3, 0.25
+"""So many steps, and more than this share, that differ for no known reason are how the program runs (own choice)."""
 _EDGE = 0.05
 """Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
 _CUT, _BARELY_BEGUN = 0.5, 0.1
@@ -113,6 +115,14 @@ def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tu
         OTHER_PHASE if reason in _MAY_BE_A_PHASE and phase is not None and phase != usual else reason
         for reason, phase in zip(reasons, phases, strict=True)
     )
+
+
+def unless_often(reasons: Sequence[str | None]) -> tuple[str | None, ...]:
+    """The same reasons, but no unknown ones if many later steps have one: then steps vary, and none is an exception."""
+    first, later = reasons[:1], reasons[1:]
+    if later.count(UNKNOWN) < max(_OFTEN, _OFTEN_SHARE * len(reasons)):
+        return tuple(reasons)
+    return *first, *(None if reason == UNKNOWN else reason for reason in later)
 
 
 def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
