@@ -73,8 +73,9 @@ def _captured(arguments: tuple[str, ...], scratch: Path) -> tuple[str, str]:
     capture = (sys.executable, "-m", "traceanalyzer", "capture", "--report", "-q", "-o", str(scratch / "out"))
     run = subprocess.run([*capture, "--", sys.executable, *words], capture_output=True, text=True, check=False)  # noqa: S603
     warnings = re.findall(r"^traceanalyzer: warning: (.*)", run.stderr, re.MULTILINE)
-    first = re.search(r"\n\n *\S.*\n(.+?)\n\n", run.stdout, re.DOTALL)  # below the title of the first section
-    said = [*warnings, *([" ".join(first[1].split())] if first else [])]
+    first = re.search(r"\n\n(.+?)\n\n", run.stdout, re.DOTALL)
+    below = first[1].partition("\n")[2].split() if first else []  # without the title of the first section
+    said = [*warnings, *([" ".join(below)] if below else [])]
     return ", ".join(sorted(set(_steps(scratch / "out")))) or "none", "<br>".join(said).replace("|", "\\|")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from traceanalyzer.capture.agent import recording
 from traceanalyzer.capture.agent.steps import (
     AFTER,
     BEFORE,
@@ -110,3 +113,29 @@ def test_laps_without_a_phase_count_nowhere() -> None:
     assert list(clock.facts()) == [BEFORE]
     clock.durations_ns[AFTER] += [1, 2, 9]
     assert clock.facts()[AFTER] == {"steps": 3, "mean_ns": 4, "median_ns": 2}
+
+
+def test_the_heap_is_asked_only_when_the_process_has_grown_and_then_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To answer, glibc goes through all free pieces: a millisecond, within the step that is recorded."""
+    resident, heap, asked = [0], [0], []
+
+    def ask() -> int:
+        asked.append(heap[0])
+        clock[0] += 0.5
+        return heap[0]
+
+    clock = [0.0]
+    monkeypatch.setattr(recording, "resident_bytes", lambda: resident[0])
+    monkeypatch.setattr(recording, "heap_bytes", ask)
+    monkeypatch.setattr(recording.time, "perf_counter", lambda: clock[0])
+    growth = recording.Growth()
+    assert not any(growth.is_large for _ in range(1000))
+    assert len(asked) == 1, "when the recording began"
+    resident[0] = recording.MOST_BYTES + 1
+    assert not any(growth.is_large for _ in range(1000)), "something else has grown"
+    assert len(asked) == 2
+    heap[0], clock[0] = recording.MOST_BYTES + 1, clock[0] + 49
+    assert not growth.is_large
+    clock[0] += 1
+    assert growth.is_large
+    assert len(asked) == 3

@@ -29,7 +29,7 @@ _EACH_STEP, _FEWEST = 0.75, 3
 _LEAST, _MOST = 0.9, 1.03
 """Own choice: code for sizes that change costs a little more than code for one size; new code costs more at first."""
 _SCHEDULE = "profile(schedule=torch.profiler.schedule(wait=2, warmup=3, active=5))"
-_JOINED = 1.5
+_JOINED = 2.0
 """Greatest saving on a CPU as a multiple of the time at the breaks (measured in the lab, explained on the page)."""
 
 

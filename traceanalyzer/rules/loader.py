@@ -300,9 +300,8 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     interval, basis, ceiling = (0.0, most), _RESTARTED.text("basis-once"), "medium"
     if epochs.turns >= _FEW_EPOCHS:
         interval, basis, ceiling = _varied(epochs, least, most), _RESTARTED.text("basis"), "critical"
-    change = TimeSaved(
-        "host", interval, basis(), claims={Portion.other("start of an epoch"): most}, is_spread=True, at=turns_at
-    )
+    claims = {Portion.other("start of an epoch"): most}
+    change = TimeSaved("host", interval, basis(), claims=claims, is_spread=True, is_wait=True, at=turns_at)
     params = {"turns": epochs.turns, "each": longer / epochs.turns, "share": share}
     params |= {"total": epochs.total_ns, "time": facts.spread(epochs.total_ns)}
     evidence = Evidence(_RESTARTED.text("subject")(), share, limits["share"], "share", where)

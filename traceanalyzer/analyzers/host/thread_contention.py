@@ -28,7 +28,7 @@ FLOPS_PER_NS = 16.0
 2 GHz, one with AVX2 64 at its peak)."""
 BYTES_PER_NS = 4.0
 """Bytes per ns that one core moves (own choice: cores of today's servers reach 10 and more)."""
-CALL_NS = 10_000
+CALL_NS = 6_000
 """Time that a call takes at most beside its work (own choice: PyTorch takes 1 to 10 us on a CPU)."""
 
 

@@ -71,6 +71,8 @@ class TimeSaved:
 
     is_spread: bool = False
     """Whether it is the mean over all recorded steps of what comes now and then, such as a new epoch."""
+    is_wait: bool = False
+    """Whether the host only waits in it, for a process or another rank, which recording does not make longer."""
     is_of_joint_replay: bool = False
     """Whether it already is the time by which a step gets shorter, from a replay of all ranks, which nothing limits."""
     at: Callable[[Context], Iterable[Occurrences]] | None = None

@@ -187,8 +187,11 @@ class Prices:
         return most * (1 + variation.of_work(self._durations[()]))
 
     def _whole_waits(self, changes: Sequence[TimeSaved]) -> list[float]:
-        """What waits for the loader save if the profiler made the rest of the recorded step longer, but not them."""
-        if self.plain_ns is None or any(change.resource != "loader" for change in changes):
+        """What waits save if the profiler made the rest of the recorded step longer, but not them.
+
+        Waits for the loader, for new workers at an epoch, and for other ranks take as long without it.
+        """
+        if self.plain_ns is None or not all(c.is_wait or c.resource in {"loader", "communication"} for c in changes):
             return []
         most = self._scenarios[2]
         return [min(self.plain_ns, self._step((), most) - self._step(changes, most))]

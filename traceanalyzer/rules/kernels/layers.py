@@ -38,9 +38,9 @@ _FUSED_NS = 5_000
 _RECOMPUTED = 7 / 6
 """Products of fused attention, forward and backward, over those of the pieces: the backward pass computes the scores
 again ("FlashAttention", Dao et al. 2022, algorithm 4), so that there are seven in place of six."""
-_OF_OTHERS = 0.5, 0.75
+_OF_OTHERS = 0.4, 0.55
 """Share of the time outside of products that is saved on a CPU (measured in the lab, explained on the page)."""
-_OF_PRODUCTS = 0.2
+_OF_PRODUCTS = 0.1
 """Greatest share of the time of products that is saved on a CPU (as above)."""
 _SINCE = (2, 1)
 """torch with a fused operator for attention on a CPU."""

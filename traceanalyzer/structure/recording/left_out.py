@@ -39,7 +39,7 @@ FEWEST = 2
 """With fewer steps left than this, others count as well: a single one may be unlike them by chance."""
 _OUTLIER = 0.2
 """A step that differs from the median by more than this share of the median is not typical."""
-_OFTEN, _OFTEN_SHARE = 3, 0.25
+_OFTEN, _OFTEN_SHARE = 3, 1 / 3
 """So many steps, and more than this share, that differ for no known reason are how the program runs (own choice)."""
 _EDGE = 0.05
 """Share of a step that earlier work or the end of the recording must take (own choice: more than steps vary by)."""
