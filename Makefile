@@ -35,7 +35,7 @@ test: $(READY) $(COMPILED) ## Set up and run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests that need it
-	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal
+	$(TORCH_VENV)/bin/python -m pytest -m torch -n auto --dist worksteal $(shell grep -rl --include='test_*.py' 'mark\.torch' tests)
 
 test-lowest: $(LOWEST_VENV)/.ready $(COMPILED) ## Set up with the lowest version of each dependency and run tests of what uses them
 	$(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning $(LOWEST_TESTS) # old ones warn

@@ -6,6 +6,7 @@ import gc
 import locale
 import os
 import signal
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from hypothesis import HealthCheck, settings
 from traceanalyzer.cli import ONE_THREAD
 
 settings.register_profile(
-    "ci", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "full", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("full" if os.environ.get("TRACEANALYZER_FULL") == "1" else "ci")
+FULL = os.environ.get("TRACEANALYZER_FULL") == "1"
+settings.load_profile("full" if FULL else "ci")
 
 # What the command line sets for itself must be no change; programs that tests start inherit it, and start faster.
 os.environ.setdefault(*ONE_THREAD)
@@ -83,11 +85,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `corpus_name` runs for each trace of the corpus."""
+    """A test that asks for `corpus_name` runs for each trace of the corpus; marked with `some`, usually for a third."""
     if "corpus_name" not in metafunc.fixturenames:
         return
     folder = os.environ.get("TRACEANALYZER_CORPUS")
     files = sorted(Path(folder, "corpus").glob("*.json.gz")) if folder else []
     skipped = pytest.param("", id="no corpus", marks=pytest.mark.skip(reason=_NO_CORPUS))
     names: list[Any] = [file.name.removesuffix(".json.gz") for file in files]
+    if metafunc.definition.get_closest_marker("some") and not FULL:
+        names = names[zlib.crc32(metafunc.definition.name.encode()) % 3 :: 3]  # each test another third
     metafunc.parametrize("corpus_name", names or [skipped])

@@ -63,7 +63,7 @@ def test_every_fixture_opens_quietly(path: Path, looked_at: Callable[[str], Open
     check_layout(looked_at(html.render(report_of(path), 20)))
 
 
-@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("name", CHECKED if FULL else CHECKED[::2])
 def test_fixtures_are_accessible(name: str, looked_at: Callable[[str], Opened], axe: str) -> None:
     report = report_of(next(path for path in EVERY if path.name == name))
     check_access(looked_at(small(advised(report))), axe)
@@ -83,6 +83,7 @@ def test_a_document_with_runs_is_accessible(looked_at: Callable[[str], Opened], 
 
 
 @pytest.mark.corpus
+@pytest.mark.some
 def test_every_trace_of_the_corpus(
     corpus: Path, corpus_name: str, looked_at: Callable[[str], Opened], axe: str
 ) -> None:

@@ -77,8 +77,7 @@ def in_view(shown: Opened, selector: str) -> bool:
 # The strip
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
+@pytest.mark.parametrize(("scheme", "size"), list(zip(("light", "dark", "light"), SIZES, strict=True)))
 def test_the_strip_is_on_the_first_screen(
     size: dict[str, int], scheme: str, text: str, opened: Callable[..., Opened], axe: str
 ) -> None:

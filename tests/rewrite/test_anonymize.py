@@ -175,6 +175,7 @@ def test_the_report_on_every_fixture_says_the_same(path: Path, hash_kernels: boo
     assert said(target) == said(path, report_of(path))
 
 
+@pytest.mark.some
 def test_the_report_on_real_traces_says_the_same(corpus: Path, corpus_name: str, tmp_path: Path) -> None:
     source, target = corpus / "corpus" / f"{corpus_name}.json.gz", tmp_path / "shared.json"
     anonymize(str(source), target)

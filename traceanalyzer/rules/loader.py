@@ -62,7 +62,7 @@ _UNKNOWN = Text(
 )
 _ASLEEP = Text(
     "loader-basis-needs-no-core",
-    "at most the waiting in which nothing else runs; at least what one worker saves of the part that needs no core "
+    "at most the waiting in which nothing else runs; at least what two workers save of the part that needs no core "
     "({share:share} is waiting for files, a network or a clock), less {slowdown:share} of the other part, because a "
     "worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
 )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer.analyzers.loader import ANALYSES, analyze
+from traceanalyzer.analyzers.loader import ANALYSES, analyze, in_workers
+from traceanalyzer.knowledge.loaders import FETCH_NS
 from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
 
@@ -82,3 +86,18 @@ def test_without_frames_it_is_unknown_what_a_wait_is_for() -> None:
     trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1000, 1000)
     (loader,) = analyze(Context(read_built(trace))).loaders
     assert loader.asleep_ns is None
+
+
+@pytest.mark.parametrize(
+    ("asleep", "is_free", "least"),
+    [
+        (1.0, False, 21 - 9),  # two workers, each asleep for 18 ms, bring a batch every 9 ms
+        (0.5, False, 21 - 13.5 - 0.31 * 9),  # of 9 ms that need a core each batch has all
+        (1.0, True, 3),  # a core is free: one worker works while the program computes for 3 ms
+    ],
+)
+def test_two_workers_sleep_side_by_side_where_no_core_is_free(asleep: float, is_free: bool, least: float) -> None:
+    """A step of 21 ms loads for 18 of them."""
+    parts: Any = SimpleNamespace(duration_ns=21e6, dataloader_ns=18e6, dataloader_full_ns=18e6)
+    saved = in_workers.saving(parts, (), asleep, in_workers.Room(2, 1, is_free))
+    assert saved == pytest.approx((least * 1e6 - FETCH_NS, 18e6))

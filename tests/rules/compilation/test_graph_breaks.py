@@ -119,7 +119,7 @@ def test_on_a_cpu_starting_the_regions_behind_breaks_goes_away() -> None:
 
     (finding,) = findings(on_cpu(body), RULE)
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((12_000, 1.5 * (100_000 + 22_000 / 2)))
+    assert finding.saving.direct_ns_per_step == pytest.approx((12_000, 2 * (100_000 + 22_000 / 2)))
 
 
 def test_without_log_and_stacks_regions_are_named() -> None:

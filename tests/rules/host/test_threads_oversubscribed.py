@@ -16,7 +16,7 @@ from tests.rules.optimizer.test_anomaly_mode import fires as without_capture
 def working(dur: int, *, threads: int | None = 16, cpus: int = 2, steps: int = 4) -> TraceBuilder:
     """Steps of ten matrix products of 128 x 128 x 128, each in so many us.
 
-    One core needs 4_194_304 operations / 16 per ns + 3 * 65_536 bytes / 4 per ns + 10 us = 321.3 us for each.
+    One core needs 4_194_304 operations / 24 per ns + 3 * 65_536 bytes / 4 per ns + 6 us = 229.9 us for each.
     """
     host = {} if threads is None else {"host": {"cpus": cpus, "threads": threads}}
     trace = TraceBuilder(devices=(), options=("record_shapes",), metadata={"traceanalyzer": {"version": 1, **host}})
@@ -37,7 +37,7 @@ def fires() -> TraceBuilder:
 
 def quiet() -> TraceBuilder:
     """The products take what one core needs."""
-    return working(300)
+    return working(220)
 
 
 def trap_as_many_threads_as_cores() -> TraceBuilder:
@@ -56,15 +56,15 @@ def in_a_table() -> str:
 
 
 RULE = "threads-oversubscribed"
-NEEDED = 2 * 128**3 / 16 + 3 * 4 * 128**2 / 4 + 10_000
+NEEDED = 2 * 128**3 / 24 + 3 * 4 * 128**2 / 4 + 6_000
 """What one core needs for a product, in ns."""
 
 
 def test_what_one_core_needs_is_not_saved() -> None:
-    (finding,) = findings(fires(), RULE)
+    (finding,) = findings(working(1000), RULE)
     assert finding.saving is not None
-    step = 10 * 2_010_000
-    assert finding.saving.direct_ns_per_step == pytest.approx((10 * (2_000_000 - NEEDED), 7 / 8 * step))
+    step = 10 * 1_010_000
+    assert finding.saving.direct_ns_per_step == pytest.approx((10 * (1_000_000 - NEEDED), 7 / 8 * step))
     assert "Threads of an operator: 16;" in finding.summary.text
     assert finding.code == "torch.set_num_threads(2)  # or OMP_NUM_THREADS=2 in the environment"
     assert finding.severity == "critical"

@@ -23,9 +23,9 @@ from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tree import NO_PARENT
 
-FLOPS_PER_NS = 16.0
-"""Operations per ns that one core reaches in products of float32 matrices (own choice: a core with SSE alone has 16 at
-2 GHz, one with AVX2 64 at its peak)."""
+FLOPS_PER_NS = 24.0
+"""Operations per ns that one core reaches in products of float32 matrices (own choice: a core with SSE alone has 24 at
+3 GHz, one with AVX2 96 at its peak)."""
 BYTES_PER_NS = 4.0
 """Bytes per ns that one core moves (own choice: cores of today's servers reach 10 and more)."""
 CALL_NS = 6_000

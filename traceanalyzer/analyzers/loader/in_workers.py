@@ -1,7 +1,8 @@
 """How much time would loading batches in worker processes save, at least and at most?
 
 At most, all waiting in which nothing else runs is saved. At least, one worker loads beside the rest of the step, which
-it makes longer (`knowledge.loader_workers`). Rules and predictions both use this module, so that they agree.
+it makes longer (`knowledge.loader_workers`); where no core is free, two workers wait side by side for what needs none.
+Rules and predictions both use this module, so that they agree.
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ def saving(
     """
     exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
     rest, waiting = parts.duration_ns - exposed, asleep * full
-    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, full))) - share * _late_ns(parts, loaders)
+    beside = full if own.is_free else full - waiting / 2  # two workers wait for two batches at a time
+    saved = min(exposed, max(0.0, parts.duration_ns - max(rest, beside))) - share * _late_ns(parts, loaders)
     lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
     if not own.is_free:
         saved = min(saved, waiting)

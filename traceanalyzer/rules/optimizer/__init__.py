@@ -60,8 +60,8 @@ _FEWEST_LONG_CALLS = 32
 _LONG_CALL_NS = 200_000
 """Own choice: such calls move more memory than the caches of a processor can hold."""
 _SAVED: dict[str, _Saved] = {
-    "Adam": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
-    "AdamW": ((0.7, 1.0), (0.5, 0.8), (0.7, 0.92)),
+    "Adam": ((0.72, 0.97), (0.5, 0.8), (0.7, 0.92)),
+    "AdamW": ((0.72, 0.97), (0.5, 0.8), (0.7, 0.92)),
     "Adagrad": ((0.55, 0.85), (0.4, 0.7), (0.35, 0.85)),
     "SGD": ((0.6, 0.9), (0.2, 0.4), (0.25, 0.5)),
 }

@@ -117,12 +117,16 @@ def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tu
     )
 
 
-def unless_often(reasons: Sequence[str | None]) -> tuple[str | None, ...]:
-    """The same reasons, but no unknown ones if many later steps have one: then steps vary, and none is an exception."""
-    first, later = reasons[:1], reasons[1:]
-    if later.count(UNKNOWN) < max(_OFTEN, _OFTEN_SHARE * len(reasons)):
+def unless_often(reasons: Sequence[str | None], steps: Steps) -> tuple[str | None, ...]:
+    """The same reasons, but no unknown ones if many later steps have one: then steps vary, and none is an exception.
+
+    A first step that is longer than all others remains one.
+    """
+    if list(reasons[1:]).count(UNKNOWN) < max(_OFTEN, _OFTEN_SHARE * len(reasons)):
         return tuple(reasons)
-    return *first, *(None if reason == UNKNOWN else reason for reason in later)
+    duration = steps.end_ns - steps.start_ns
+    is_exception = (bool(duration[0] > duration[1:].max()), *[False] * (len(reasons) - 1))
+    return tuple(r if r != UNKNOWN or kept else None for r, kept in zip(reasons, is_exception, strict=True))
 
 
 def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
