@@ -212,10 +212,7 @@ def _main_thread(context: Context) -> int:
     threads = host_activity.launching_threads(context)
     if len(marked) and (not threads or int(host.thread[marked[0]]) in threads):
         return int(host.thread[marked[0]])
-    if threads:
-        return threads[0]
-    numbers, counts = np.unique(host.thread, return_counts=True)
-    return int(numbers[counts.argmax()]) if len(numbers) else 0
+    return threads[0] if threads else host_activity.with_most_rows(context) or 0
 
 
 def _loader_waits(context: Context, window: ModelledWindow, calls: Calls) -> I64:

@@ -165,6 +165,19 @@ def launching_threads(context: Context) -> list[int]:
     return order
 
 
+def with_most_rows(context: Context) -> int | None:
+    """The thread with the most host rows; of equal ones that with most time, then the first by its ids; None without.
+
+    Not the first one of the file, in which threads stand in any order.
+    """
+    trace = context.trace
+    numbers, rank = ranked(trace.host.thread)
+    counts, times = np.bincount(rank).tolist(), np.bincount(rank, trace.host.dur_ns).tolist()
+    known = zip(counts, times, numbers.tolist(), strict=True)
+    ids = ((-count, -time, trace.threads[n].pid, trace.threads[n].tid, n) for count, time, n in known)
+    return min(ids, default=(None,))[-1]
+
+
 class HostWaits(Columns, frozen=True):
     """Calls in which the host waits for the device, in the order of their start; none lies within another."""
 

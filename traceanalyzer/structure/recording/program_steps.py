@@ -229,10 +229,7 @@ def _holds_the_work(context: Context, marks: I64) -> bool:
 def _main_thread(context: Context) -> int | None:
     """The thread that launches most; without a device the one with most operators."""
     launching = host_activity.launching_threads(context)
-    if launching:
-        return launching[0]
-    threads, counts = np.unique(context.trace.host.thread, return_counts=True)
-    return int(threads[counts.argmax()]) if len(threads) else None
+    return launching[0] if launching else host_activity.with_most_rows(context)
 
 
 def _between_loads(context: Context) -> Steps | None:
