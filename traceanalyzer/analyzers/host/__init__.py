@@ -212,8 +212,8 @@ def analyze(context: Context) -> HostOwners:
     found = context.cached(owner_costs)
     costs = (found.host_self, found.host, found.calls, found.device)
     occurs = np.flatnonzero(np.any([column[:-1] > 0 for column in costs], axis=0))
-    names = [index.owners[number].name for number in occurs.tolist()]
-    order = occurs[np.lexsort((occurs, names, -found.host[occurs], -found.host_self[occurs]))].tolist()
+    own, total = found.host_self.tolist(), found.host.tolist()
+    order = sorted(occurs.tolist(), key=lambda number: (-own[number], -total[number], index.owners[number].name))
     shown = order[:ROWS]
     longest, parts = longest_calls(context), largest_parts(context)
     threads, engine = context.trace.threads, index.critical.engine

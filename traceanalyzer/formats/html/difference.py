@@ -12,6 +12,7 @@ from traceanalyzer.formats.before_after import GRID, SideStep, Stack, UnitOfTime
 from traceanalyzer.formats.difference import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
+from traceanalyzer.formats.run_difference import late_ranks
 from traceanalyzer.report.difference import PART_LABELS, Difference, FindingChange
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean, shorten, word
@@ -114,7 +115,7 @@ def opening(difference: Difference, language: Language) -> Opening:
     """Prepare the top of the page."""
     outcome = language.text(word(OUTCOMES, difference.verdict.outcome))
     short = before_after.in_short(difference, language)
-    said = [language.say(message) for message in messages(difference)]
+    said = [language.say(message) for message in (*messages(difference), *late_ranks(difference.run))]
     whole = max((ns for ns in before_after.step_ns(difference) if ns), default=0.0)
     shown = before_after.strips(difference)
     is_whole = difference.step_time is not None
