@@ -50,7 +50,7 @@ class CompilingHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile into the checkout if the package is run from there; otherwise nothing is written into it."""
         if version == "editable":
-            compile_all(ROOT)
+            compile_in_place()
             return
         self.folder = tempfile.TemporaryDirectory()
         compiled_to = Path(self.folder.name)
@@ -64,6 +64,25 @@ class CompilingHook(BuildHookInterface):  # type: ignore[type-arg, misc, unused-
         """Remove what went into the wheel."""
         if version != "editable":
             self.folder.cleanup()
+
+
+def compile_in_place() -> None:
+    """Compile everything into this checkout.
+
+    Each file is replaced at once: a program that runs from the checkout, or another build of it, never reads half of
+    one.
+    """
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as scratch:
+        compile_all(Path(scratch))
+        made = {ROOT / file.relative_to(scratch): file for file in Path(scratch).rglob("*") if file.is_file()}
+        for target, file in made.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+    for scan in ROOT.glob(f"{SCAN.replace('.', '/')}.*"):
+        if scan.suffix in (".so", ".pyd") and scan not in made:  # one for a single version of Python would come first
+            scan.unlink(missing_ok=True)
 
 
 def compile_all(folder: Path) -> bool:
@@ -83,9 +102,6 @@ def compile_scan(folder: Path) -> bool:
         command = Distribution({"ext_modules": [extension]}).get_command_obj("build_ext")
         command.build_lib, command.build_temp = str(folder), scratch
         try:
-            for built in (folder / source.relative_to(ROOT)).parent.glob("_scan*"):
-                if built.suffix in (".so", ".pyd"):  # also those for one version of Python, which would come first
-                    built.unlink()
             command.ensure_finalized()
             command.run()
         except (BaseError, CCompilerError, OSError) as error:
@@ -353,6 +369,6 @@ def _mapping(file: Path, line: int, text: str, name: str) -> tuple[dict[str, Any
 
 if __name__ == "__main__":
     try:
-        compile_all(ROOT)
+        compile_in_place()
     except PageError as wrong:
         sys.exit(str(wrong))

@@ -104,6 +104,7 @@ def test_only_the_base_time_depends_on_the_clock(plan: Plan, origin: int) -> Non
 
 
 @example(Plan((), (("aten::a", 0, 0, 4202),), (), ()), random.Random(1))  # two threads with an operator each
+@example(Plan((), (("aten::a", 0, 1, 4201),), (), ()), random.Random(1))  # two operators that take half each
 @given(plans, st.randoms(use_true_random=False))
 def test_the_order_of_the_file_does_not_matter(plan: Plan, order: random.Random) -> None:
     """Except among events that start at the same time, and for the numbers that names have in the timeline."""

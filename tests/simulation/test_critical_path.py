@@ -190,3 +190,25 @@ def test_only_what_was_launched_before_the_end_of_earlier_work_is_held_up_by_it(
     assert parts["communication"] == 11_690
     assert parts["compute"] == pytest.approx(497, abs=200)
     assert parts.get("unrecorded", 0) <= 8000
+
+
+def test_a_step_after_the_last_operator_is_one_of_the_device() -> None:
+    """Without marks a step begins where the work of before the recording ends: here after the host's last operator."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 100, 50)
+    trace.kernel("volta_sgemm_128x64_nn", 0, 2990)
+    trace.launch_kernel("volta_sgemm_128x64_nn", 3000, 500, at=120, call_dur=5)
+    found = critical_path.analyze(Context(read_built(trace)))
+    parts = {part.resource: part.ns_per_step / 1000 for part in found.parts if part.ns_per_step}
+    assert parts == {"compute": 500, "device_gap": 10}
+    assert found.step_ns == 510_000
+
+
+def test_a_recording_of_the_device_alone_waits_for_the_device() -> None:
+    """`activities=[CUDA]` records calls and kernels, and no operators."""
+    trace = TraceBuilder()
+    for at in (0, 20, 40):
+        trace.launch_kernel("volta_sgemm_128x64_nn", 10 + 25 * at, 500, at=at, call_dur=5)
+    found = critical_path.analyze(Context(read_built(trace)))
+    parts = {part.resource: part.ns_per_step / 1000 for part in found.parts if part.ns_per_step}
+    assert parts == {"compute": 1500}

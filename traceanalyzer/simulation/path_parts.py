@@ -98,7 +98,9 @@ def main_labels(model: Model, pieces: Pieces, owned: OwnedTime, begins: I64, end
         code = int(label[row])
         known_owner = owner(model, code) if code < owners else None
         known = known_owner.name if known_owner else None
-        labels[int(stretch[row])] = known if code < owners else model.context.trace.names[code - owners]
+        name = known if code < owners else model.context.trace.names[code - owners]
+        of_stretch = int(stretch[row])
+        labels[of_stretch] = min(filter(None, (labels[of_stretch], name)), default=None)  # two may take half each
     return tuple(labels)
 
 

@@ -79,6 +79,17 @@ def test_an_attention_of_another_length_shows_nothing() -> None:
     assert analyze(loop).tokens == Tokens((), "no-tokens")
 
 
+@pytest.mark.parametrize(("others", "unknown"), [(1, None), (2, "no-tokens")])
+def test_a_model_of_images_takes_in_no_tokens_although_it_reads_a_text(others: int, unknown: str | None) -> None:
+    loop = Loop()
+    loop.begin()
+    model(loop, 1, 77)
+    for _ in range(others):
+        query = [1, 4, 4096, 16]
+        loop.layer("aten::scaled_dot_product_attention", query, query, query, kernel=FLASH)
+    assert analyze(loop).tokens.unknown == unknown
+
+
 def test_ids_with_one_axis_tell_no_batch() -> None:
     loop = Loop()
     loop.begin()

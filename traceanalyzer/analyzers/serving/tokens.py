@@ -2,8 +2,8 @@
 
 A server's marks say it. A mark belongs to the step in which the device does the last work launched in the mark, because
 the host may be far ahead of the device. Without marks, the ids say it that are looked up in the largest table of
-embeddings, where an attention of the same batch and length shows that they are tokens, and where every typical step has
-the same. Padding counts.
+embeddings, where most attention of the same batch and length shows that they are tokens, and where every typical step
+has the same. Padding counts.
 """
 
 from __future__ import annotations
@@ -211,18 +211,19 @@ def _lookups(context: Context) -> I64:
 
 
 def _attends(context: Context, ids: Shape) -> bool:
-    """Whether some attention works on queries of this batch and length."""
+    """Whether most attention works on queries of this batch and length: that of an image does not, beside its text."""
     batch, length = ids
     host, names = context.host, context.trace.names
     is_attention = names.where(lambda name: op_models.family(name) is Family.ATTENTION or name in _SOFTMAX)[host.name]
     nodes = np.flatnonzero(is_attention & (host.kind == NodeKind.OPERATOR))
-    _, first = np.unique(
-        np.column_stack((host.name[nodes], context.trace.host.shapes[host.row[nodes]])), axis=0, return_index=True
-    )
-    for node in nodes[first].tolist():
-        query = shape(context, node, 0)
-        if query and len(query) == 4 and query[0] == batch and length in query[1:3]:
-            return True
-        if query and len(query) == 3 and query[0] == batch * length:
-            return True
-    return False
+    keys = np.column_stack((host.name[nodes], context.trace.host.shapes[host.row[nodes]]))
+    _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    known = [(shape(context, node, 0), n) for node, n in zip(nodes[first].tolist(), counts.tolist(), strict=True)]
+    of_ids = sum(n for query, n in known if query and _is_of(query, batch, length))
+    return bool(of_ids) and 2 * of_ids >= sum(n for query, n in known if query)
+
+
+def _is_of(query: Shape, batch: int, length: int) -> bool:
+    if len(query) == 4:
+        return query[0] == batch and length in query[1:3]
+    return len(query) == 3 and query[0] == batch * length

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import header, implausible
@@ -183,11 +184,14 @@ def _recoded(table: Table, codes: Mapping[str, I32]) -> Any:
 
 
 def _threads(pool: StringPool[tuple[Any, Any]]) -> tuple[tuple[Thread, ...], I32]:
-    """Threads with their ids as text, and the row of each code: one thread may be written in two ways."""
-    rows: StringPool[Thread] = StringPool()
-    keys = pool.values()
-    codes = rows.codes((Thread(_identity(pid), _identity(tid)) for pid, tid in keys), len(keys))
-    return tuple(rows.values()), codes
+    """Threads with their ids as text, and the row of each code: one thread may be written in two ways.
+
+    They are in the order of their ids, not of the file, so that of equal threads the same one comes first.
+    """
+    threads = [Thread(_identity(pid), _identity(tid)) for pid, tid in pool.values()]
+    ordered = sorted(set(threads), key=lambda one: (len(one.pid), one.pid, len(one.tid), one.tid))
+    rows = {thread: row for row, thread in enumerate(ordered)}
+    return tuple(ordered), np.array([rows[thread] for thread in threads], np.int32)
 
 
 def _identity(value: object) -> str:

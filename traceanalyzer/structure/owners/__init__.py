@@ -75,13 +75,14 @@ def place(own: Owner) -> str | None:
 
 
 def labels(context: Context, nested: OwnerTree) -> tuple[tuple[Owner, ...], I64]:
-    """The owners, and the number of the owner of each slice."""
+    """The owners by name, whatever the order of the file, and the number of the owner of each slice."""
     role = take_or(nested.role, nested.tree.nearest(nested.role > 0), 0)  # its own, else that of the owner around
     name, kind = _callers(nested)
     first, of_slice = group(kind, name, role)
     keys = np.column_stack((kind, name, role))[first].tolist()
     found = _shared([_owner(context, nested, *key) for key in keys])
-    numbers = {own: number for number, own in enumerate(dict.fromkeys(found))}
+    by_name = sorted(set(found), key=lambda own: (own.name, own.kind, own.role or "", own.file or "", own.line or 0))
+    numbers = {own: number for number, own in enumerate(by_name)}
     return tuple(numbers), np.array([numbers[own] for own in found], np.int64)[of_slice]
 
 

@@ -41,6 +41,7 @@ _NO_RESULT = Text("rule-no-result", "an analysis that the rule needs is missing"
 _NO_SHAPES = Text("rule-no-shapes", "input shapes were not recorded: use profile(record_shapes=True)")
 _NO_OPERATORS = Text("rule-no-operators", "no operators were recorded")
 _NO_KERNELS = Text("rule-no-kernels", "no kernels were recorded: nothing ran on a GPU, or it was not profiled")
+_NO_OWN_KERNELS = Text("rule-no-own-kernels", "none of the recorded kernels belongs to a typical step")
 
 STARTUP_SHARE = 0.5
 """Share of a step from which on start-up makes up most of a recording (own choice: more than everything else)."""
@@ -348,20 +349,22 @@ class Facts:
         Raises:
             Missing: There are none.
         """
+        recorded = False
         if self.view is not None:
             found = tuple(
                 KernelFact(row.name, row.calls or 0, row.self_device_ns or 0, uses_tensor_cores(row.name))
                 for row in self.rows(RowKind.KERNEL)
             )
         else:
-            ran = steady(self.need("kernels", kernels.Kernels))
+            table = self.need("kernels", kernels.Kernels)
+            recorded = bool(table.rows)
             found = tuple(
                 KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
-                for row in ran
+                for row in steady(table)
                 if row.calls > row.earlier_calls
             )
         if not found:
-            raise Missing(_NO_KERNELS())
+            raise Missing(_NO_OWN_KERNELS() if recorded else _NO_KERNELS())
         return found
 
 
