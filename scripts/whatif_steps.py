@@ -53,7 +53,7 @@ def predictions(context: Context) -> tuple[StepPrediction, ...]:
     """Predictions for all pairs of typical steps with equal calls and different pauses."""
     steps = program_steps(context)
     kept = np.flatnonzero(steps.is_typical & (steps.end_ns > steps.start_ns)).tolist()
-    models = {step: model.over(context, [window.of_steps(steps, np.array([step]))]) for step in kept}
+    models = {step: model.over(context, [window.of_steps(context, np.array([step]))]) for step in kept}
     points = {step: _points(each) for step, each in models.items()}
     calls = {step: _calls(each, points[step]) for step, each in models.items()}
     results = []

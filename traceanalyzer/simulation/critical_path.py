@@ -228,7 +228,7 @@ def _of_one_step(causal: Model, pieces: Pieces, resource: I64) -> tuple[int, tup
     row = shown_step(causal.context)
     starts = np.concatenate([part.step_start_ns for part in causal.windows])
     if not (starts == steps.start_ns[row]).any():
-        causal = model.over(causal.context, (window.of_steps(steps, np.array([row])),))
+        causal = model.over(causal.context, (window.of_steps(causal.context, np.array([row])),))
         starts = causal.windows[0].step_start_ns
         pieces = back_pointers.critical(causal.with_residuals, causal.recorded, causal.bounds)
         pieces, resource = _recorded(causal, pieces)

@@ -107,8 +107,7 @@ def find(trace: Trace, kind: U8, links: Links) -> Steps:
             drop_tail=True,
         )
     if len(trace.device):
-        calls = (trace.launches.start_ns, trace.launches.end_ns) if len(trace.launches) else None
-        return _one(trace.device.start_ns, trace.device.dur_ns, "device-events", calls)
+        return _one(trace.device.start_ns, trace.device.dur_ns, "device-events")
     if len(host):
         return _one(host.start_ns, host.dur_ns, "host-annotations")
     return Steps((), np.empty(0, np.int64), np.empty(0, np.int64), None)
@@ -144,17 +143,8 @@ def step_names(steps: Steps, times: I64) -> list[str | None]:
     return [steps.names[step] if step >= 0 else None for step in steps.at(times).tolist()]
 
 
-def _one(start: I64, dur: I64, found_by: str, mark: tuple[I64, I64] | None = None) -> Steps:
-    """One step from the first start to the last end; its mark is that of some calls, if the host left nothing else."""
-    end = start + dur
-    mark_start, mark_end = mark or (start, end)
-    return Steps(
-        ("0",),
-        np.array([start.min()]),
-        np.array([end.max()]),
-        found_by,
-        mark_ns=(np.array([mark_start.min()]), np.array([mark_end.max()])),
-    )
+def _one(start: I64, dur: I64, found_by: str) -> Steps:
+    return Steps(("0",), np.array([start.min()]), np.array([(start + dur).max()]), found_by)
 
 
 def launched_in(trace: Trace, links: Links, steps: Steps) -> list[I64]:
