@@ -1,4 +1,4 @@
-"""The analyses of a trace, in folders by subject; each module lists its own in `ANALYSES`."""
+"""The analyses of a trace, in folders by subject; each module lists its own in `ANALYSES`, or in `JOINED`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from types import ModuleType
 
 import msgspec
 
-from traceanalyzer.analyzers import kernels, modules
-from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.analyzers.launches import graph_join
-from traceanalyzer.analyzers.launches.graph_join import tables as joined
-from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.report.message import Message
-from traceanalyzer.structure.analysis import KERNELS, OPERATORS, Analysis
+from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import all_tables
 
@@ -29,15 +25,13 @@ def _modules(package: ModuleType) -> Iterator[ModuleType]:
             yield from _modules(module)
 
 
-def _listed() -> tuple[Analysis, ...]:
-    """What all modules list, in the order of the report."""
+def _listed(under: str) -> tuple[Analysis, ...]:
+    """What all modules list under a name, in the order of the report."""
     modules = _modules(import_module(__name__))
-    return tuple(
-        sorted((one for module in modules for one in getattr(module, "ANALYSES", ())), key=lambda one: one.order)
-    )
+    return tuple(sorted((one for module in modules for one in getattr(module, under, ())), key=lambda one: one.order))
 
 
-ANALYSES: tuple[Analysis, ...] = _listed()
+ANALYSES: tuple[Analysis, ...] = _listed("ANALYSES")
 """All analyses of a trace but those of the causal model (`simulation`), in the order of the report."""
 
 _BEFORE_ALL = 1
@@ -58,14 +52,7 @@ little and take memory."""
 WORTHWHILE_EVENTS = 200_000
 """Number of events from which on several processes run the analyses; fewer events take only some tenths of a second."""
 
-JOINED: tuple[Analysis, ...] = (
-    Analysis(0, "joined_operators", joined.JoinedOperators, joined.by_name, (OPERATORS,)),
-    Analysis(10, "joined_operators_by_shape", joined.JoinedOperatorsByShape, joined.by_shape, (OPERATORS,)),
-    Analysis(20, "joined_modules", joined.JoinedModules, joined.by_module, modules.ANALYSES[0].needs),
-    Analysis(30, "joined_python_lines", joined.JoinedLines, joined.by_line, python_lines.ANALYSES[0].needs),
-    Analysis(40, "joined_roofline", roofline.Roofline, roofline.analyze, roofline.ANALYSES[0].needs),
-    Analysis(50, "joined_kernels_by_operator", kernels.KernelsByOperator, kernels.by_operator, (KERNELS,)),
-)
+JOINED: tuple[Analysis, ...] = _listed("JOINED")
 """Analyses of replayed graphs, joined with the calls of their capture; they run if a matching capture was given."""
 
 RESULTS: dict[str, type[msgspec.Struct]] = {

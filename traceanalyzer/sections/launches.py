@@ -9,12 +9,8 @@ from traceanalyzer.analyzers.kernels import KernelsByOperator
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.launches import LaunchFigures
 from traceanalyzer.analyzers.launches.graph_join import GraphJoin
-from traceanalyzer.analyzers.launches.graph_join.tables import (
-    JoinedLines,
-    JoinedModules,
-    JoinedOperators,
-    JoinedOperatorsByShape,
-)
+from traceanalyzer.analyzers.modules.of_graphs import JoinedLines, JoinedModules
+from traceanalyzer.analyzers.operators.of_graphs import JoinedOperators, JoinedOperatorsByShape
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Term, Topic

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from traceanalyzer.analyzers.launches.graph_join.tables import JoinedPlace
 from traceanalyzer.analyzers.modules import Modules, Place
+from traceanalyzer.analyzers.modules.of_graphs import JoinedPlace
 from traceanalyzer.analyzers.modules.python_lines import PythonLines
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from traceanalyzer.structure import typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.tables import Category
 
+T = TypeVar("T", bound=msgspec.Struct)
 NO_CONVOLUTIONS = Text("skip-no-convolutions", "the trace has no convolutions with kernels")
 
 
@@ -74,3 +76,9 @@ RUNTIME_CALLS = Need(
     Text("skip-no-runtime-calls", "the trace has no runtime calls, so waits of the host are unknown"),
     lambda context: len(context.trace.launches) > 0,
 )
+
+
+def narrowed(kind: type[T], rows: Iterable[msgspec.Struct]) -> tuple[T, ...]:
+    """Rows with the fields of a kind, made of rows that have more fields."""
+    fields = kind.__struct_fields__
+    return tuple(kind(*(getattr(row, field) for field in fields)) for row in rows)

@@ -424,3 +424,4 @@ ANALYSES = (
     ),
     Analysis(390, "sm_fill", SmFill, sm_fill, needs=(_BLOCKS,), is_of_steps=True, question=_SM_FILL_QUESTION),
 )
+JOINED = (Analysis(50, "joined_kernels_by_operator", KernelsByOperator, by_operator, needs=(KERNELS,)),)

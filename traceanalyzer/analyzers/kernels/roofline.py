@@ -188,3 +188,4 @@ def _roofline(compute: float | None, bandwidth: float | None) -> tuple[float | N
 
 
 ANALYSES = (Analysis(280, "roofline", Roofline, analyze, needs=(KERNELS, SHAPES), is_of_steps=True),)
+JOINED = (Analysis(40, "joined_roofline", Roofline, analyze, ANALYSES[0].needs),)

@@ -10,8 +10,9 @@ from tests.builders import TraceBuilder
 from tests.builders.graph_capture import CUDA, HIP, Node
 from tests.reading import read_built
 from traceanalyzer.analyzers.launches import graph_join
-from traceanalyzer.analyzers.launches.graph_join import CaptureFile, Join, tables
-from traceanalyzer.analyzers.launches.graph_join.tables import JoinedOperator
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile, Join
+from traceanalyzer.analyzers.operators import of_graphs as joined_operators
+from traceanalyzer.analyzers.operators.of_graphs import JoinedOperator
 from traceanalyzer.structure.context import Context
 
 US = 1000
@@ -26,7 +27,7 @@ def join(replay: TraceBuilder, *captures: TraceBuilder) -> Join:
 
 def operators(found: Join) -> dict[str, JoinedOperator]:
     assert found.context is not None
-    return {row.name: row for row in tables.by_name(found.context).rows}
+    return {row.name: row for row in joined_operators.by_name(found.context).rows}
 
 
 def reason(found: Join, capture: int = 0) -> str:

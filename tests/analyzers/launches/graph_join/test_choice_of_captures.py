@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.analyzers.launches.graph_join.joining import BOTH, DECODE, expected, join, reason, self_times
 from tests.builders import TraceBuilder
 from tests.builders.graph_capture import ADD, CUDA, Node, Vendor, captured, model, replayed
-from traceanalyzer.analyzers.launches.graph_join import tables
+from traceanalyzer.analyzers.operators import of_graphs as joined_operators
 
 
 @BOTH
@@ -79,7 +79,7 @@ def test_of_several_sizes_the_smallest_that_holds_the_batch_is_joined(vendor: Ve
     capture = captured([(f"capture_{size}_DECODE", model(4, batch=size)) for size in sizes], vendor)
     found = join(replayed([model(4)], vendor, mark="step[DECODE bs=7]", output=[[8, 512], []]), capture)
     assert found.context is not None
-    assert {row.input_shapes for row in tables.by_shape(found.context).rows} == {
+    assert {row.input_shapes for row in joined_operators.by_shape(found.context).rows} == {
         "[[8,64],[64,64]]",
         "[[8,512],[512,512]]",
     }
@@ -90,7 +90,7 @@ def test_of_several_sizes_the_one_whose_kernels_agree_is_joined() -> None:
     capture = captured([(f"capture_{size}_DECODE", model(4, batch=size, tile=tile)) for size, tile in sizes.items()])
     found = join(replayed([model(4, tile="64x64")], mark=DECODE), capture)
     assert found.context is not None
-    assert {row.input_shapes for row in tables.by_shape(found.context).rows} == {
+    assert {row.input_shapes for row in joined_operators.by_shape(found.context).rows} == {
         "[[16,64],[64,64]]",
         "[[16,512],[512,512]]",
     }

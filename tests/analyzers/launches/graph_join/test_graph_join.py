@@ -11,8 +11,10 @@ from tests.builders.graph_capture import CUDA, HIP, Node, Vendor, captured, mode
 from tests.reading import read_built
 from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.analyzers.launches import graph_join
-from traceanalyzer.analyzers.launches.graph_join import CaptureFile, tables
-from traceanalyzer.analyzers.launches.graph_join.tables import JoinedModule, JoinedOperator, JoinedPlace
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile
+from traceanalyzer.analyzers.modules import of_graphs as joined_modules
+from traceanalyzer.analyzers.modules.of_graphs import JoinedModule, JoinedPlace
+from traceanalyzer.analyzers.operators.of_graphs import JoinedOperator
 from traceanalyzer.structure.context import Context
 
 
@@ -49,7 +51,7 @@ def test_modules_and_lines_are_those_of_the_capture() -> None:
     nodes = model(2)
     found = join(replayed([nodes], HIP), captured([("", nodes)], HIP))
     assert found.context is not None
-    modules = tables.by_module(found.context)
+    modules = joined_modules.by_module(found.context)
     assert modules.rows == (
         JoinedModule("Layer_1", 1, 18 * US, 18 * US),
         JoinedModule("Layer_0", 1, 9 * US, 9 * US),
@@ -60,7 +62,7 @@ def test_modules_and_lines_are_those_of_the_capture() -> None:
         JoinedPlace("Layer_1", None, 0, 1, 18 * US, 18 * US),
     )
     assert (modules.device_ns, modules.outside_device_ns) == (36 * US, 9 * US)
-    lines = tables.by_line(found.context)
+    lines = joined_modules.by_line(found.context)
     assert [(row.name, row.calls, row.device_self_ns) for row in lines.rows] == [("model.py(12): forward", 2, 27 * US)]
     assert lines.unattributed_device_ns == 9 * US
 
@@ -176,7 +178,7 @@ def test_pieces_are_joined_in_the_order_of_their_captures(vendor: Vendor) -> Non
     assert found.result.joined_share == 1.0
     assert found.context is not None
     # 7, 14 and 14 events; in the first step layer 2 takes 1 + 2 + 3 us and layer 3 takes 4 + 5 + 6 us
-    times = {row.name: (row.calls, row.device_self_ns // US) for row in tables.by_module(found.context).rows}
+    times = {row.name: (row.calls, row.device_self_ns // US) for row in joined_modules.by_module(found.context).rows}
     assert times == {
         "Layer_0": (2, 9 + 10 + 11 + 23 + 24 + 25),
         "Layer_1": (2, 12 + 13 + 14 + 26 + 27 + 28),
@@ -191,7 +193,7 @@ def test_pieces_that_are_all_alike_are_joined_in_whole_rounds() -> None:
     capture = captured([("", piece) for piece in pieces])
     found = join(replayed([*pieces, *pieces]), capture)
     assert found.context is not None
-    assert [row.name for row in tables.by_module(found.context).rows] == ["Layer_2", "Layer_1", "Layer_0"]
+    assert [row.name for row in joined_modules.by_module(found.context).rows] == ["Layer_2", "Layer_1", "Layer_0"]
 
 
 def test_only_launches_in_the_chosen_steps_count() -> None:

@@ -15,7 +15,9 @@ import pytest
 
 from tests import corpus_files
 from traceanalyzer.analyzers.launches import graph_join
-from traceanalyzer.analyzers.launches.graph_join import CaptureFile, Join, tables
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile, Join
+from traceanalyzer.analyzers.modules import of_graphs as joined_modules
+from traceanalyzer.analyzers.operators import of_graphs as joined_operators
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.trace.model import Trace
 
@@ -84,7 +86,7 @@ def test_all_time_of_graphs_is_joined(corpus: Path, pair: tuple[str, str], is_na
     times: Counter[str] = Counter()
     for around, _, dur in walk:
         times[around[-1]] += dur
-    rows = tables.by_name(found.context).rows
+    rows = joined_operators.by_name(found.context).rows
     assert {row.name: row.device_self_ns for row in rows if row.device_self_ns} == times
     assert found.result.joined_ns == found.result.graph_ns == sum(dur for _, _, dur in walk)
 
@@ -97,7 +99,7 @@ def test_one_decoder_layer_read_by_hand(corpus: Path) -> None:
     assert by_hand == LAYER_1
     found = join(corpus, SGLANG[0], corpus_files.trace_of(path(corpus, SGLANG[1])))
     assert found.context is not None
-    modules = {row.name: row for row in tables.by_module(found.context).rows}
+    modules = {row.name: row for row in joined_modules.by_module(found.context).rows}
     layer = modules["Qwen3DecoderLayer_1"]
     assert (layer.calls, layer.device_total_ns) == (1, sum(LAYER_1.values()))
     assert modules["QKVParallelLinear_1"].device_self_ns == 23_835
@@ -116,8 +118,8 @@ def test_a_call_more_or_less_shifts_nothing(corpus: Path, is_named: bool) -> Non
     found = join(corpus, SGLANG[0], replace(capture, launches=capture.launches.take(kept)))
     assert found.context is not None
     assert found.result.joined_kernels == whole.result.joined_kernels - 1
-    before = {row.name: row.device_self_ns for row in tables.by_name(whole.context).rows}
-    after = {row.name: row.device_self_ns for row in tables.by_name(found.context).rows}
+    before = {row.name: row.device_self_ns for row in joined_operators.by_name(whole.context).rows}
+    after = {row.name: row.device_self_ns for row in joined_operators.by_name(found.context).rows}
     changed = {name: before[name] - after[name] for name in before if before[name] != after[name]}
     assert len(changed) == 1
     assert sum(changed.values()) == whole.result.joined_ns - found.result.joined_ns
