@@ -22,14 +22,13 @@ MIRRORED = {
         "columns that two subjects sum up in ways of their own; neither imports the other"
     ),
     "analyzers/kernels/__init__.py:Kernel = rules/engine/facts/__init__.py:KernelFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedLine = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
-    "analyzers/launches/graph_join/tables.py:JoinedModule = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
-    "analyzers/launches/graph_join/tables.py:JoinedOperator = analyzers/launches/graph_join/tables.py:"
+    "analyzers/modules/of_graphs.py:JoinedLine = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/modules/of_graphs.py:JoinedModule = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/operators/of_graphs.py:JoinedOperator = analyzers/operators/of_graphs.py:"
     "JoinedOperatorByShape": "a base of three figures is longer than what it saves in two structs of one file",
-    "analyzers/launches/graph_join/tables.py:JoinedOperator = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedOperatorByShape = "
-    "rules/engine/facts/__init__.py:OperatorFact": _FACTS,
-    "analyzers/launches/graph_join/tables.py:JoinedPlace = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
+    "analyzers/operators/of_graphs.py:JoinedOperator = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/operators/of_graphs.py:JoinedOperatorByShape = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
+    "analyzers/modules/of_graphs.py:JoinedPlace = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
     "analyzers/modules/python_lines.py:Line = rules/engine/facts/__init__.py:OperatorFact": _OTHER_THINGS,
     "analyzers/operators/__init__.py:OperatorTimes = rules/engine/facts/__init__.py:OperatorFact": _FACTS,
     "analyzers/phases/costs.py:MarkCosts = analyzers/phases/costs.py:Sums": (
