@@ -46,3 +46,24 @@ def test_times_are_those_of_the_flame_graphs_of_files() -> None:
     host = flame_frames.analyze(context).graphs[0]
     assert drawn is not None
     assert sum(ns for ns, depth in zip(host.ns, host.depth, strict=True) if depth == 0) == drawn.total_ns
+
+
+def test_of_a_long_recording_the_first_typical_steps_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = TraceBuilder()
+    for step in range(4):
+        trace.step(step, 100 * step, 100)
+        trace.op("aten::mm", 100 * step + 10, 50 + step)
+    context = Context(read_built(trace))
+    assert total(context) == (4, 4, 400_000)
+    monkeypatch.setattr(flame_frames, "EVENTS", 5)  # a step has two
+    assert total(context) == (2, 4, 200_000)
+    monkeypatch.setattr(flame_frames, "EVENTS", 1)
+    assert total(context) == (1, 4, 100_000)
+
+
+def total(context: Context) -> tuple[int | None, int | None, int]:
+    """Steps that are added, typical steps, and the host time of all stacks."""
+    found = flame_frames.analyze(context)
+    host = found.graphs[0]
+    depths = zip(host.ns, host.depth, strict=True)
+    return found.steps, found.typical_steps, sum(ns for ns, depth in depths if depth == 0)

@@ -120,6 +120,20 @@ def rows(*given: tuple[int, int, int]) -> SliceRows:
     return SliceRows(zeros, zeros, start, end, name, zeros + 1, none, none)
 
 
+def test_events_that_are_joined_in_parts_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = read_built(training(steps=40, work=20))
+    monkeypatch.setattr(slices, "MOST", 100)
+    monkeypatch.setattr(slices, "_FEW", 60)
+    whole = slices_of(trace).times[-1]
+    monkeypatch.setattr(slices, "_AT_ONCE", 250)
+    found = slices_of(trace)
+    check_nothing_is_lost(trace, found)
+    parts = found.times[-1]
+    assert (parts.kind, parts.events) == ("recording", 40 * (1 + 3 * 20))
+    assert [(one.kind, one.label) for one in parts.lanes] == [(one.kind, one.label) for one in whole.lanes]
+    assert all(len(one.start) <= 60 for one in parts.lanes)
+
+
 def test_a_block_has_the_name_of_its_longest_slice_and_spans_all() -> None:
     given = rows((0, 1, 7), (2, 5, 8), (6, 7, 9), (500, 900, 3), (901, 902, 4), (903, 904, 5))
     found, cell = fitting(given, 3, 1000)

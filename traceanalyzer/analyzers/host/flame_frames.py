@@ -1,7 +1,8 @@
 """Where does the time of the host, of devices and of idle devices go, stack by stack?
 
 The flame graphs of the critical thread in the typical steps, small enough for a report: the frames with most time have
-rows of their own, and the frames below a frame that are left out are one row, which counts them.
+rows of their own, and the frames below a frame that are left out are one row, which counts them. Of a long recording
+the first typical steps stand for all.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from traceanalyzer.analyzers.host.flame_graphs import FlameGraph
 from traceanalyzer.structure.analysis import Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import Owner
+from traceanalyzer.structure.recording.program_steps import program_steps
 
 FRAMES = 1000
 """Most frames of a graph with rows of their own (own choice: more than a screen can show side by side)."""
+
+EVENTS = 100_000
+"""Most events of the host in the steps that are added (own choice: a million of them take a second and 300 MB)."""
 
 
 class FlameRows(msgspec.Struct, frozen=True):
@@ -45,6 +50,9 @@ class FlameFrames(msgspec.Struct, frozen=True):
     """The frames of all graphs."""
     graphs: tuple[FlameRows, ...]
     """The graphs with any time: host, device, idle."""
+    typical_steps: int | None = None
+    """Number of typical steps, of which a long recording has more than are added; null for the whole recording, and in
+    reports of old versions."""
 
 
 class _Node:
@@ -63,10 +71,10 @@ class _Node:
 
 def analyze(context: Context) -> FlameFrames:
     """The flame graphs of the critical thread."""
-    found = flame_graphs.of_steps(context)
+    found = flame_graphs.of_steps(context, EVENTS)
     frames: dict[Owner, int] = {}
     graphs = tuple(_rows(graph, frames) for graph in found.graphs if graph.thread is None)
-    return FlameFrames(found.steps, tuple(frames), graphs)
+    return FlameFrames(found.steps, tuple(frames), graphs, len(program_steps(context).typical))
 
 
 def _rows(graph: FlameGraph, frames: dict[Owner, int]) -> FlameRows:

@@ -13,13 +13,16 @@ from itertools import pairwise
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
+from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.trace.distinct import ascending
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
@@ -228,10 +231,28 @@ class FlameGraphs(msgspec.Struct, frozen=True):
         return next((graph for graph in self.graphs if (graph.quantity, graph.thread) == (quantity, None)), None)
 
 
-def of_steps(context: Context) -> FlameGraphs:
-    """Flame graphs of the steps that count. Their sums are those of the result `host_owners`."""
+def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
+    """Flame graphs of the steps that count. Their sums are those of the result `host_owners`.
+
+    Args:
+        context: The trace.
+        most_events: If given, only the first steps that have no more host events than this, and at least one step.
+    """
     index = context.cached(owner_index)
+    if most_events is not None:
+        index = _first_steps(context, index, most_events)
     return FlameGraphs(index.critical.steps, tuple(_graphs(context, index, device_idle(context))))
+
+
+def _first_steps(context: Context, index: OwnerIndex, most_events: int) -> OwnerIndex:
+    steps = program_steps(context).typical
+    if len(steps) < 2 or len(steps) != index.critical.steps:
+        return index
+    starts = [ascending(table.start_ns) for table in (context.trace.host, context.trace.launches)]
+    size = sum(np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns) for start in starts)
+    count = max(1, int(np.searchsorted(np.cumsum(size), most_events, side="right")))
+    kept = Intervals.union(steps.start_ns[:count], steps.end_ns[:count])
+    return replace(index, critical=replace(index.critical, kept=kept, steps=count))
 
 
 def of_recording(context: Context) -> FlameGraphs:

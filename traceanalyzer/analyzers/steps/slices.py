@@ -43,6 +43,8 @@ MOST = 20_000
 """Most slices of a time, apart from marks and owners (own choice: a page has room for some such times)."""
 _FEW = 5_000
 """Most slices of the whole recording and of times outside of steps, and most idle times."""
+_AT_ONCE = 100_000
+"""Events that are joined at once, where there are far more than `MOST` (own choice: 10 MB)."""
 _LANES = 24
 """Most lanes of a kind (own choice: more fit no screen)."""
 _OUTSIDE = 3
@@ -164,18 +166,26 @@ class _Table(msgspec.Struct, frozen=True):
         from_ns, to_ns = self.slices.start_ns, self.slices.end_ns
         shown = (from_ns < until) & ((to_ns > start) | (from_ns >= start))
         rows = np.flatnonzero(shown if self.kind != "marks" or self.depth is None else shown & (self.depth < _PHASES))
+        parts = np.array_split(rows, max(1, len(rows) // _AT_ONCE))
+        times = ((np.maximum(from_ns[part], start) - start, np.minimum(to_ns[part], end) - start) for part in parts)
+        found = [
+            coarse(self._rows(part, *cut), chosen.most, end - start) for part, cut in zip(parts, times, strict=True)
+        ]
+        return coarse(SliceRows.of(found), chosen.most, end - start)
+
+    def _rows(self, rows: I64, start_ns: I64, end_ns: I64) -> SliceRows:
+        """Some slices with the given times."""
         none = np.full(len(rows), -1)
-        found = SliceRows(
+        return SliceRows(
             self.lane[rows].astype(np.int64),
             np.zeros(len(rows), np.int64) if self.depth is None else self.depth[rows].astype(np.int64),
-            np.maximum(from_ns[rows], start) - start,
-            np.minimum(to_ns[rows], end) - start,
+            start_ns,
+            end_ns,
             self.codes[self.name[rows]],
             np.ones(len(rows), np.int64),
             rows if self.kind == "launches" else none,
             none if self.launch is None else self.launch[rows],
         )
-        return coarse(found, chosen.most, end - start)
 
 
 def _tables(context: Context, names: StringPool[str]) -> Iterator[_Table]:

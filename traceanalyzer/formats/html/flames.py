@@ -28,6 +28,7 @@ _TONES = {
 }
 _SEVERAL = "waiting"
 _STEPS = Text("flames-steps", "{count:count} typical steps together.", one="The typical step.")
+_SOME_STEPS = Text("flames-some-steps", "The first {count:count} of {all:count} typical steps together.")
 _RECORDING = Text("flames-recording", "The whole recording.")
 TERMS = (
     Term(
@@ -84,7 +85,7 @@ def build(report: Report, language: Language, detail: PageDetail) -> Flames | No
     tones = ["dataloader" if owner.role == "loader" else _TONES.get(owner.kind, "other") for owner in found.frames]
     titles = [language.text(word(TITLES, graph.quantity)) for graph in graphs]
     return Flames(
-        language.text(_RECORDING) if found.steps is None else language.text(_STEPS, count=found.steps),
+        _time(found, language),
         tuple(_picture(title, graph, names, tones) for title, graph in zip(titles, graphs, strict=True)),
         {
             "names": names,
@@ -96,6 +97,14 @@ def build(report: Report, language: Language, detail: PageDetail) -> Flames | No
             ],
         },
     )
+
+
+def _time(found: FlameFrames, language: Language) -> str:
+    if found.steps is None:
+        return language.text(_RECORDING)
+    if found.typical_steps is not None and found.steps < found.typical_steps:
+        return language.text(_SOME_STEPS, count=found.steps, all=found.typical_steps)
+    return language.text(_STEPS, count=found.steps)
 
 
 def _placed(graph: FlameRows) -> Iterator[tuple[int, int]]:
