@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from traceanalyzer.structure import gap_causes, gaps, recording, typical
 from traceanalyzer.structure.analysis import STEPS, Analysis
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.owners import index_of
 from traceanalyzer.structure.owners.critical import critical_in
 from traceanalyzer.structure.recording import HostPart, Outside, Recording
@@ -33,6 +33,7 @@ _CAUSES = (
 )
 
 
+@cached
 def recorded(context: Context) -> Recording:
     """What was recorded, with what lies outside of the typical steps."""
     found = recording.analyze(context)

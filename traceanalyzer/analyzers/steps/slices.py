@@ -135,7 +135,7 @@ def _chosen(context: Context) -> Iterator[_Chosen]:
         if next(other for other, same in rows.items() if same == row) == kind:
             yield _Chosen(kind, steps.names[row], int(steps.start_ns[row]), int(steps.end_ns[row]), MOST)
     shown = [(int(steps.start_ns[row]), int(steps.end_ns[row])) for row in rows.values()]
-    outside = context.cached(recorded).outside
+    outside = recorded(context).outside
     longest = sorted(outside, key=lambda part: -part.duration_ns)[:_OUTSIDE]
     for part in sorted(longest, key=lambda part: part.start_ns):
         start, end = part.start_ns, part.start_ns + part.duration_ns

@@ -166,6 +166,7 @@ class Recording(msgspec.Struct, frozen=True):
     """Number of times of a hundredth of a typical step or more that `outside` leaves out."""
 
 
+@cached
 def analyze(context: Context) -> Recording:
     """Analyze what was recorded."""
     steps = program_steps(context)
