@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.simulation.graph import NOTHING
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.launch_calls import blocked_calls
-from traceanalyzer.structure.recording.program_steps import WHOLE, ProgramSteps, program_steps
+from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import host_part
 from traceanalyzer.trace.distinct import is_among
 from traceanalyzer.trace.table import I64, Bool
-from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 MOST_EVENTS = 30_000
@@ -74,7 +75,7 @@ def of_steps(context: Context, kept: I64) -> ModelledWindow:
     """The part of some consecutive steps, given by their rows in ascending order."""
     steps = program_steps(context)
     first, last = int(kept[0]), int(kept[-1])
-    marks = _marks(context, steps)
+    marks = host_part(context.trace, replace(steps.every, mark_ns=steps.mark_ns))
     return ModelledWindow(
         start_ns=-FOREVER if first == 0 else int(min(marks[0][first - 1], steps.start_ns[first - 1])),
         end_ns=FOREVER if last == len(steps) - 1 else int(max(marks[1][last], steps.end_ns[last])),
@@ -83,22 +84,6 @@ def of_steps(context: Context, kept: I64) -> ModelledWindow:
         mark_start_ns=marks[0][kept],
         mark_end_ns=marks[1][kept],
     )
-
-
-def _marks(context: Context, steps: ProgramSteps) -> tuple[I64, I64]:
-    """When the host did its part of each step.
-
-    Of a whole recording that ends with work of the device, this is from the first to the last operator or call.
-    """
-    if steps.mark_ns is not None or steps.found_by != WHOLE or len(steps) != 1:
-        return steps.mark_ns or (steps.start_ns, steps.end_ns)
-    trace = context.trace
-    operators = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON))
-    host = (trace.host.start_ns[operators], trace.host.end_ns[operators])
-    calls = (trace.launches.start_ns, trace.launches.end_ns)
-    start, end = next((found for found in (host, calls) if len(found[0])), (steps.start_ns, steps.end_ns))
-    by_device = trace.device.end_ns.max(initial=0) == steps.end_ns[0]
-    return np.array([start.min()]), np.array([end.max()]) if by_device else steps.end_ns
 
 
 def _events_before(context: Context, times: I64) -> I64:

@@ -14,7 +14,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.recorded_collectives import communication_kernels
-from traceanalyzer.structure.steps import Steps
+from traceanalyzer.structure.steps import Steps, host_part
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool
@@ -102,7 +102,7 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
         gpu_ns=None if device is None else mean(busy),
         communication_ns=mean(collectives & within) if communicates else None,
         exposed_communication_ns=mean(exposed & within) if communicates else None,
-        host_ns=max(mean(within - waiting - loader - alone), mean(_ahead(steps) - waits - loads - alone)),
+        host_ns=max(mean(within - waiting - loader - alone), mean(_ahead(context, steps) - waits - loads - alone)),
         waiting_ns=mean(waiting),
         loader_ns=mean(loader),
         exposed_loader_ns=mean(loader - busy),
@@ -115,9 +115,9 @@ def over(context: Context, steps: Steps, among: Steps | None = None) -> StepReso
     )
 
 
-def _ahead(steps: Steps) -> Intervals:
-    """The marks of steps that the work of the device moved: when the host did its part of them."""
-    return Intervals.none() if steps.mark_ns is None else Intervals.union(*steps.mark_ns)
+def _ahead(context: Context, steps: Steps) -> Intervals:
+    """When the host did its part of the steps, which the work of the device may have moved."""
+    return Intervals.union(*host_part(context.trace, steps))
 
 
 def _communication(context: Context, device: int | None) -> tuple[Intervals, Intervals]:

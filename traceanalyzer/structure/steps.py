@@ -118,6 +118,21 @@ def _levels(start: I64, end: I64) -> I64:
     return np.arange(len(start)) - np.searchsorted(ascending(end), start, side="right")
 
 
+def host_part(trace: Trace, steps: Steps) -> tuple[I64, I64]:
+    """When the host did its part of each step: starts and ends of the marks.
+
+    Of a whole recording that ends with work of the device, this is from the first to the last operator, else call.
+    """
+    if steps.mark_ns is not None or steps.found_by not in ("whole-trace", "device-events") or len(steps) != 1:
+        return steps.mark_ns or (steps.start_ns, steps.end_ns)
+    operators = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON))
+    host = (trace.host.start_ns[operators], trace.host.end_ns[operators])
+    calls = (trace.launches.start_ns, trace.launches.end_ns)
+    start, end = next((found for found in (host, calls) if len(found[0])), (steps.start_ns, steps.end_ns))
+    by_device = trace.device.end_ns.max(initial=0) == steps.end_ns[0]
+    return np.array([start.min()]), np.array([end.max()]) if by_device else steps.end_ns
+
+
 def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
     """Infer steps from the starts of optimizer steps, else of waits for the loader; None if neither repeats.
 

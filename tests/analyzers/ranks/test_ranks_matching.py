@@ -214,3 +214,17 @@ def test_whole_steps_are_kept_where_there_are_too_many(monkeypatch: pytest.Monke
     found = joined(run(2, [Meeting(even), Meeting(even)], steps=5))
     assert found.matching.recorded == 12, "three steps of two collectives on each of two ranks"
     assert found.left_out == 8
+
+
+def test_collectives_that_a_graph_starts_after_the_last_operator_are_of_the_recording() -> None:
+    """A recording of one graph launch: nothing links its kernels with calls, and the host is done long before them."""
+    traces = []
+    for rank in range(2):
+        trace = TraceBuilder(base_ns=BASE_NS, distributed=distributed_info(rank, 2))
+        trace.op("aten::empty", 100, 50)
+        for part in range(3):
+            trace.kernel("gemm", 1000 + 500 * part, 200 + 50 * rank)
+            trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 1250 + 500 * part, 150)
+        traces.append(trace)
+    found = joined(traces)
+    assert (found.matching.matched, found.matching.unmatched) == (6, 0)
