@@ -7,7 +7,7 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.reading import read_built
 from traceanalyzer.analyzers import steps
-from traceanalyzer.simulation import back_pointers, critical_path, model, window
+from traceanalyzer.simulation import back_pointers, critical_path, model, replay_error, window
 from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.context import Context
 
@@ -212,3 +212,13 @@ def test_a_recording_of_the_device_alone_waits_for_the_device() -> None:
     found = critical_path.analyze(Context(read_built(trace)))
     parts = {part.resource: part.ns_per_step / 1000 for part in found.parts if part.ns_per_step}
     assert parts == {"compute": 1500}
+
+
+def test_work_that_is_launched_after_the_last_operator_is_of_the_recording() -> None:
+    """A recording of one launch of a graph: the call comes after the operators, and the work long after both."""
+    trace = TraceBuilder()
+    trace.op("aten::copy_", 0, 50)
+    trace.launch_kernel("graph_kernel", 1000, 5000, at=100, call_dur=500)
+    found = replay_error.analyze(Context(read_built(trace)))
+    assert not found.abstained
+    assert found.modelled_ns == found.recorded_ns == 6_000_000

@@ -121,16 +121,19 @@ def _levels(start: I64, end: I64) -> I64:
 def host_part(trace: Trace, steps: Steps) -> tuple[I64, I64]:
     """When the host did its part of each step: starts and ends of the marks.
 
-    Of a whole recording that ends with work of the device, this is from the first to the last operator, else call.
+    Of a whole recording without operators, this is from its first to its last call; so it is of one in which the host
+    is done before the work from before the recording is, after which the step begins.
     """
+    whole = steps.start_ns, steps.end_ns
     if steps.mark_ns is not None or steps.found_by not in ("whole-trace", "device-events") or len(steps) != 1:
-        return steps.mark_ns or (steps.start_ns, steps.end_ns)
-    operators = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON))
-    host = (trace.host.start_ns[operators], trace.host.end_ns[operators])
-    calls = (trace.launches.start_ns, trace.launches.end_ns)
-    start, end = next((found for found in (host, calls) if len(found[0])), (steps.start_ns, steps.end_ns))
+        return steps.mark_ns or whole
+    own, calls = np.isin(trace.host.category, (Category.OPERATOR, Category.PYTHON)), trace.launches
+    start = np.concatenate((trace.host.start_ns[own], calls.start_ns))
+    end = np.concatenate((trace.host.end_ns[own], calls.end_ns))
     by_device = trace.device.end_ns.max(initial=0) == steps.end_ns[0]
-    return np.array([start.min()]), np.array([end.max()]) if by_device else steps.end_ns
+    if not len(start) or not by_device or (own.any() and end.max() > steps.start_ns[0]):
+        return whole
+    return np.array([start.min()]), np.array([end.max()])
 
 
 def infer(trace: Trace, kind: U8, links: Links) -> Steps | None:
