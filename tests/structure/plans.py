@@ -120,14 +120,16 @@ def _cause(
         return str(doing)
     waits = [c for c in plan.calls if c.thread in launching and c.start < gap[0] <= c.start + c.dur and worked]
     waits = [c for c in waits if c.name in ("cudaStreamSynchronize", "cudaFree")]
-    if waits and ended_by:
-        last = max(waits, key=lambda c: c.start + c.dur)
-        return "allocation" if last.name == "cudaFree" else "synchronization"
     if ended_by == [None]:  # a kernel without a launch
-        return doing if doing == "synchronization" else "unknown"
-    if doing is not None:
-        return doing
-    return "launch_bound" if by is not None and time >= by.start else "host_code"
+        found = doing if doing == "synchronization" else "unknown"
+    elif doing is not None:
+        found = doing
+    else:
+        found = "launch_bound" if by is not None and time >= by.start else "host_code"
+    if not waits or not ended_by or found == "host_code":  # without an open call the time is the program's own
+        return found
+    last = max(waits, key=lambda c: c.start + c.dur)
+    return "allocation" if last.name == "cudaFree" else "synchronization"
 
 
 def _doing(plan: Plan, time: int, threads: set[int]) -> str | None:

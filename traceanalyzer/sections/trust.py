@@ -123,7 +123,8 @@ def _skipped(report: Report) -> Iterator[Message]:
     for skipped in report.skipped:
         if "_" in skipped.id and skipped.id.replace("_", "-") in rules:
             continue
-        if option := _OPTION.search(skipped.reason.text):
+        option = _OPTION.search(skipped.reason.text)
+        if option and not _was_on(report, option[0]):
             remedies[option[0]] += 1
         else:
             reasons.setdefault(skipped.reason.text, []).append(skipped.reason)
@@ -131,6 +132,11 @@ def _skipped(report: Report) -> Iterator[Message]:
         yield _SKIPPED_REMEDY(option=name, checks=checks)
     for same in sorted(reasons.values(), key=len, reverse=True):
         yield _SKIPPED_REASON(checks=len(same), reason=same[0])
+
+
+def _was_on(report: Report, option: str) -> bool:
+    """Whether the recording had an option, so that the rest of the reason is what is missing."""
+    return report.trace is not None and bool(getattr(report.trace.options, option.partition("=")[0]))
 
 
 def _warnings(report: Report, most: int) -> Iterator[Message]:

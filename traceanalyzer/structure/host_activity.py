@@ -38,6 +38,8 @@ _TORCH = re.compile(r"(.*[/\\]site-packages[/\\])?torch[/\\]")
 is_synchronization = finds(r"synchronize|^ur(EventWait$|QueueFinish)|^pi(EventsWait|QueueFinish)$", re.IGNORECASE)
 """Whether a runtime call makes the host wait for the device, a stream or an event."""
 
+is_copy_call = finds(r"^(cuda|hip|cu|musa)Memcpy")
+"""Whether a call copies, blocking or not."""
 is_synchronous_copy = finds(r"^(cuda|hip|cu|musa)Memcpy(?!.*Async)")
 """Whether a copy call returns only when the copy is done (`cudaMemcpy`, `hipMemcpyWithStream`)."""
 is_allocation = finds(

@@ -129,3 +129,16 @@ def test_steps_are_those_of_the_program() -> None:
     found = analyzed(trace)
     assert (found.steps, found.steps_from) == (4, "train iteration")
     assert found.devices[0].events == 12
+
+
+def test_a_call_that_waits_for_a_copy_that_has_blocked_is_no_further_wait() -> None:
+    """Two waits of their own are two, however soon one follows the other."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    kernels(trace, 10)
+    trace.launch("cudaMemcpy", 100, 20)
+    trace.launch("cudaStreamSynchronize", 123, 2)
+    trace.launch("cudaStreamSynchronize", 132, 11)
+    trace.launch("cudaStreamSynchronize", 152, 11)
+    found = analyzed(trace)
+    assert (found.waits, found.waits_apart) == (4, 3)

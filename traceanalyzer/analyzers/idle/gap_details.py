@@ -285,16 +285,17 @@ def after_waits_by_cause(part: DividedGaps, share: F64, parts: Bool) -> I64:
 
 
 def count_waits(context: Context, steps: Steps, chosen: Bool) -> tuple[int, int]:
-    """How many waits of threads that launch begin in the chosen steps: calls, and waits that begin after some work.
+    """How many waits of threads that launch begin in the chosen steps: calls, and waits for different work.
 
     A copy that blocks is followed at once by a call that waits for it: two calls, and one wait.
     """
     waits = context.cached(_of_launching_threads)
+    copies = context.trace.names.where(host_activity.is_copy_call)[context.trace.launches.name[waits.row]]
     order = np.lexsort((waits.start_ns, waits.thread))
     follows = np.zeros(len(order), np.bool_)
     before, after = order[:-1], order[1:]
     is_near = waits.start_ns[after] - waits.end_ns[before] <= _AT_ONCE
-    follows[after] = (waits.thread[after] == waits.thread[before]) & is_near
+    follows[after] = (waits.thread[after] == waits.thread[before]) & is_near & copies[before] & ~copies[after]
     counts = take_or(chosen, steps.at(waits.start_ns), False)
     return int(counts.sum()), int((counts & ~follows).sum())
 

@@ -166,8 +166,7 @@ class StepIdle(msgspec.Struct, frozen=True):
     waits: int = 0
     """Number of calls that wait for a device and that threads which launch begin in steady steps."""
     waits_apart: int = 0
-    """The same without calls that begin within 10 us of the last one's end, such as the one that waits for a copy that
-    has blocked."""
+    """The same without calls that wait for a copy that has blocked: they begin within 10 us of its end."""
 
 
 def analyze(context: Context) -> StepIdle:
