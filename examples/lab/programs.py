@@ -71,7 +71,7 @@ def _captured(arguments: tuple[str, ...], scratch: Path) -> tuple[str, str]:
     """What marked how many steps, and the warnings and the first paragraph of the report."""
     words = [str(_PROGRAMS / word) if word.endswith(".py") else word.format(scratch=scratch) for word in arguments]
     capture = (sys.executable, "-m", "traceanalyzer", "capture", "--report", "-q", "-o", str(scratch / "out"))
-    run = subprocess.run([*capture, "--", sys.executable, *words], capture_output=True, text=True, check=False)  # noqa: S603
+    run = subprocess.run([*capture, "--", sys.executable, *words], capture_output=True, text=True, check=False)  # noqa: S603 - ours
     warnings = re.findall(r"^traceanalyzer: warning: (.*)", run.stderr, re.MULTILINE)
     first = re.search(r"\n\n(.+?)\n\n", run.stdout, re.DOTALL)
     below = first[1].partition("\n")[2].split() if first else []  # without the title of the first section
