@@ -6,17 +6,12 @@ on the host are left out: in a replay the host does not run these calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
-
 import msgspec
 
 from traceanalyzer.analyzers import modules
 from traceanalyzer.analyzers.modules import python_lines
 from traceanalyzer.structure.analysis import Analysis, narrowed
 from traceanalyzer.structure.context import Context
-
-R = TypeVar("R", modules.Module, modules.ModuleClass, python_lines.Line)
 
 
 class JoinedModule(msgspec.Struct, frozen=True):
@@ -90,17 +85,12 @@ class JoinedLines(msgspec.Struct, frozen=True):
     """Part of it in ns that no recorded line launched."""
 
 
-def _launching(rows: Iterable[R]) -> Iterator[R]:
-    """The rows that have device time."""
-    return (row for row in rows if row.device_total_ns)
-
-
 def by_module(context: Context) -> JoinedModules:
     """The modules of a joined trace."""
     found = modules.analyze(context)
     return JoinedModules(
-        rows=narrowed(JoinedModule, _launching(found.rows)),
-        classes=narrowed(JoinedModule, _launching(found.classes)),
+        rows=narrowed(JoinedModule, (row for row in found.rows if row.device_total_ns)),
+        classes=narrowed(JoinedModule, (row for row in found.classes if row.device_total_ns)),
         tree=narrowed(JoinedPlace, found.tree),
         device_ns=found.device_ns,
         outside_device_ns=found.outside_device_ns,
@@ -111,8 +101,8 @@ def by_line(context: Context) -> JoinedLines:
     """The lines of a joined trace."""
     found = python_lines.analyze(context)
     return JoinedLines(
-        rows=narrowed(JoinedLine, _launching(found.rows)),
-        rows_outside_torch=narrowed(JoinedLine, _launching(found.rows_outside_torch)),
+        rows=narrowed(JoinedLine, (row for row in found.rows if row.device_total_ns)),
+        rows_outside_torch=narrowed(JoinedLine, (row for row in found.rows_outside_torch if row.device_total_ns)),
         device_ns=found.device_ns,
         unattributed_device_ns=found.unattributed_device_ns,
     )
