@@ -1,4 +1,5 @@
-"""What edits do together where they meet: factors multiply, the highest floor counts, what is dropped is gone."""
+"""What edits do together where they meet: factors multiply, floors hold unless one edit alone gets below, what is
+dropped is gone."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ KERNEL = np.array([0])
     ("edits", "expected"),
     [
         ((ScaleEdit(KERNEL, 0.5), ScaleEdit(KERNEL, 0.5)), 75),
-        ((ScaleEdit(KERNEL, 0.5, 80_000), ScaleEdit(KERNEL, 0.5, 60_000)), 20),
+        ((ScaleEdit(KERNEL, 0.5, 80_000), ScaleEdit(KERNEL, 0.5, 60_000)), 40),
+        ((ScaleEdit(KERNEL, 0.5, 80_000), ScaleEdit(KERNEL, 0.9)), 20),
         ((ScaleEdit(KERNEL, 0.5, np.array([70_000])), ScaleEdit(KERNEL, 1.0)), 30),
         ((ScaleEdit(KERNEL, 2.0), ScaleEdit(KERNEL, 0.5)), 0),
         ((ScaleEdit(KERNEL, 3.0), UnblockEdit(np.array([1]))), 168 - 315),
     ],
-    ids=["factors", "floors", "a floor for each row", "back and forth", "an end without a wait"],
+    ids=["factors", "floors", "a floor and none", "a floor for each row", "back and forth", "an end without a wait"],
 )
 def test_edits_that_meet_do_the_same_in_any_order(edits: tuple[Edit, ...], expected: float) -> None:
     found = model_of(synchronized())

@@ -30,6 +30,8 @@ ALWAYS = 1 << 50
 KERNEL = "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn"
 EARLY = ((KERNEL, 0, 0, 4201, 0, 2, 7), (KERNEL, 1, 0, 4201, -1, 0, 7))
 """Two kernels, the second of which seems to start before it is launched."""
+OVERLAPPING = Plan((0, 2), (), (), ((0, 2, 0), (1, 0, 0)))
+"""Two copies on one stream, the last of which ends while the first still runs."""
 
 
 def edits(found: Model, numbers: list[int]) -> list[Edit]:
@@ -68,6 +70,7 @@ def test_with_residuals_an_unchanged_replay_is_the_recording(plan: Plan) -> None
 
 
 @given(plans, choices)
+@example(OVERLAPPING, [7])
 def test_what_only_shortens_never_lengthens(plan: Plan, numbers: list[int]) -> None:
     found = modelled(plan)
     for before, after in zip(elapsed(found, []), elapsed(found, edits(found, numbers)), strict=True):
@@ -82,6 +85,7 @@ def test_the_order_of_edits_does_not_matter(plan: Plan, numbers: list[int]) -> N
 
 
 @given(plans, choices, choices)
+@example(OVERLAPPING, [1], [2])
 def test_edits_together_save_at_least_what_each_saves_alone(plan: Plan, some: list[int], more: list[int]) -> None:
     found = modelled(plan)
     together = elapsed(found, edits(found, [*some, *more]))

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from traceanalyzer.simulation.edits import Edits
-from traceanalyzer.simulation.gathering import SHARE_DIGITS, Gathered, gather
+from traceanalyzer.simulation.gathering import Gathered, gather, scaled
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import sum_by
@@ -37,8 +37,8 @@ def _changed_host(host: HostPoints, gathered: Gathered) -> HostPoints:
     factor = gathered.host_factor
     if gathered.loader_floor_ns is not None or gathered.loader_factor != 1:
         factor = factor * _loader_factor(host, gathered)
-    cost = np.where(host.is_first, cost, _times(cost, factor)) + gathered.added_ns
-    delay = _times(host.delay_ns, gathered.delay_factor)
+    cost = np.where(host.is_first, cost, scaled(cost, factor)) + gathered.added_ns
+    delay = scaled(host.delay_ns, gathered.delay_factor)
     return replace(host, cost_ns=cost, delay_ns=delay, held_by=np.where(gathered.unblocked, NOTHING, host.held_by))
 
 
@@ -65,7 +65,8 @@ def loader_waits(host: HostPoints) -> tuple[I64, I64]:
 
 
 def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
-    shorter = np.maximum(_times(device.dur_ns, gathered.device_factor), gathered.device_floor_ns)
+    floor = np.minimum(gathered.device_floor_ns, gathered.device_most_ns)
+    shorter = np.maximum(scaled(device.dur_ns, gathered.device_factor), floor)
     # a floor limits shortening, but lengthens no event
     dur = np.where(gathered.device_factor < 1, np.minimum(shorter, device.dur_ns), shorter)
     dropped = gathered.dropped
@@ -75,18 +76,6 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
         gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
         launch=np.where(dropped, NOTHING, device.launch),
     )
-
-
-def _times(values: I64, factor: F64) -> I64:
-    """Values times factors, rounded down so that a factor below 1 never lengthens; negative values are kept.
-
-    Products that miss an integer only by the last digits of the factor are rounded to it.
-    """
-    if (factor == 1).all():
-        return values
-    missing = 10.0**-SHARE_DIGITS * np.maximum(values, 0) + 10.0**-SHARE_DIGITS
-    products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
-    return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
 
 
 def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:

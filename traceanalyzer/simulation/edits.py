@@ -1,8 +1,9 @@
 """Changes of a program as data. Rows are those of the trace's tables.
 
-All edits are combined before any is applied: factors that overlap are multiplied, the highest floor counts, and a
-removed event or wait stays removed. So their order does not matter, and an edit that only shortens durations or
-removes causes never makes a replay longer, alone or together with others.
+All edits are combined before any is applied: factors that overlap are multiplied, the highest floor counts (but one
+edit keeps no more than another would leave alone), and a removed event or wait stays removed. So their order does not
+matter, and an edit that only shortens durations or removes causes never makes a replay longer, alone or together with
+others.
 """
 
 from __future__ import annotations

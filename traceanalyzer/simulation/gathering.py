@@ -96,6 +96,9 @@ class Gathered:
     """Mask of the points that no longer wait for a device event."""
     device_factor: F64 = field(init=False)
     device_floor_ns: I64 = field(init=False)
+    """The highest floor of each device event."""
+    device_most_ns: I64 = field(init=False)
+    """What the edit that shortens a device event most leaves of it alone: edits together leave no more."""
     dropped: Bool = field(init=False)
     """Mask of the device events to remove."""
     overlapped: Bool = field(init=False)
@@ -108,6 +111,7 @@ class Gathered:
         self.unblocked = np.zeros(self.points, np.bool_)
         self.device_factor = np.ones(self.events)
         self.device_floor_ns = np.zeros(self.events, np.int64)
+        self.device_most_ns = np.full(self.events, np.iinfo(np.int64).max)
         self.dropped = np.zeros(self.events, np.bool_)
         self.overlapped = np.zeros(self.events, np.bool_)
 
@@ -137,13 +141,9 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
             gathered.loader_floor_ns = min(known, default=None)
             gathered.loader_factor *= factor
         case ScaleEdit(rows, factor, floor):
-            gathered.device_factor[_events(context, graph.device, rows)] *= factor
-            if isinstance(floor, np.ndarray) or floor:
-                floors = np.zeros(len(context.trace.device), np.int64)
-                floors[rows] = floor
-                gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floors[graph.device.row])
+            _scale(context, graph.device, rows, factor, floor, gathered)
         case BandwidthEdit(rows, factor):
-            gathered.device_factor[_events(context, graph.device, rows)] *= factor
+            _scale(context, graph.device, rows, factor, 0, gathered)
         case OverlapEdit(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
         case HostEdit(thread, start, end, factor):
@@ -154,6 +154,33 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
             _drop(context, graph, rows, gathered)
         case UnblockEdit(rows):
             gathered.unblocked |= _ends(context, host, rows)
+
+
+def _scale(
+    context: Context, device: DeviceChain, rows: I64, factor: float, floor: I64 | int, gathered: Gathered
+) -> None:
+    """Multiply durations of device events, some of them down to a floor."""
+    events = _events(context, device, rows)
+    gathered.device_factor[events] *= factor
+    floors = np.zeros(len(context.trace.device), np.int64)
+    floors[rows] = floor
+    floor_ns = floors[device.row]
+    gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floor_ns)
+    if factor < 1:
+        alone = np.maximum(scaled(device.dur_ns, np.full(len(device), factor)), floor_ns)
+        gathered.device_most_ns[events] = np.minimum(gathered.device_most_ns, alone)[events]
+
+
+def scaled(values: I64, factor: F64) -> I64:
+    """Values times factors, rounded down so that a factor below 1 never lengthens; negative values are kept.
+
+    Products that miss an integer only by the last digits of the factor are rounded to it.
+    """
+    if (factor == 1).all():
+        return values
+    missing = 10.0**-SHARE_DIGITS * np.maximum(values, 0) + 10.0**-SHARE_DIGITS
+    products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
+    return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
 
 
 def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:

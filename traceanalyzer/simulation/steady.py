@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, Inputs, shifted
-from traceanalyzer.simulation.longest_path import Times, contract, replay_contracted
+from traceanalyzer.simulation.longest_path import Times, contract, replay_contracted, running_maximum
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool
@@ -36,6 +36,8 @@ class _Rows(msgspec.Struct, frozen=True):
     """By row of the table the position here, and `NOTHING` at the end."""
     end: I64
     """For each earlier row, the position of the row that takes its place in the next round."""
+    is_lead: Bool
+    """For each earlier row whether it stands for all of its group."""
 
     @classmethod
     def of(cls, part: I64, group: I64, counts: Bool, opened: Bool, asked: I64) -> _Rows:
@@ -70,7 +72,8 @@ class _Rows(msgspec.Struct, frozen=True):
         is_earlier = np.append(np.insert(np.zeros(len(kept), np.bool_), leads, True), np.ones(len(before), np.bool_))
         place = np.full(len(part) + 1, NOTHING)
         place[before], place[kept] = np.arange(len(row) - len(before), len(row)), np.flatnonzero(~is_earlier)
-        return cls(row, is_earlier, groups, place, place[np.append(last, own[at])])
+        is_lead = np.arange(len(last) + len(before)) < len(last)
+        return cls(row, is_earlier, groups, place, place[np.append(last, own[at])], is_lead)
 
 
 class _Round(msgspec.Struct, frozen=True):
@@ -81,6 +84,15 @@ class _Round(msgspec.Struct, frozen=True):
     events: _Rows
     drains: Bool
     """For each earlier point whether it is of the thread of the steps, and a step starts when no device works."""
+
+    def ends_ns(self, times: Times) -> I64:
+        """When what each earlier event stands for ends: a whole stream, or one event that others wait for.
+
+        Its last event need not be the last to end on a stream, because events may overlap.
+        """
+        stream_end = running_maximum(times.end_ns, self.events.group)
+        end, leads = self.events.end, self.events.is_lead
+        return np.where(leads, stream_end[end], times.end_ns[end])
 
     @property
     def parts(self) -> tuple[I64, I64]:
@@ -101,7 +113,7 @@ def periods(graph: Graph, bounds: StepBounds) -> I64:
     times = Times(host.time_ns, device.start_ns, device.start_ns + device.dur_ns, 0)
     found = np.full(count, NOTHING)
     for _ in range(_MOST_ROUNDS):
-        points, events = times.point_ns[steps.points.end], times.end_ns[steps.events.end]
+        points, events = times.point_ns[steps.points.end], steps.ends_ns(times)
         drained = _latest(events, event_part, count)[point_part]
         points = np.where(steps.drains, np.maximum(points, drained), points)
         small.weight_ns[0, small.block[steps.points.is_earlier]] = points
@@ -111,7 +123,7 @@ def periods(graph: Graph, bounds: StepBounds) -> I64:
             found,
             np.maximum(
                 _latest(times.point_ns[steps.points.end] - points, point_part, count),
-                _latest(times.end_ns[steps.events.end] - events, event_part, count),
+                _latest(steps.ends_ns(times) - events, event_part, count),
             ),
         )
         if np.array_equal(found, before):
