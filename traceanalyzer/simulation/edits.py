@@ -9,10 +9,13 @@ others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 
-from traceanalyzer.trace.table import I64
+from traceanalyzer.structure.sums import rows_by
+from traceanalyzer.trace.intervals import Intervals
+from traceanalyzer.trace.table import I64, Array
 
 
 class LoaderEdit(msgspec.Struct, frozen=True):
@@ -49,7 +52,22 @@ class UnblockEdit(msgspec.Struct, frozen=True):
     """Rows of the launch table."""
 
 
-class HostEdit(msgspec.Struct, frozen=True):
+class ThreadTimes:
+    """Intervals of host threads; those of a thread are joined once, however many replays ask."""
+
+    def __init__(self, thread: Array, start_ns: I64, end_ns: I64) -> None:
+        self._rows, self._start, self._end = rows_by(thread), start_ns, end_ns
+        self._known: dict[int, Intervals] = {}
+
+    def of(self, thread: int) -> Intervals:
+        """The times of one thread, given by its row."""
+        if thread not in self._known:
+            rows = self._rows(thread)
+            self._known[thread] = Intervals.union(self._start[rows], self._end[rows])
+        return self._known[thread]
+
+
+class HostEdit(msgspec.Struct, frozen=True, dict=True):
     """Shorten or lengthen host time. Intervals of one thread must not overlap."""
 
     thread: I64
@@ -58,6 +76,11 @@ class HostEdit(msgspec.Struct, frozen=True):
     end_ns: I64
     factor: float
     """Ratio of new to old time, 0 or more."""
+
+    @cached_property
+    def times(self) -> ThreadTimes:
+        """The intervals by thread."""
+        return ThreadTimes(self.thread, self.start_ns, self.end_ns)
 
 
 class RelaunchEdit(msgspec.Struct, frozen=True):

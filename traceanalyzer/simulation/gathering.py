@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,13 +17,14 @@ from traceanalyzer.simulation.edits import (
     OverlapEdit,
     RelaunchEdit,
     ScaleEdit,
+    ThreadTimes,
     UnblockEdit,
 )
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import is_allocation
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.sums import members, rows_by
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
@@ -70,8 +71,8 @@ SHARE_DIGITS = 9
 """Digits of a share of time; with so few, products in floating point do not depend on the order of edits."""
 _NO_TIMES = np.empty(0, np.int64)
 
-HostTimes = tuple[I64, I64, I64, float]
-"""Thread, start and end of host intervals, and their common factor."""
+HostTimes = tuple[ThreadTimes, float]
+"""Host intervals, and their common factor."""
 
 
 @dataclass
@@ -147,7 +148,8 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
         case OverlapEdit(rows):
             gathered.overlapped |= _events(context, graph.device, rows)
         case HostEdit(thread, start, end, factor):
-            gathered.host_times.append((*stand_in_times(context, host.thread, thread, start, end), factor))
+            moved = stand_in_times(context, host.thread, thread, start, end)
+            gathered.host_times.append((edit.times if moved[0] is thread else ThreadTimes(*moved), factor))
         case RelaunchEdit(rows, cost):
             _relaunch(context, marks_ns, graph, rows, cost, gathered)
         case DropEdit(rows):
@@ -218,9 +220,8 @@ def _shrunk(context: Context, graph: Graph, gathered: Gathered) -> None:
     after = works_after(context, host) if gathered.host_times else np.zeros(len(host), np.bool_)
     begins = np.where(after, np.append(device.start_ns + device.dur_ns, 0)[host.held_by], begins)
     after |= host.held_by_point != NOTHING
-    times = [(rows_by(thread), start, end, factor) for thread, start, end, factor in gathered.host_times]
-    for _, points in members(host.chain) if times else ():
-        edges, factor = _pieces(times, int(host.thread[points[0]]))
+    for _, points in members(host.chain) if gathered.host_times else ():
+        edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]))
         if not len(edges):
             continue
         left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
@@ -240,13 +241,12 @@ def _shares(remains: F64, length: I64) -> F64:
     return np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
 
 
-def _pieces(times: Sequence[tuple[Callable[[int], I64], I64, I64, float]], thread: int) -> tuple[I64, F64]:
+def _pieces(times: Sequence[HostTimes], thread: int) -> tuple[I64, F64]:
     """Times at which the factor of a thread changes, ascending, and the factor from each to the next."""
-    parts = []
-    for of_thread, start, end, factor in times:
-        rows = of_thread(thread)
-        if len(rows):
-            parts.append((Intervals.union(start[rows], end[rows]), factor))
+    parts = [(part, factor) for of_thread, factor in times if (part := of_thread.of(thread))]
+    if len(parts) == 1:
+        part, factor = parts[0]
+        return np.column_stack((part.start, part.end)).ravel(), np.tile((factor, 1.0), len(part))
     edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
     factors = np.ones(len(edges))
     for part, factor in parts:
@@ -274,7 +274,7 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     gone = np.bincount(gone[gone != NO_PARENT], minlength=len(launches))
     calls = np.flatnonzero((gone > 0) & (gone == every))
     start, end, thread = launches.start_ns[calls], launches.end_ns[calls], launches.thread[calls]
-    gathered.host_times.append((thread.astype(np.int64), start, end, 0.0))
+    gathered.host_times.append((ThreadTimes(thread, start, end), 0.0))
     gathered.unblocked |= _ends(context, graph.host, calls)
     nodes = links.node[calls]
     size = len(context.host.tree)
@@ -285,7 +285,8 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     tree = context.host.tree
     around, within = tree.start_ns[empty], tree.end_ns[empty]
     threads = tree.thread[empty].astype(np.int64)
-    gathered.host_times.append((*stand_in_times(context, graph.host.thread, threads, around, within), 0.0))
+    moved = stand_in_times(context, graph.host.thread, threads, around, within)
+    gathered.host_times.append((ThreadTimes(*moved), 0.0))
 
 
 def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
@@ -300,7 +301,7 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: in
     key = host.chain[marked] * (len(marks_ns) + 1) + step
     firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
     thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
-    gathered.host_times.append((thread, start, end, 0.0))
+    gathered.host_times.append((ThreadTimes(thread, start, end), 0.0))
     passed = np.append(0, np.cumsum(host.cost_ns))
     # the launches in between take no time, so that the cost comes after all of them
     removed = passed[lasts + 1] - passed[firsts + 1]

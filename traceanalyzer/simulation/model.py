@@ -15,6 +15,7 @@ from traceanalyzer.simulation import graph as graphs
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.graph import Graph
 from traceanalyzer.simulation.longest_path import Times, replay
+from traceanalyzer.simulation.steady import Repeated
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.simulation.window import ModelledWindow
 from traceanalyzer.structure.context import Context
@@ -125,27 +126,33 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         """Mean time in ns from the start of one step to the start of the next, with some edits, if steps repeat."""
         if not edits:
             return self._unchanged_ns[keep_residuals]
-        graph, _ = self._edited(edits, keep_residuals=keep_residuals)
-        return self._period_ns(graph)
+        graph, _, repeated = self._edited(edits, keep_residuals=keep_residuals)
+        return self._period_ns(graph, repeated)
 
     @cached_property
     def _unchanged_ns(self) -> tuple[float, float]:
         """The period in ns of the unchanged replay, without and with residuals."""
-        return self._period_ns(self.graph), self._period_ns(self.with_residuals)
+        return self._period_ns(self.graph, self._repeated), self._period_ns(self.with_residuals, self._repeated)
 
     def elapsed_and_steps_ns(self, edits: Edits, *, keep_residuals: bool) -> tuple[float, I64]:
         """What `elapsed_ns` gives, and how long each judged step takes in ns. Shape of the latter: (steps,)."""
-        graph, bounds = self._edited(edits, keep_residuals=keep_residuals)
-        return self._period_ns(graph), step_times.lengths(bounds, replay(graph))
+        graph, bounds, repeated = self._edited(edits, keep_residuals=keep_residuals)
+        return self._period_ns(graph, repeated), step_times.lengths(bounds, replay(graph))
 
-    def _edited(self, edits: Edits, *, keep_residuals: bool) -> tuple[Graph, StepBounds]:
-        """The graph with some edits, and its step bounds."""
+    def _edited(self, edits: Edits, *, keep_residuals: bool) -> tuple[Graph, StepBounds, Repeated]:
+        """The graph with some edits, its step bounds, and what of it is repeated."""
         graph = self.with_residuals if keep_residuals else self.graph
         graph, place = applying.apply(self.context, self._marks_ns, graph, edits)
-        return graph, self.bounds if place is None else step_times.moved(self.bounds, place)
+        if place is None:
+            return graph, self.bounds, self._repeated
+        return graph, step_times.moved(self.bounds, place), Repeated.of(graph, self.bounds)
 
-    def _period_ns(self, graph: Graph) -> float:
-        return float(steady.periods(graph, self.bounds).sum()) / len(self._marks_ns)
+    @cached_property
+    def _repeated(self) -> Repeated:
+        return Repeated.of(self.graph, self.bounds)
+
+    def _period_ns(self, graph: Graph, repeated: Repeated) -> float:
+        return float(steady.periods(graph, self.bounds, repeated).sum()) / len(self._marks_ns)
 
     @property
     def _marks_ns(self) -> I64:
@@ -171,7 +178,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def changed(self, edits: Edits) -> tuple[Graph, Times, StepBounds]:
         """The graph with residuals and some edits, its replay, and its step bounds."""
-        graph, bounds = self._edited(edits, keep_residuals=True)
+        graph, bounds, _ = self._edited(edits, keep_residuals=True)
         return graph, replay(graph), bounds
 
     def what_if(self, edits: Edits, others: Sequence[Edits] = ()) -> Outcome:

@@ -76,6 +76,28 @@ class _Rows(msgspec.Struct, frozen=True):
         return cls(row, is_earlier, groups, place, place[np.append(last, own[at])], is_lead)
 
 
+class Repeated(msgspec.Struct, frozen=True):
+    """Which points and events of a graph a round has; edits that leave their order alone do not change it."""
+
+    points: _Rows
+    events: _Rows
+    is_main: Bool
+    """For each point of the graph whether it is of the thread of the steps."""
+
+    @classmethod
+    def of(cls, graph: Graph, bounds: StepBounds) -> Repeated:
+        """Choose them by the causes that the graph has."""
+        host, device = graph.host, graph.device
+        is_main = is_among(host.chain, host.chain[bounds.start_point])
+        on_host, on_device = host.part != NOTHING, device.part != NOTHING
+        follows = ~host.is_first & (shifted(host.part, NOTHING) == NOTHING)
+        asked = np.concatenate((host.held_by_point[on_host], _launch(device)[on_device]))
+        points = _Rows.of(host.part, host.chain, host.call != NOTHING, is_main | follows, asked)
+        asked = np.concatenate((host.held_by[on_host], device.waits_for[on_device]))
+        every = np.ones(len(device), np.bool_)
+        return cls(points, _Rows.of(device.part, device.stream, every, every, asked), is_main)
+
+
 class _Round(msgspec.Struct, frozen=True):
     """The repeated steps as a graph, and what one round hands over to the next."""
 
@@ -103,9 +125,9 @@ class _Round(msgspec.Struct, frozen=True):
         )
 
 
-def periods(graph: Graph, bounds: StepBounds) -> I64:
+def periods(graph: Graph, bounds: StepBounds, repeated: Repeated) -> I64:
     """Time in ns that one round of the steps of each part takes, in the order of parts."""
-    steps = _round(graph, bounds)
+    steps = _round(graph, bounds, repeated)
     count = int(bounds.part[-1]) + 1
     small = contract(steps.graph)
     point_part, event_part = steps.parts
@@ -137,19 +159,15 @@ def _latest(values: I64, part: I64, parts: int) -> I64:
     return latest
 
 
-def _round(graph: Graph, bounds: StepBounds) -> _Round:
+def _launch(device: DeviceChain) -> I64:
+    """The point that launches each event, also where work from before the recording decides its start."""
+    return np.where(device.launch == RECORDED, device.called, device.launch)
+
+
+def _round(graph: Graph, bounds: StepBounds, repeated: Repeated) -> _Round:
     """What is repeated of a graph. A round begins with the first mark of its part."""
-    host, device = graph.host, graph.device
-    mains = host.chain[bounds.start_point]
-    is_main = is_among(host.chain, mains)
+    host, device, points, events = graph.host, graph.device, repeated.points, repeated.events
     on_host, on_device = host.part != NOTHING, device.part != NOTHING
-    launch = np.where(device.launch == RECORDED, device.called, device.launch)
-    follows = ~host.is_first & (shifted(host.part, NOTHING) == NOTHING)
-    asked = np.concatenate((host.held_by_point[on_host], launch[on_device]))
-    points = _Rows.of(host.part, host.chain, host.call != NOTHING, is_main | follows, asked)
-    asked = np.concatenate((host.held_by[on_host], device.waits_for[on_device]))
-    every = np.ones(len(device), np.bool_)
-    events = _Rows.of(device.part, device.stream, every, every, asked)
     later = _LATER_NS - min(int(host.time_ns[on_host].min(initial=0)), int(device.start_ns[on_device].min(initial=0)))
     ahead = np.zeros(int(bounds.part[-1]) + 1, np.bool_)
     ahead[bounds.part[(bounds.start_event != NOTHING) | (bounds.previous_event != NOTHING)]] = True
@@ -157,11 +175,12 @@ def _round(graph: Graph, bounds: StepBounds) -> _Round:
     ahead[device.part[on_device & (device.launch == RECORDED) & (device.called != RECORDED)]] = True
     graph = Graph(
         _host(host, points, events, bounds, later),
-        _device(device, launch, points, events, later),
+        _device(device, _launch(device), points, events, later),
         Inputs(),
     )
     earlier = points.row[points.is_earlier]
-    return _Round(graph, points, events, is_main[earlier] & ~ahead[graph.host.part[points.is_earlier]])
+    drains = repeated.is_main[earlier] & ~ahead[graph.host.part[points.is_earlier]]
+    return _Round(graph, points, events, drains)
 
 
 def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:

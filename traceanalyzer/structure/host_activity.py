@@ -272,15 +272,19 @@ def python_lines(context: Context, thread: I32, times: I64) -> I64:
 
     The innermost frame outside of PyTorch and the standard library; without one, the innermost frame with a line.
     """
-    names, frames = context.trace.names, context.trace.frames
-    lines = names.where(is_python_line)[frames.name]
-    own = lines & ~names.where(is_library_line)[frames.name]
-    found = innermost(frames, np.flatnonzero(own), thread, times)
+    frames, (lines, own) = context.trace.frames, context.cached(_rows_with_lines)
+    found = innermost(frames, own, thread, times)
     homeless = np.flatnonzero(found == NO_PARENT)
     if len(homeless):
-        rows = np.flatnonzero(lines)
-        found[homeless] = innermost(frames, rows, thread[homeless], times[homeless])
+        found[homeless] = innermost(frames, lines, thread[homeless], times[homeless])
     return np.where(found == NO_PARENT, -1, take_or(frames.name, found, -1))
+
+
+def _rows_with_lines(context: Context) -> tuple[I64, I64]:
+    """Rows of the table of frames: Python lines, and those outside of PyTorch and the standard library."""
+    names, frames = context.trace.names, context.trace.frames
+    lines = np.flatnonzero(names.where(is_python_line)[frames.name])
+    return lines, lines[~names.where(is_library_line)[frames.name[lines]]]
 
 
 class LineTree(msgspec.Struct, frozen=True):

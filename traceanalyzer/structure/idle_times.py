@@ -7,6 +7,7 @@ are kept as entries: a part of a gap, a cause, and the time that it has.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -25,7 +26,7 @@ BETWEEN = -1
 """Number of the step for time between two steps."""
 
 
-class DividedGaps(msgspec.Struct, frozen=True):
+class DividedGaps(msgspec.Struct, frozen=True, dict=True):
     """Parts of the gaps of a device, in the order of time, and the causes of each."""
 
     gaps: Gaps
@@ -66,14 +67,16 @@ class DividedGaps(msgspec.Struct, frozen=True):
 
     def spans(self, parts: Bool, causes: Iterable[int]) -> tuple[I64, I64]:
         """Start and end of the time of some causes in some of the parts; within a part, causes follow each other."""
-        start, end, cause = self.pieces()
+        start, end, cause = self.pieces
         rows = parts[self.part] & np.isin(cause, list(causes))
         return start[rows], end[rows]
 
+    @cached_property
     def pieces(self) -> tuple[I64, I64, U8]:
         """Start, end and cause of each entry, in the order of time."""
         before = np.cumsum(self.time_ns) - self.time_ns
-        first = np.searchsorted(self.part, self.part)
+        opens = np.append(True, self.part[1:] != self.part[:-1])[: len(self.part)]
+        first = np.maximum.accumulate(np.where(opens, np.arange(len(opens)), 0))
         start = self.gaps.start_ns[self.part] + before - before[first]
         return start, start + self.time_ns, self.cause
 

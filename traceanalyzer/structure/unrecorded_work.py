@@ -177,16 +177,16 @@ def holes(context: Context) -> Intervals:
 def _is_covered(start: I64, end: I64) -> bool:
     """Whether intervals cover a time so densely that no long hole can lie between them.
 
-    A long hole contains one of the equal parts that are half as long. Counting the intervals in each part needs no
-    sorting.
+    A long hole contains one of the equal parts that are at most half as long. Counting the intervals in each part needs
+    no sorting; parts of a power of two are found by shifting.
     """
     low, high = int(start.min()), int(end.max())
-    part = int(max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * (high - low))) // 2
-    parts = (high - low) // part + 1
-    begins = np.bincount((start - low) // part, minlength=parts)
-    ends = np.bincount((end - 1 - low) // part, minlength=parts)
+    shift = (int(max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * (high - low))) // 2).bit_length() - 1
+    parts = ((high - low) >> shift) + 1
+    begins = np.bincount((start - low) >> shift, minlength=parts)
+    ends = np.bincount((end - 1 - low) >> shift, minlength=parts)
     running = np.cumsum(begins) - np.append(0, np.cumsum(ends)[:-1])
-    return bool((running[: (high - low) // part] > 0).all())
+    return bool((running[: (high - low) >> shift] > 0).all())
 
 
 def _removed_calls(context: Context, begin: int, end: int) -> int:

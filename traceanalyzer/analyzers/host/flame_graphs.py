@@ -19,12 +19,14 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
-from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
+from traceanalyzer.structure.owners.critical import Critical, critical_in, idle_in
 from traceanalyzer.structure.recording.program_steps import program_steps
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
-from traceanalyzer.trace.distinct import ascending
+from traceanalyzer.trace.distinct import ascending, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
+from traceanalyzer.trace.tables import HostEvents, Launches
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 UNKNOWN_OWNER = Owner("unknown", "[unknown]", None)
@@ -171,12 +173,9 @@ def _called(context: Context, index: OwnerIndex) -> _Called:
     host, launches, found = context.trace.host, context.trace.launches, index.critical
     is_operator = host_activity.operator_rows(context) & ~is_mark(context)
     is_operator |= context.trace.names.where(host_activity.is_communicating)[host.name]
-    low, high = found.window
 
-    def near(table: object) -> Bool:
-        start, end, thread = (getattr(table, name) for name in ("start_ns", "end_ns", "thread"))
-        rows: Bool = (start < high) & (end > low) & np.isin(thread, found.threads)
-        return rows
+    def near(table: HostEvents | Launches) -> Bool:
+        return found.near(table.start_ns, table.end_ns) & is_among(table.thread, found.threads)
 
     parts: Sequence[tuple[object, I64]] = (
         (host, np.flatnonzero(is_operator & near(host))),
@@ -238,21 +237,22 @@ def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
         context: The trace.
         most_events: If given, only the first steps that have no more host events than this, and at least one step.
     """
-    index = context.cached(owner_index)
-    if most_events is not None:
-        index = _first_steps(context, index, most_events)
-    return FlameGraphs(index.critical.steps, tuple(_graphs(context, index, device_idle(context))))
+    index, steps = context.cached(owner_index), program_steps(context).typical
+    if most_events is not None and len(steps) > 1 and len(steps) == index.critical.steps:
+        count = _first_steps(context, steps, most_events)
+        steps = steps.take(slice(count))
+        kept = Intervals.union(steps.start_ns, steps.end_ns)
+        index = replace(index, critical=replace(index.critical, kept=kept, steps=count))
+    return FlameGraphs(
+        index.critical.steps, tuple(_graphs(context, index, idle_in(context, steps.start_ns, steps.end_ns)))
+    )
 
 
-def _first_steps(context: Context, index: OwnerIndex, most_events: int) -> OwnerIndex:
-    steps = program_steps(context).typical
-    if len(steps) < 2 or len(steps) != index.critical.steps:
-        return index
+def _first_steps(context: Context, steps: Steps, most_events: int) -> int:
+    """How many of the first steps have no more host events than this, at least one."""
     starts = [ascending(table.start_ns) for table in (context.trace.host, context.trace.launches)]
     size = sum(np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns) for start in starts)
-    count = max(1, int(np.searchsorted(np.cumsum(size), most_events, side="right")))
-    kept = Intervals.union(steps.start_ns[:count], steps.end_ns[:count])
-    return replace(index, critical=replace(index.critical, kept=kept, steps=count))
+    return max(1, int(np.searchsorted(np.cumsum(size), most_events, side="right")))
 
 
 def of_recording(context: Context) -> FlameGraphs:

@@ -17,7 +17,7 @@ from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I32, I64, take_or
+from traceanalyzer.trace.table import I32, I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 DEEPEST = 24
@@ -53,12 +53,13 @@ class Callers(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Callers:
     """The callers of every device event that starts in a typical step."""
     trace = context.trace
-    tree = _calls(context)
-    label, labels = _labels(context, tree)
-    place, parent, name = _places(tree, label)
+    tree, is_call = _calls(context)
+    label, labels = _labels(context, tree, is_call)
+    place, parent, name = _places(tree, label, is_call)
     events = np.flatnonzero(context.in_scope(trace.device.start_ns))
     node = _around_launches(trace, tree.tree, context.links.launch[events])
-    at, calls = take_or(place, node, 0), count_by(place[context.in_scope(tree.tree.start_ns)], len(parent))
+    counted = is_call & context.in_scope(tree.tree.start_ns)
+    at, calls = take_or(place, node, 0), count_by(place[counted], len(parent))
     first, groups = group(at, trace.device.name[events])
     time, count = sum_by(groups, trace.device.dur_ns[events], len(first)), count_by(groups, len(first))
     used, appeared, position = np.unique(trace.device.name[events][first], return_index=True, return_inverse=True)
@@ -80,13 +81,34 @@ def analyze(context: Context) -> Callers:
     return Callers(rows, tuple(trace.names[code] for code in used.tolist()))
 
 
-def _calls(context: Context) -> host_tree.HostTree:
-    """Marks, modules and operators, nested; neither steps nor functions of Python."""
-    kind = context.kind.copy()
-    left_out = (kind == NodeKind.STEP) | (kind == NodeKind.PYTHON)
-    kind[kind == NodeKind.NONE] = NodeKind.OPERATOR
-    kind[left_out] = NodeKind.NONE
-    return host_tree.build(context.trace, kind)
+def _calls(context: Context) -> tuple[host_tree.HostTree, Bool]:
+    """Marks, modules and operators, nested; and which of the nodes are that, neither steps nor functions of Python."""
+    kind, host = context.kind, context.host
+    others = (NodeKind.STEP, NodeKind.PYTHON)
+    if not (kind == NodeKind.NONE).any() and not host.tree.clipped:  # without marks, the tree of operators has all
+        return host, ~np.isin(host.kind, others)
+    chosen = np.where(kind == NodeKind.NONE, np.uint8(NodeKind.OPERATOR), kind)
+    chosen[np.isin(kind, others)] = NodeKind.NONE
+    chosen[host.row[_launching_nothing(context) & (host.kind != NodeKind.MODULE)]] = NodeKind.NONE
+    found = host_tree.build(context.trace, chosen)
+    return found, np.ones(len(found.tree), np.bool_)
+
+
+def _launching_nothing(context: Context) -> Bool:
+    """Nodes of names that never launch anything, and what is in them: more than half of all, which no row shows.
+
+    What is beside a call of its parent's name is kept, because only a call that is alone stands for its parent.
+    """
+    host, tree, launch = context.host, context.host.tree, distinct(context.links.launch)
+    launched = context.links.innermost[launch[launch != NO_PARENT]]
+    launches = np.bincount(launched[launched != NO_PARENT], minlength=len(tree))
+    known = np.zeros(len(context.trace.names), np.bool_)
+    known[host.name[tree.sums(launches) > 0]] = True
+    alike = np.zeros(len(tree) + 1, np.bool_)
+    alike[tree.parent[host.name == take_or(host.name, tree.parent, -1)]] = True
+    alike[NO_PARENT] = False
+    nothing: Bool = tree.nearest(~known[host.name] & ~alike[tree.parent]) != NO_PARENT
+    return nothing
 
 
 def _around_launches(trace: Trace, tree: Tree, launches: I64) -> I64:
@@ -95,28 +117,32 @@ def _around_launches(trace: Trace, tree: Tree, launches: I64) -> I64:
     return tree.innermost(thread, take_or(trace.launches.start_ns, launches, 0))
 
 
-def _labels(context: Context, tree: host_tree.HostTree) -> tuple[I32, list[str]]:
+def _labels(context: Context, tree: host_tree.HostTree, is_call: Bool) -> tuple[I32, list[str]]:
     """For each call the number of its label, and the labels: names, or their patterns if too many are alike."""
-    codes = distinct(tree.name)
+    codes = distinct(tree.name[is_call])
     names = [context.trace.names[code] for code in codes.tolist()]
     patterns = list(map(pattern, names))
     alike = {each: patterns.count(each) for each in set(patterns)} if len(names) > MANY else {}
     shown = [each if alike.get(each, 0) > MANY else name for name, each in zip(names, patterns, strict=True)]
     labels = list(dict.fromkeys(shown))
     number = {label: position for position, label in enumerate(labels)}
-    of_name = np.zeros(int(codes.max(initial=0)) + 1, np.int32)
+    of_name = np.zeros(len(context.trace.names), np.int32)
     of_name[codes] = [number[label] for label in shown]
     return of_name[tree.name], labels
 
 
-def _places(found: host_tree.HostTree, label: I32) -> tuple[I32, I32, I32]:
-    """For each call its place; for each place the one around it and its label. The first place is around all."""
+def _places(found: host_tree.HostTree, label: I32, is_call: Bool) -> tuple[I32, I32, I32]:
+    """For each call its place; for each place the one around it and its label. The first place is around all.
+
+    What is no call has the place around it.
+    """
     tree, place = found.tree, np.zeros(len(label), np.int32)
     parents, labels = [np.zeros(1, np.int32)], [np.full(1, NO_PARENT, np.int32)]
-    count = 1
-    for depth in range(int(tree.depth.max(initial=-1)) + 1):
-        rows = np.flatnonzero(tree.depth == depth)
-        around = take_or(place, tree.parent[rows], np.int32(0))
+    nearest, level, count = tree.nearest(is_call), tree.depth - _around(tree, ~is_call), 1
+    parent = take_or(nearest, tree.parent, NO_PARENT)
+    for depth in range(int(level.max(initial=-1)) + 1):
+        rows = np.flatnonzero((level == depth) & is_call)
+        around = take_or(place, parent[rows], np.int32(0))
         same = found.merged[rows] | (depth >= DEEPEST)
         place[rows[same]] = around[same]
         rows, around = rows[~same], around[~same]
@@ -125,7 +151,13 @@ def _places(found: host_tree.HostTree, label: I32) -> tuple[I32, I32, I32]:
         parents.append(around[first])
         labels.append(label[rows][first])
         count += len(first)
-    return place, np.concatenate(parents), np.concatenate(labels)
+    return take_or(place, nearest, np.int32(0)), np.concatenate(parents), np.concatenate(labels)
+
+
+def _around(tree: Tree, marked: Bool) -> I32:
+    """For each slice, how many marked ones are around it."""
+    ended = np.bincount(tree.after[marked], minlength=len(tree) + 1)[: len(tree)]
+    return (np.cumsum(marked) - marked - np.cumsum(ended)).astype(np.int32)
 
 
 def _with_ancestors(parent: I32, launched: dict[int, list[tuple[int, int, int]]]) -> dict[int, int]:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from traceanalyzer.trace.distinct import narrow
 from traceanalyzer.trace.table import I64, Bool, take_or
 
 _FINEST, _OF_OCTAVE = 96, 4
@@ -85,11 +86,11 @@ class SliceRows(msgspec.Struct, frozen=True):
 
     def by_lane(self) -> SliceRows:
         """The slices by lane and depth, and there in the order of time."""
-        return self.take(np.lexsort((self.start_ns, self.depth, self.lane)))
+        return self.take(np.lexsort((self.start_ns, narrow(self.depth), narrow(self.lane))))
 
     def in_time(self) -> SliceRows:
         """The slices by lane, and there in the order of time, outer before inner."""
-        return self.take(np.lexsort((self.depth, self.start_ns, self.lane)))
+        return self.take(np.lexsort((narrow(self.depth), self.start_ns, narrow(self.lane))))
 
 
 def fitting(rows: SliceRows, most: int, duration_ns: int) -> tuple[SliceRows, int]:

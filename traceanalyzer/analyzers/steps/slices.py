@@ -285,7 +285,7 @@ def _idle(
         return (), (), (), 0, 0
     steps = program_steps(context)
     every = idle_times.divide(context, device, steps.every if idle_times.are_disjoint(steps.every) else steps.typical)
-    from_ns, to_ns, cause = every.pieces()
+    from_ns, to_ns, cause = every.pieces
     rows = np.flatnonzero((to_ns > start) & (from_ns < end))
     from_ns, to_ns, cause = np.maximum(from_ns[rows], start) - start, np.minimum(to_ns[rows], end) - start, cause[rows]
     length = to_ns - from_ns

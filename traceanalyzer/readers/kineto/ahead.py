@@ -106,7 +106,7 @@ def _serve(connection: Connection[Any, Any], shared: Sequence[Slot]) -> None:
             connection.send((slot, None if part is None else pack(part, shared[slot].columns)))
 
 
-_READS = 4
+_READS = 2
 """Windows that are read into a chunk, which makes one part: to hand over and join a part takes half a millisecond,
 however small it is."""
 

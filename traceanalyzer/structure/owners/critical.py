@@ -18,7 +18,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, Array
+from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tree import NO_PARENT
 
 _HELPERS = 16
@@ -48,6 +48,15 @@ class Critical(msgspec.Struct, frozen=True):
         """From the start of the first step that counts to the end of the last; (0, 0) without any."""
         return (int(self.kept.start[0]), int(self.kept.end[-1])) if self.kept else (0, 0)
 
+    def near(self, start: I64, end: I64) -> Bool:
+        """Which times may overlap the time that counts, those between its steps included; empty ones only in steps."""
+        low, high = self.window
+        found: Bool = (start < high) & (end > low)
+        if len(self.kept) > self.steps:  # these are no steps, but some times of the recording
+            rows = np.flatnonzero(found)
+            found[rows] = self.kept.within(start[rows], end[rows]) > 0
+        return found
+
     @property
     def threads(self) -> tuple[int, ...]:
         """All threads whose owners are reported, the program's first."""
@@ -62,10 +71,11 @@ class Critical(msgspec.Struct, frozen=True):
 
     def pieces(self, moments: I64) -> tuple[I64, I64]:
         """Starts and ends of the parts into which some moments cut the steps; one thread is critical in each."""
-        parts = (moments, self.kept.start, self.kept.end, self.handed.start, self.handed.end)
-        bounds = ascending(np.concatenate(parts))
+        (low, high), others = self.window, np.concatenate((moments, self.handed.start, self.handed.end))
+        others = others[(others > low) & (others < high)]
+        bounds = ascending(np.concatenate((others, self.kept.start, self.kept.end)))
         start, end = bounds[:-1], bounds[1:]
-        inside = (end > start) & (self.kept.within(start, start + 1) > 0)
+        inside = (end > start) & self.kept.contains(start)
         return start[inside], end[inside]
 
 

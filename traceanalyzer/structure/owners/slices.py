@@ -125,8 +125,7 @@ def candidates(context: Context, found: Critical) -> Slices:
     """Everything that may own time on the threads whose owners are reported, near the steps that count."""
     parts = (_marks(context), *_frames(context), _backward(context), _broadcasts(context))
     joined = Slices.join(parts)
-    low, high = found.window
-    near = (joined.start_ns < high) & (joined.start_ns + joined.dur_ns > low)
+    near = found.near(joined.start_ns, joined.start_ns + joined.dur_ns)
     return joined.take(near & is_among(joined.thread, found.threads))
 
 

@@ -126,8 +126,7 @@ def _homeless(context: Context, found: Critical, chosen: Slices) -> Slices:
 
 def _outside(found: Critical, chosen: Slices, table: HostEvents | Launches, rows: I64) -> I64:
     """Those of some rows of a table that lie near the steps that count, and start outside of the chosen slices."""
-    low, high = found.window
-    rows = rows[(table.start_ns[rows] < high) & (table.end_ns[rows] > low)]
+    rows = rows[found.near(table.start_ns[rows], table.end_ns[rows])]
     free = np.ones(len(rows), np.bool_)
     of_thread = rows_by(table.thread[rows])
     for thread, own in members(chosen.thread):
