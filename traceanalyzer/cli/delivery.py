@@ -18,12 +18,11 @@ from traceanalyzer import formats, output
 from traceanalyzer.cli import one_line, parameters
 from traceanalyzer.config import SEVERITIES, Config
 from traceanalyzer.errors import OutputError, UsageError
-from traceanalyzer.formats import difference, language
+from traceanalyzer.formats import language
 from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import discovery
 from traceanalyzer.report.model import Report
-from traceanalyzer.sections import several_runs
 
 
 def put(text: str, form: str) -> None:
@@ -345,6 +344,8 @@ def exit_if_found(report: Report, fail_on: str | None) -> None:
     """
     if fail_on is None:
         return
+    from traceanalyzer.sections import several_runs  # noqa: PLC0415 - a report as JSON needs no sections
+
     worst = SEVERITIES.index(fail_on)
     done = several_runs.settled(report)
     counted = [f for n, f in enumerate(report.findings) if f.stage != "preview" and n not in done]
@@ -358,6 +359,8 @@ def require_formats_of_differences(wanted: Sequence[Target]) -> None:
     Raises:
         UsageError: One of them.
     """
+    from traceanalyzer.formats import difference  # noqa: PLC0415 - only differences need it
+
     for target in wanted:
         if target.form not in difference.FORMATS:
             raise UsageError(f"{target.path}: a difference has no format {target.form}; use .html, .md or .json")

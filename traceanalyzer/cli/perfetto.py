@@ -10,10 +10,8 @@ import msgspec
 
 from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import perfetto
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.model import Report
-from traceanalyzer.rewrite.trim import trim
 from traceanalyzer.trace.model import Trace
 
 option = click.option(
@@ -44,6 +42,9 @@ def write(
         UsageError: The trace has no step, or is standard input.
         OutputError: It cannot be written, or another program wrote it.
     """
+    from traceanalyzer.formats import perfetto  # noqa: PLC0415 - few reports are written so
+    from traceanalyzer.rewrite.trim import trim  # noqa: PLC0415 - as above
+
     times = perfetto.range_of(report)
     if times is None:
         raise UsageError(f"{file}: has no step that could be written for Perfetto")

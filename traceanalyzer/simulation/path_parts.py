@@ -39,7 +39,7 @@ def owned_time(model: Model, pieces: Pieces) -> OwnedTime:
     start, end = pieces.start_ns[rows], pieces.end_ns[rows]
     thread = model.graph.host.thread[pieces.point[rows]]
     tree = index.nested.tree
-    inside = np.isin(tree.thread, np.unique(thread))
+    inside = np.isin(tree.thread, distinct(thread))
     if len(rows):
         inside &= (tree.start_ns < end[-1]) & (tree.end_ns > start[0])
     borders = ascending(np.concatenate((tree.start_ns[inside], tree.end_ns[inside])))
@@ -163,13 +163,13 @@ def label_waits(model: Model, pieces: Pieces) -> tuple[Pieces, I64]:
     """
     context = model.context
     is_host = pieces.why == Why.HOST
-    threads = np.unique(model.graph.host.thread[pieces.point[is_host]])
+    threads = distinct(model.graph.host.thread[pieces.point[is_host]])
     asleep = {thread: times for thread in threads.tolist() if (times := _asleep(context, thread))}
     collectives, removed = context.cached(recorded_collectives.exposed_on_host), holes(context)
     waits = [times for times in (*asleep.values(), collectives, removed) if times]
     if not waits:
         return pieces, np.zeros(len(pieces.why), np.int64)
-    borders = np.unique(np.concatenate([edge for times in waits for edge in (times.start, times.end)]))
+    borders = distinct(np.concatenate([edge for times in waits for edge in (times.start, times.end)]))
     part, start, end = cut_at(pieces.start_ns, pieces.end_ns, borders)
     parts = Pieces(start, end, pieces.why[part], pieces.point[part], pieces.event[part])
     rows = np.flatnonzero(is_host[part])

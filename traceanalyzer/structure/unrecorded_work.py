@@ -46,6 +46,8 @@ _USUAL = 10
 _LEAST_HOLE_NS = 1_000_000
 _LEAST_HOLE_SHARE = 0.05
 """Least share of the recording that a time without events must have to be examined (own choice)."""
+_SAMPLED = 16
+"""One of so many events is looked at first: they nearly always show that no time is without events (own choice)."""
 _REMOVED_CALLS = 100
 """Own choice: some calls leave no event at all, but rarely so many at once."""
 
@@ -151,15 +153,19 @@ def _is_usual(delay: int, others: I64) -> bool:
 def holes(context: Context) -> Intervals:
     """The times in which events were removed, found once."""
     trace, tree = context.trace, context.host.tree
+    tables = (trace.launches, trace.device, trace.frames)
+    some = _times([(table.start_ns[::_SAMPLED], table.end_ns[::_SAMPLED]) for table in tables])
+    bounds = _times([(tree.start_ns, tree.end_ns), *((table.start_ns, table.end_ns) for table in tables)], edges=True)
+    if not len(bounds[0]) or _is_covered(*some, (int(bounds[0].min()), int(bounds[1].max()))):
+        return Intervals.none()
     leaves = np.ones(len(tree), np.bool_)
     leaves[tree.parent[tree.parent != NO_PARENT]] = False
     around = context.links.node[context.links.node != NO_PARENT]
     leaves[around[context.host.category[around] == Category.ANNOTATION]] = False
-    tables = (trace.launches, trace.device, trace.frames)
-    start = np.concatenate((tree.start_ns[leaves], *(table.start_ns for table in tables)))
-    end = np.concatenate((tree.end_ns[leaves], *(table.end_ns for table in tables)))
-    end = np.maximum(end, start + 1)
-    if not len(start) or _is_covered(start, end):
+    start, end = _times(
+        [(tree.start_ns[leaves], tree.end_ns[leaves]), *((table.start_ns, table.end_ns) for table in tables)]
+    )
+    if not len(start) or _is_covered(start, end, (int(start.min()), int(end.max()))):
         return Intervals.none()
     covered = Intervals.union(start, end)
     span = int(covered.end[-1] - covered.start[0])
@@ -170,17 +176,26 @@ def holes(context: Context) -> Intervals:
         for low, high in zip(begin[long].tolist(), until[long].tolist(), strict=True)
         if _removed_calls(context, low, high) >= _REMOVED_CALLS
     ]
-    bounds = np.array(found, np.int64).reshape(-1, 2)
-    return Intervals.union(bounds[:, 0], bounds[:, 1])
+    removed = np.array(found, np.int64).reshape(-1, 2)
+    return Intervals.union(removed[:, 0], removed[:, 1])
 
 
-def _is_covered(start: I64, end: I64) -> bool:
-    """Whether intervals cover a time so densely that no long hole can lie between them.
+def _times(parts: list[tuple[I64, I64]], *, edges: bool = False) -> tuple[I64, I64]:
+    """All starts and ends, each end after its start; or only the first start and the last end of each part."""
+    if edges:
+        parts = [(start.min(keepdims=True), end.max(keepdims=True)) for start, end in parts if len(start)]
+    none = np.empty(0, np.int64)
+    start = np.concatenate([none, *(start for start, _ in parts)])
+    return start, np.maximum(np.concatenate([none, *(end for _, end in parts)]), start + 1)
+
+
+def _is_covered(start: I64, end: I64, bounds: tuple[int, int]) -> bool:
+    """Whether intervals cover the time between two bounds so densely that no long hole can lie between them.
 
     A long hole contains one of the equal parts that are at most half as long. Counting the intervals in each part needs
     no sorting; parts of a power of two are found by shifting.
     """
-    low, high = int(start.min()), int(end.max())
+    low, high = bounds
     shift = (int(max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * (high - low))) // 2).bit_length() - 1
     parts = ((high - low) >> shift) + 1
     begins = np.bincount((start - low) >> shift, minlength=parts)

@@ -11,6 +11,8 @@ from traceanalyzer.trace.table import I64, U8, Bool
 
 _ALWAYS = (-(2**62), 2**62)
 """Before and after all times of a trace."""
+_MANY = 16
+"""Times for each bound from which on it is worth seeing whether they ascend (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,13 @@ class Intervals:
 
     def contains(self, times: I64) -> Bool:
         """Which points in time lie in the set."""
-        row = np.searchsorted(self.start, times, side="right") - 1
+        row = _passed(self.start, times) - 1
         return (row >= 0) & (times < np.append(self.end, 0)[row])
+
+    def meets(self, start: I64, end: I64) -> Bool:
+        """Which of some intervals overlap the set."""
+        following = np.append(self.start, _ALWAYS[1])[_passed(self.end, start)]
+        return (following < end) & (start < end)
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""
@@ -103,9 +110,16 @@ class Intervals:
         if not self:
             return np.zeros(len(times), np.int64)
         passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
-        row = np.searchsorted(self.start, times, side="right")
+        row = _passed(self.start, times)
         open_part = np.where(row > 0, np.minimum(times, self.end[row - 1]) - self.start[row - 1], 0)
         return passed[np.maximum(row - 1, 0)] + open_part
+
+
+def _passed(bounds: I64, times: I64) -> I64:
+    """How many ascending bounds each time has reached. Where times ascend, few bounds are looked up among them."""
+    if len(times) > _MANY * len(bounds) and (times[1:] >= times[:-1]).all():
+        return np.cumsum(np.bincount(np.searchsorted(times, bounds), minlength=len(times))[: len(times)])
+    return np.searchsorted(bounds, times, side="right")
 
 
 _BEGINNING = -(2**62)

@@ -21,7 +21,7 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 FRAMES = 1000
 """Most frames of a graph with rows of their own (own choice: more than a screen can show side by side)."""
 
-EVENTS = 100_000
+EVENTS = 50_000
 """Most events of the host in the steps that are added (own choice: a million of them take a second and 300 MB)."""
 
 

@@ -23,7 +23,7 @@ from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.operator_times import node_times
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import first_rows, members, rows_by
-from traceanalyzer.trace.distinct import ranked
+from traceanalyzer.trace.distinct import distinct, is_among, ranked
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I32, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -124,7 +124,7 @@ def _find(context: Context) -> _Found:
     calls = np.flatnonzero(_launching(context))
     calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
     arranges = names.where(lambda name: _ARRANGES.match(name) is not None)[host.name[nodes]]
-    different = len(np.unique(host.name[nodes][arranges])) + len(np.unique(launches.name[calls]))
+    different = len(distinct(host.name[nodes][arranges])) + len(distinct(launches.name[calls]))
     if different < _NAMES or not arranges.any():
         return _Found(_alone(context, operators[names.where(_is_view)[host.name[operators]]]), calls[:0])
     return _Found(nodes, calls)
@@ -146,7 +146,7 @@ def _alone(context: Context, views: I64) -> I64:
 def _stalled(name: I32, time_ns: I64) -> Bool:
     """Which of some operators or calls take far longer than others of their name; never the first one."""
     stalled = np.zeros(len(name), np.bool_)
-    slow = np.flatnonzero(np.isin(name, name[time_ns >= _LEAST_NS]))
+    slow = np.flatnonzero(is_among(name, distinct(name[time_ns >= _LEAST_NS])))
     for _, rows in members(name[slow]):
         own = slow[rows]
         if len(own) >= _USUAL:

@@ -29,6 +29,7 @@ from traceanalyzer.structure.owners.critical import critical
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
 from traceanalyzer.structure.sums import members
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -258,7 +259,7 @@ def _excess(context: Context, turns: I64) -> float | None:
     others = np.delete(length, own)
     if not len(others):
         return None
-    return float(np.maximum(0.0, length[np.unique(own)] - np.median(others)).sum())
+    return float(np.maximum(0.0, length[distinct(own)] - np.median(others)).sum())
 
 
 def _starts_processes(context: Context, since: I64, until: I64) -> Bool | None:

@@ -108,7 +108,7 @@ def _rows_by_name(context: Context) -> tuple[Operator, ...]:
 def by_shape(context: Context) -> OperatorsByShape:
     """One row per operator, input shapes and input types."""
     found = OperatorsByShape(*typical.beside(context, _rows_by_shape))
-    context.release(_calls)
+    context.release(_calls, _totals)
     return found
 
 
@@ -129,11 +129,10 @@ def operators_at(context: Context, rows: Sequence[tuple[str, str | None, str | N
 
 
 def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
-    trace, (nodes, groups, first) = context.trace, context.cached(_calls)
-    inside = context.in_scope(context.host.tree.start_ns[nodes])
-    chosen, of = (nodes, groups) if inside.all() else (nodes[inside], groups[inside])
-    occurs = np.flatnonzero(count_by(of, len(first)))
-    sums = np.column_stack([sum_by(of, _figure(context, field, chosen), len(first))[occurs] for field in _FIGURES])
+    trace, (nodes, _, first) = context.trace, context.cached(_calls)
+    outside = np.flatnonzero(~context.in_scope(context.host.tree.start_ns[nodes]))
+    sums = context.cached(_totals) - _sums(context, outside)
+    occurs = np.flatnonzero(sums[:, -1])
     node = nodes[first[occurs]]
     row = context.host.row[node]
     codes = zip(
@@ -143,10 +142,23 @@ def _rows_by_shape(context: Context) -> tuple[OperatorByShape, ...]:
         OperatorByShape(
             trace.names[name], trace.shapes[shape], trace.types[kind], **dict(zip(_FIGURES, figures, strict=True))
         )
-        for (name, shape, kind), figures in zip(codes, sums.tolist(), strict=True)
+        for (name, shape, kind), (*figures, _) in zip(codes, sums[occurs].tolist(), strict=True)
     ]
     cost = _cost(context)
     return tuple(sorted(rows, key=lambda r: (-getattr(r, cost), r.name, r.input_shapes, r.input_types)))
+
+
+def _totals(context: Context) -> I64:
+    """The sums of all calls, in the chosen steps or not: few are outside, so that these are taken off."""
+    return _sums(context, slice(None))
+
+
+def _sums(context: Context, rows: I64 | slice) -> I64:
+    """By operator, input shapes and input types the figures of some calls, and how many they are."""
+    nodes, groups, first = context.cached(_calls)
+    of, chosen = groups[rows], nodes[rows]
+    figures = [sum_by(of, _figure(context, field, chosen), len(first)) for field in _FIGURES]
+    return np.column_stack([*figures, count_by(of, len(first))])
 
 
 def _calls(context: Context) -> tuple[I64, I64, I64]:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from traceanalyzer.trace.distinct import narrow
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 
 _FINEST, _OF_OCTAVE = 96, 4
 """The finest resolution that is tried, and how many are tried until the double (own choice: a nanosecond of 17 ms)."""
@@ -86,7 +86,7 @@ class SliceRows(msgspec.Struct, frozen=True):
 
     def by_lane(self) -> SliceRows:
         """The slices by lane and depth, and there in the order of time."""
-        return self.take(np.lexsort((self.start_ns, narrow(self.depth), narrow(self.lane))))
+        return self.take(in_order(self.lane, self.depth, self.start_ns))
 
     def in_time(self) -> SliceRows:
         """The slices by lane, and there in the order of time, outer before inner."""
@@ -104,10 +104,13 @@ def fitting(rows: SliceRows, most: int, duration_ns: int) -> tuple[SliceRows, in
     if len(rows) <= most:
         return rows, 0
     ordered = rows.by_lane()
-    low, high = 0, _FINEST
+    low, high, length = 0, _FINEST, ordered.end_ns - ordered.start_ns
     while low < high:
         middle = (low + high + 1) // 2
-        if int(_begins(ordered, _cell(duration_ns, middle)).sum()) <= most:
+        if (
+            int(_begins(ordered.lane, ordered.depth, ordered.start_ns, length, _cell(duration_ns, middle)).sum())
+            <= most
+        ):
             low = middle
         else:
             high = middle - 1
@@ -117,39 +120,58 @@ def fitting(rows: SliceRows, most: int, duration_ns: int) -> tuple[SliceRows, in
 
 def coarse(rows: SliceRows, most: int, duration_ns: int) -> SliceRows:
     """Far too many slices, joined at a resolution that is finer than what `fitting` will choose."""
-    if len(rows) <= 4 * most:
+    if are_few(len(rows), most):
         return rows
-    return _joined(rows.by_lane(), max(1, duration_ns // (4 * most)))
+    return _joined(rows.by_lane(), coarse_cell(most, duration_ns))
+
+
+def are_few(count: int, most: int) -> bool:
+    """Whether so many slices need not be joined before `fitting` joins them."""
+    return count <= 4 * most
+
+
+def coarse_cell(most: int, duration_ns: int) -> int:
+    """The length in ns of the cells in which far too many slices are joined."""
+    return max(1, duration_ns // (4 * most))
 
 
 def _cell(duration_ns: int, power: int) -> int:
     return max(1, int(duration_ns / 2 ** (power / _OF_OCTAVE)))
 
 
-def _begins(rows: SliceRows, cell: int) -> Bool:
+def in_order(lane: Array, depth: Array, start_ns: I64) -> I64:
+    """Positions of slices by lane and depth, and there in the order of time."""
+    return np.lexsort((start_ns, narrow(depth), narrow(lane)))
+
+
+def blocks(lane: Array, depth: Array, start_ns: I64, end_ns: I64, cell: int) -> tuple[I64, I64]:
+    """Of slices in order, the first and the longest of each block of neighbours that are joined."""
+    length = end_ns - start_ns
+    begins = _begins(lane, depth, start_ns, length, cell)
+    first, block = np.flatnonzero(begins), np.cumsum(begins) - 1
+    longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[block])
+    return first, longest[np.append(True, np.diff(block[longest]) != 0)]
+
+
+def _begins(lane: Array, depth: Array, start_ns: I64, length: I64, cell: int) -> Bool:
     """Where a slice is not joined to the one before: each short one begins in the same cell as its neighbour."""
-    is_long, at = rows.end_ns - rows.start_ns >= cell, rows.start_ns // cell
-    begins = np.ones(len(rows), np.bool_)
+    is_long, at = length >= cell, start_ns // cell
+    begins = np.ones(len(lane), np.bool_)
     begins[1:] = is_long[1:] | is_long[:-1] | (at[1:] != at[:-1])
-    begins[1:] |= (rows.lane[1:] != rows.lane[:-1]) | (rows.depth[1:] != rows.depth[:-1])
+    begins[1:] |= (lane[1:] != lane[:-1]) | (depth[1:] != depth[:-1])
     return begins
 
 
 def _joined(rows: SliceRows, cell: int) -> SliceRows:
-    begins = _begins(rows, cell)
-    first, block = np.flatnonzero(begins), np.cumsum(begins) - 1
-    length = rows.end_ns - rows.start_ns
-    longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[block])
-    of_block = longest[np.append(True, np.diff(block[longest]) != 0)]
-    count = np.add.reduceat(rows.count, first)
+    first, longest = blocks(rows.lane, rows.depth, rows.start_ns, rows.end_ns, cell)
     is_single = np.diff(np.append(first, len(rows))) == 1
     return SliceRows(
         rows.lane[first],
         rows.depth[first],
         rows.start_ns[first],
         np.maximum.reduceat(rows.end_ns, first),
-        rows.name[of_block],
-        count,
+        rows.name[longest],
+        np.add.reduceat(rows.count, first),
         np.where(is_single, rows.row[first], -1),
         np.where(is_single, rows.launch[first], -1),
     )

@@ -7,19 +7,25 @@ blocks, which say how many events they hold and which of them is the longest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from traceanalyzer.analyzers.steps.outside import recorded
 from traceanalyzer.analyzers.steps.slice_rows import (
     LanePlace,
     SliceLane,
     SliceRows,
+    are_few,
+    blocks,
     coarse,
+    coarse_cell,
     columns,
     differences,
     fitting,
+    in_order,
 )
 from traceanalyzer.knowledge import accelerators
 from traceanalyzer.structure import host_activity, idle_times, recording, typical
@@ -145,7 +151,7 @@ def _chosen(context: Context) -> Iterator[_Chosen]:
         yield _Chosen("recording", None, 0, context.trace.info.span_ns, _FEW)
 
 
-class _Table(msgspec.Struct, frozen=True):
+class _Table(msgspec.Struct, frozen=True, dict=True):
     """All slices of a kind, and what their lanes are called."""
 
     kind: str
@@ -163,15 +169,36 @@ class _Table(msgspec.Struct, frozen=True):
         """The slices that run in a time, from its start on and cut to it; too many are joined at once."""
         start, end = chosen.start_ns, chosen.end_ns
         until = end + (chosen.kind == "recording")  # what takes no time at the very end belongs to it
-        from_ns, to_ns = self.slices.start_ns, self.slices.end_ns
+        from_ns, to_ns = self._times
         shown = (from_ns < until) & ((to_ns > start) | (from_ns >= start))
         rows = np.flatnonzero(shown if self.kind != "marks" or self.depth is None else shown & (self.depth < _PHASES))
+        if are_few(len(rows), chosen.most):
+            return self._rows(rows, np.maximum(from_ns[rows], start) - start, np.minimum(to_ns[rows], end) - start)
         parts = np.array_split(rows, max(1, len(rows) // _AT_ONCE))
-        times = ((np.maximum(from_ns[part], start) - start, np.minimum(to_ns[part], end) - start) for part in parts)
-        found = [
-            coarse(self._rows(part, *cut), chosen.most, end - start) for part, cut in zip(parts, times, strict=True)
-        ]
-        return coarse(SliceRows.of(found), chosen.most, end - start)
+        return coarse(SliceRows.of([self._joined(part, chosen) for part in parts]), chosen.most, end - start)
+
+    @cached_property
+    def _times(self) -> tuple[I64, I64]:
+        return self.slices.start_ns, self.slices.end_ns
+
+    def _joined(self, rows: I64, chosen: _Chosen) -> SliceRows:
+        """Some slices, cut to a time and joined."""
+        start, end = chosen.start_ns, chosen.end_ns
+        from_ns, to_ns = np.maximum(self._times[0][rows], start) - start, np.minimum(self._times[1][rows], end) - start
+        lane, depth = self.lane[rows], np.zeros(len(rows), np.int16) if self.depth is None else self.depth[rows]
+        order = in_order(lane, depth, from_ns)
+        rows, to_ns = rows[order], to_ns[order]
+        cell = coarse_cell(chosen.most, end - start)
+        first, longest = blocks(lane[order], depth[order], from_ns[order], to_ns, cell)
+        found = self._rows(rows[first], from_ns[order[first]], np.maximum.reduceat(to_ns, first))
+        count = np.diff(np.append(first, len(rows)))
+        return replace(
+            found,
+            name=self.codes[self.name[rows[longest]]],
+            count=count,
+            row=np.where(count == 1, found.row, -1),
+            launch=np.where(count == 1, found.launch, -1),
+        )
 
     def _rows(self, rows: I64, start_ns: I64, end_ns: I64) -> SliceRows:
         """Some slices with the given times."""

@@ -22,6 +22,7 @@ from traceanalyzer.structure.host_activity import innermost
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import count_by, group, sum_by
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool
 from traceanalyzer.trace.tables import Category
@@ -132,7 +133,7 @@ def check_frames(context: Context) -> CheckFrames:
         return CheckFrames(rows)
     reads = np.flatnonzero(trace.names.where(READING.__contains__)[trace.host.name])
     around = innermost(trace.frames, rows, trace.host.thread[reads], trace.host.start_ns[reads])
-    return CheckFrames(np.unique(around[around != NO_PARENT]).astype(np.int64))
+    return CheckFrames(distinct(around[around != NO_PARENT]).astype(np.int64))
 
 
 def checks_without_frames(context: Context) -> I64:

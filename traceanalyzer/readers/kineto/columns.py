@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -54,14 +54,22 @@ class Buffer(Generic[T]):
         self._size = self._filled = self._rows = 0
         """Rows that the block has room for, its rows, and all rows."""
 
-    def extend(self, **columns: Array) -> None:
-        """Append rows; every column of the table is given."""
+    def extend(self, columns: Mapping[str, Array], codes: Mapping[str, Array]) -> None:
+        """Append rows; every column of the table is given.
+
+        Args:
+            columns: By name.
+            codes: For some of the columns what their values stand for; -1 for the last one.
+        """
         rows = len(columns["start_ns"])
         if self._filled + rows > self._size:
             self._next_block(rows)
         end = self._filled + rows
         for name, block in self._block.items():
-            block[self._filled : end] = columns[name]
+            if name in codes:
+                codes[name].take(columns[name], out=block[self._filled : end], mode="wrap")
+            else:
+                block[self._filled : end] = columns[name]
         self._filled = end
         self._rows += rows
 
@@ -177,7 +185,7 @@ class Collector:
                 columns[field.column] = self.threads_of.codes(events)
             elif field.is_argument:
                 columns[field.column] = self._column(field, args)
-        self.tables[table.name].extend(**columns)
+        self.tables[table.name].extend(columns, {})
 
     def _column(self, field: Field, args: Sequence[Args]) -> Array:
         """The column that an argument fills."""
@@ -232,12 +240,13 @@ class Collector:
         start = self._times(events)
         valid = start != INVALID
         events = where(valid, events)
-        self.tables["flows"].extend(
-            start_ns=start[valid],
-            thread=self.threads_of.codes(events),
-            flow=np.array([e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events]),
-            is_start=np.array([e.ph == "s" for e in events]),
-        )
+        columns = {
+            "start_ns": start[valid],
+            "thread": self.threads_of.codes(events),
+            "flow": np.array([e.id if isinstance(e.id, int) and abs(e.id) < 2**63 else UNKNOWN for e in events]),
+            "is_start": np.array([e.ph == "s" for e in events]),
+        }
+        self.tables["flows"].extend(columns, {})
 
     def _find_profiler_start(self, spans: Sequence[Event]) -> None:
         own = [span for span in spans if span.name.startswith("PyTorch Profiler")]

@@ -79,19 +79,17 @@ def join(collector: Collector, part: Part) -> None:
         collector.profiler_start = part.profiler_start
     codes = {name: _codes(collector, name, values) for name, values in part.pools.items()}
     for name, columns in part.tables.items():
-        pools = POOL_OF[name]
-        collector.tables[name].extend(
-            **{key: codes[pools[key]].take(column) if key in pools else column for key, column in columns.items()}
-        )
+        collector.tables[name].extend(columns, {key: codes[pool] for key, pool in POOL_OF[name].items()})
 
 
 def _codes(collector: Collector, pool: str, values: list[Any]) -> Array:
     """For each code of a part the code of the same value in the collector; the last one is that of -1."""
+    codes = np.full(len(values) + 1, UNKNOWN, np.int32)
     if pool == "threads":
-        codes = collector.threads_of.codes_of(values, len(values))
+        codes[:-1] = collector.threads_of.codes_of(values, len(values))
     else:
-        codes = collector.pools[pool].codes(values, len(values))
-    return np.append(codes, np.int32(UNKNOWN))
+        codes[:-1] = collector.pools[pool].codes(values, len(values))
+    return codes
 
 
 def pack(part: Part, room: memoryview) -> list[int] | None:

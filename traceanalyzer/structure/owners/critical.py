@@ -53,8 +53,7 @@ class Critical(msgspec.Struct, frozen=True):
         low, high = self.window
         found: Bool = (start < high) & (end > low)
         if len(self.kept) > self.steps:  # these are no steps, but some times of the recording
-            rows = np.flatnonzero(found)
-            found[rows] = self.kept.within(start[rows], end[rows]) > 0
+            found &= self.kept.meets(start, end)
         return found
 
     @property
