@@ -114,13 +114,13 @@ def build(trace: Trace, kind: U8) -> HostTree:
     def joined(of_host: Array, of_frames: Array) -> Array:
         return np.concatenate((of_host[rows], of_frames[modules])) if len(modules) else of_host[rows]
 
-    order = np.argsort(joined(host.start_ns, frames.start_ns), kind="stable").astype(np.int32)
-    tree, nested = Tree.build(
-        joined(host.thread, frames.thread)[order],
-        joined(host.start_ns, frames.start_ns)[order],
-        joined(host.dur_ns, frames.dur_ns)[order],
-    )
-    order = order[nested]  # from positions in the tree to the joined rows
+    columns = [joined(getattr(host, name), getattr(frames, name)) for name in ("thread", "start_ns", "dur_ns")]
+    by_start = np.argsort(columns[1], kind="stable").astype(np.int32) if len(modules) else None
+    if by_start is not None:  # the rows of one table are in the order of their start
+        columns = [column[by_start] for column in columns]
+    tree, nested = Tree.build(*columns)
+    del columns
+    order = nested if by_start is None else by_start[nested]  # from positions in the tree to the joined rows
     del nested
     row = np.concatenate((rows, modules))[order]
     name = joined(host.name, frames.name)[order]

@@ -168,10 +168,13 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
     def within(self, chosen: _Chosen) -> SliceRows:
         """The slices that run in a time, from its start on and cut to it; too many are joined at once."""
         start, end = chosen.start_ns, chosen.end_ns
-        until = end + (chosen.kind == "recording")  # what takes no time at the very end belongs to it
         from_ns, to_ns = self._times
-        shown = (from_ns < until) & ((to_ns > start) | (from_ns >= start))
-        rows = np.flatnonzero(shown if self.kind != "marks" or self.depth is None else shown & (self.depth < _PHASES))
+        if chosen.kind == "recording":  # what takes no time at the very end belongs to it
+            rows = np.arange(len(from_ns))
+        else:
+            rows = np.flatnonzero((from_ns < end) & ((to_ns > start) | (from_ns >= start)))
+        if self.kind == "marks" and self.depth is not None:
+            rows = rows[self.depth[rows] < _PHASES]
         if are_few(len(rows), chosen.most):
             return self._rows(rows, np.maximum(from_ns[rows], start) - start, np.minimum(to_ns[rows], end) - start)
         parts = np.array_split(rows, max(1, len(rows) // _AT_ONCE))
@@ -183,15 +186,16 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
 
     def _joined(self, rows: I64, chosen: _Chosen) -> SliceRows:
         """Some slices, cut to a time and joined."""
-        start, end = chosen.start_ns, chosen.end_ns
-        from_ns, to_ns = np.maximum(self._times[0][rows], start) - start, np.minimum(self._times[1][rows], end) - start
-        lane, depth = self.lane[rows], np.zeros(len(rows), np.int16) if self.depth is None else self.depth[rows]
+        start, end, first, last = chosen.start_ns, chosen.end_ns, int(rows[0]), int(rows[-1])
+        own = slice(first, last + 1) if last - first + 1 == len(rows) else rows  # neighbours need not be gathered
+        from_ns, to_ns = np.maximum(self._times[0][own], start) - start, np.minimum(self._times[1][own], end) - start
+        lane, depth = self.lane[own], np.zeros(len(rows), np.int16) if self.depth is None else self.depth[own]
         order = in_order(lane, depth, from_ns)
         rows, to_ns = rows[order], to_ns[order]
         cell = coarse_cell(chosen.most, end - start)
-        first, longest = blocks(lane[order], depth[order], from_ns[order], to_ns, cell)
-        found = self._rows(rows[first], from_ns[order[first]], np.maximum.reduceat(to_ns, first))
-        count = np.diff(np.append(first, len(rows)))
+        begins, longest = blocks(lane[order], depth[order], from_ns[order], to_ns, cell)
+        found = self._rows(rows[begins], from_ns[order[begins]], np.maximum.reduceat(to_ns, begins))
+        count = np.diff(np.append(begins, len(rows)))
         return replace(
             found,
             name=self.codes[self.name[rows[longest]]],

@@ -94,7 +94,7 @@ _COLUMNS = tuple(tuple(map(_packed, fields)) for fields in _FIELDS.values())
 _BEGINS_EMPTY = tuple(name in POOLS and bool(none_of(name)) for name in _POOLS)
 """By pool: whether the first text is the one of "none recorded"."""
 
-_LEAST_SPLIT = 1 << 17
+_LEAST_SPLIT = 1 << 18
 """Bytes of a list of events from which on it is scanned by halves if it is not plain as a whole (own choice)."""
 
 _WIDE: dict[Kind, type] = {
