@@ -45,7 +45,12 @@ _LOADER = ("dataloader-bound", "dataloader-single-process")
 
 FAULTS: tuple[Fault, ...] = (
     Fault("slow-dataset-compute", "each sample takes Python work on the main process", "two workers", _LOADER),
-    Fault("slow-dataset-sleep", "each sample waits for a millisecond, as for a network", "two workers", _LOADER),
+    Fault(
+        "slow-dataset-sleep",
+        "each sample waits for a millisecond, as for a network",
+        "workers that wait side by side",
+        _LOADER,
+    ),
     Fault("slow-dataset-io", "each sample is a compressed file of its own", "two workers", _LOADER),
     Fault(
         "slow-batch",

@@ -166,7 +166,8 @@ def test_a_shortened_paragraph_ends_with_a_sentence() -> None:
     text = "Use pinned memory, e.g. with pin_memory=True. Then copy without a wait. This needs more memory and time."
     assert str(elements.paragraph(text, 40, lines=2)).endswith("pin_memory=True.")
     assert " ".join(str(elements.paragraph(text, 50, 2, lines=2)).split()).endswith("without a wait.")
-    assert str(elements.paragraph(text, 20, lines=1)).endswith("...")
+    assert str(elements.paragraph(text, 20, lines=1)).endswith("pin_memory=True.")  # the first one is never cut
+    assert str(elements.paragraph("a name of many words, " * 5, 20, lines=1)).endswith("...")
     assert str(elements.paragraph("用固定内存。然后不等待地复制。" * 3, 36, lines=1)).endswith("。")
 
 

@@ -40,7 +40,6 @@ _FEW_WORKERS = 2
 """Number of workers to advise if the number of cores is unknown; the training itself needs cores, too (own choice)."""
 _FEW_EPOCHS = 2
 """Least number of changes of epochs from which their frequency is known."""
-_MOSTLY = 0.5
 _STACKS = 0.5
 """What is left at least of a host's time that was recorded with stacks (own choice; C code is not slowed down)."""
 _CODE_PROCESSOR = "processor = AutoImageProcessor.from_pretrained(checkpoint, use_fast=True)"
@@ -61,10 +60,10 @@ _UNKNOWN = Text(
     "keep all cores busy",
 )
 _ASLEEP = Text(
-    "loader-basis-needs-no-core",
-    "at most the waiting in which nothing else runs; at least what two workers save of the part that needs no core "
-    "({share:share} is waiting for files, a network or a clock), less {slowdown:share} of the other part, because a "
-    "worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
+    "loader-basis-side-by-side",
+    "at most the waiting in which nothing else runs; at least what {workers:count} workers save, which wait side by "
+    "side: {share:share} of the waiting is for files, a network or a clock and needs no core; less {slowdown:share} of "
+    "the rest, because a worker shares memory and cores with the program, and {fetch:ns} to fetch a batch from it",
 )
 
 
@@ -96,8 +95,11 @@ def _bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
         change, advice = _saved_by_workers(facts, average), _BOUND.text("advice-library")
         yield Draft(evidence, change, params, advice=advice, code=made_by.workers or "")
     else:
-        on_host = _BOUND.text("advice-host") if facts.resources.gpu_ns is None else None
-        yield Draft(evidence, _saved_by_workers(facts, average), params, advice=on_host, code=_starting_code(facts))
+        fitting = _BOUND.text("advice-host") if facts.resources.gpu_ns is None else None
+        if (asleep := _asleep(facts, average)) >= in_workers.MOSTLY:
+            fitting, params["asleep"] = _BOUND.text("advice-asleep"), asleep
+        code = _starting_code(facts, average)
+        yield Draft(evidence, _saved_by_workers(facts, average), params, advice=fitting, code=code)
 
 
 def _wait_within_epochs(facts: Facts, average: Average) -> float:
@@ -152,7 +154,7 @@ def _single_process_in_trace(facts: Facts, limits: Limits) -> Drafts:
     evidence = Evidence(_SINGLE_PROCESS.text("subject")(), share, limit, "share", _longest_waits(in_process))
     change = None if _is_too_short(facts, average, part) else _saved_by_workers(facts, average, part)
     params = {"wait": wait, "step": average.duration_ns, "share": share}
-    yield Draft((evidence,), change, params, code=_starting_code(facts))
+    yield Draft((evidence,), change, params, code=_starting_code(facts, average))
 
 
 def _single_process_in_table(facts: Facts, limits: Limits) -> Drafts:
@@ -209,14 +211,21 @@ def _has_workers(facts: Facts) -> bool | None:
     return None if in_process is None else not in_process
 
 
-def _starting_code(facts: Facts) -> str | None:
-    """Code with as many workers as the machine has room for, without settings that are there; None: the rule's."""
+def _starting_code(facts: Facts, average: Average) -> str | None:
+    """Code with as many workers as there is room for, or as wait side by side; None: the rule's."""
     workers, is_on_host = program.starting_workers(facts), facts.resources.gpu_ns is None
+    if (asleep := _asleep(facts, average)) >= in_workers.MOSTLY:
+        workers = max(workers or 0, in_workers.side_by_side(average, asleep, _room(facts)))
     if workers is None and not is_on_host:
         return None
     is_pinned = workers is None or is_on_host or program.all_pinned(facts)
     pinning = "" if is_pinned else "pin_memory=True, "
     return f"DataLoader(dataset, num_workers={workers or _FEW_WORKERS}, {pinning}persistent_workers=True)"
+
+
+def _asleep(facts: Facts, average: Average) -> float:
+    """Share of the waiting that needs no core."""
+    return in_workers.asleep_share(average, _loaders(facts), facts.capture.facts if facts.capture else None)
 
 
 def _room(facts: Facts) -> in_workers.Room:
@@ -231,23 +240,14 @@ def _is_too_short(facts: Facts, average: Average, share: float = 1.0) -> bool:
 
 
 def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> TimeSaved:
-    """At most the exposed waiting; at least the saving with one worker beside the rest of the step, less its cost.
-
-    A worker without a free core may cost as much as it saves; waiting (for a network, asleep) needs no core.
-
-    Args:
-        facts: The facts of the run.
-        average: Means over the steps.
-        share: Share of the waiting that is removed, if there are several loaders.
-    """
-    room, loaders, capture = _room(facts), _loaders(facts), facts.capture.facts if facts.capture else None
-    asleep = in_workers.asleep_share(average, loaders, capture)
-    saved = in_workers.saving(average, loaders, asleep, room, share)
+    """What workers save of a share of the waiting, if there are several loaders, and why it is no more or less."""
+    room, asleep = _room(facts), _asleep(facts, average)
+    saved = in_workers.saving(average, _loaders(facts), asleep, room, share)
     costs = {"slowdown": SLOWDOWN[1], "fetch": FETCH_NS}
-    if room.is_free:
+    if asleep >= in_workers.MOSTLY or (saved[0] > 0 and not room.is_free):
+        basis = _ASLEEP(workers=in_workers.side_by_side(average, asleep, room), share=asleep, **costs)
+    elif room.is_free:
         basis = _FREE(**costs)
-    elif asleep >= _MOSTLY or saved[0] > 0:
-        basis = _ASLEEP(share=asleep, **costs)
     else:
         basis = _UNKNOWN() if room.cores is None else _BUSY(cores=room.cores, threads=room.busy)
     return TimeSaved("loader", saved, basis, saved, {LOADER: saved[1]})

@@ -9,6 +9,8 @@ import torch
 from examples.lab.parts import Images, Program, Setup, train_from
 
 _WAIT_S = 0.001
+_WORKERS = 5
+"""As many as the advice starts for small steps, which take a fifth of the time to load; for large ones two would do."""
 
 
 class Waiting(Images):
@@ -26,4 +28,4 @@ def before(setup: Setup) -> Program:
 
 def after(setup: Setup) -> Program:
     """Load in workers that fetch ahead."""
-    return train_from(setup, Waiting(setup), num_workers=setup.workers, persistent_workers=True, prefetch_factor=4)
+    return train_from(setup, Waiting(setup), num_workers=_WORKERS, persistent_workers=True, prefetch_factor=4)

@@ -220,7 +220,7 @@ SLEEP, SUM = "<built-in function sleep>", "<built-in function sum>"
     [
         (SUM, 2, 0, "loader-basis-busy"),
         (SUM, 4, 8.0 - 1.5 - 0.31 * 8.0, "loader-basis-free"),
-        (SLEEP, 2, 8.0 - 1.5, "loader-basis-needs-no-core"),
+        (SLEEP, 2, 8.0 - 1.5, "loader-basis-side-by-side"),
     ],
     ids=["work-on-two", "work-on-four", "sleep-on-two"],
 )
@@ -241,18 +241,18 @@ def fetched(ms: float, cpu_ms: float, queued_ms: float | None = 0) -> dict[str, 
 @pytest.mark.parametrize(
     ("fetching", "low", "basis"),
     [
-        ([fetched(24, 0)], 8 - 1.5, "needs-no-core"),
-        ([fetched(24, 6)], 6 - 1.5 - 0.31 * 2, "needs-no-core"),
-        ([fetched(24, 3, 3)], 6 - 1.5 - 0.31 * 2, "needs-no-core"),
+        ([fetched(24, 0)], 8 - 1.5, "side-by-side"),
+        ([fetched(24, 6)], 6 - 1.5 - 0.31 * 2, "side-by-side"),
+        ([fetched(24, 3, 3)], 6 - 1.5 - 0.31 * 2, "side-by-side"),
         ([fetched(24, 16.5)], 0, "busy"),  # of 2.5 ms that need no core, 1.5 and 0.31 * 5.5 are lost
-        ([fetched(24, 14)], 10 / 3 - 1.5 - 0.31 * 14 / 3, "needs-no-core"),  # hardly more than nothing
+        ([fetched(24, 14)], 10 / 3 - 1.5 - 0.31 * 14 / 3, "side-by-side"),  # hardly more than nothing
         ([fetched(24, 48)], 0, "busy"),
         ([fetched(24, 0, None)], 0, "busy"),
         ([None], 0, "busy"),
         ([], 0, "busy"),
-        ([fetched(18, 0), fetched(6, 12)], 6 - 1.5 - 0.31 * 2, "needs-no-core"),
-        ([fetched(240, 12)], 4 - 1.5 - 0.31 * 4, "needs-no-core"),  # other steps slept for long
-        ([fetched(24, 0), None], 8 - 1.5, "needs-no-core"),
+        ([fetched(18, 0), fetched(6, 12)], 6 - 1.5 - 0.31 * 2, "side-by-side"),
+        ([fetched(240, 12)], 4 - 1.5 - 0.31 * 4, "side-by-side"),  # other steps slept for long
+        ([fetched(24, 0), None], 8 - 1.5, "side-by-side"),
     ],
     ids=[
         "asleep",
@@ -280,6 +280,16 @@ def test_a_capture_shows_what_needs_no_core(
     assert finding.saving.basis.id == f"loader-basis-{basis}"
     least, _, most = whatif(read_built(trace), loader=0).saving_ns
     assert (least, most) == pytest.approx(finding.saving.direct_ns_per_step, rel=0.02, abs=1e4)
+
+
+def test_as_many_workers_are_started_and_priced_as_wait_side_by_side() -> None:
+    """Each step loads for 48 ms, asleep for 42 of them, and computes for 12, with two hardware threads."""
+    (finding,) = findings(with_capture(fetched(144, 18), loads=(48_000,) * 3), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((42e6 - 1.5e6 - 0.31 * 6e6, 48e6), rel=0.02)
+    assert finding.saving.basis.params["workers"] == 4
+    assert finding.code == "DataLoader(dataset, num_workers=4, persistent_workers=True)"
+    assert finding.advice.id == "dataloader-bound-advice-asleep"
 
 
 @pytest.mark.parametrize("frames", [True, False])

@@ -1,14 +1,14 @@
 """How much time would loading batches in worker processes save, at least and at most?
 
 At most, all waiting in which nothing else runs is saved. At least, one worker loads beside the rest of the step, which
-it makes longer (`knowledge.loader_workers`); where no core is free, two workers wait side by side for what needs none.
-Rules and predictions both use this module, so that they agree.
+it makes longer (`knowledge.loaders`); what needs no core (waiting for files, a network or a clock) as many workers do
+side by side as the advice starts. Rules and predictions both use this module, so that they agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum
+from math import ceil, fsum
 
 import msgspec
 
@@ -20,6 +20,11 @@ from traceanalyzer.trace.capture_facts import CaptureFacts, Host
 WORTH_NS = 1_000_000
 """Waiting per step in ns below which nothing is promised (own choice: a batch from a worker takes about as long to be
 fetched)."""
+
+MOSTLY = 0.5
+"""Share of the waiting that needs no core from which on the number of workers does not depend on cores (own choice)."""
+_MOST_WORKERS = 8
+"""Most workers to start with because they wait side by side (own choice: each takes memory)."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -114,6 +119,18 @@ def _late_ns(parts: Average, loaders: Sequence[Loader]) -> float:
     return min(1.0, late / total) * parts.dataloader_full_ns
 
 
+def side_by_side(parts: Average, asleep: float, own: Room) -> int:
+    """How many workers wait side by side at least for what needs no core.
+
+    If that is most of the waiting, there are as many as prepare batches as fast as steps need them. Else they are one,
+    or two where no core is free.
+    """
+    if asleep < MOSTLY:
+        return 1 if own.is_free else 2
+    rest = max(parts.duration_ns - parts.dataloader_ns, float(FETCH_NS))
+    return min(_MOST_WORKERS, max(2, ceil(parts.dataloader_full_ns / rest)))
+
+
 def saving(
     parts: Average, loaders: Sequence[Loader], asleep: float, own: Room, share: float = 1.0
 ) -> tuple[float, float]:
@@ -130,7 +147,7 @@ def saving(
     """
     exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
     rest, waiting = parts.duration_ns - exposed, asleep * full
-    beside = full if own.is_free else full - waiting / 2  # two workers wait for two batches at a time
+    beside = full - waiting + waiting / side_by_side(parts, asleep, own)
     saved = min(exposed, max(0.0, parts.duration_ns - max(rest, beside))) - share * _late_ns(parts, loaders)
     lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
     if not own.is_free:

@@ -95,13 +95,13 @@ def paragraph(text: str, width: int, indent: int = 0, *, style: str = "", lines:
         width: Columns of the console.
         indent: Number of blanks before each line.
         style: Style of rich.
-        lines: Most lines; None for no limit.
+        lines: Most lines, but for those that the first sentence has; None for no limit.
     """
     text = unbroken(text)
     cleaned = NO_BREAK.join(clipped(part, _LONGEST) for part in text.split(NO_BREAK))
     wrapped = [line.replace(NO_BREAK, " ") for line in wrap(shorten(cleaned, _LONGEST), max(1, width - indent))]
     if lines is not None and len(wrapped) > lines:
-        whole = _whole_sentences(wrapped[:lines])
+        whole = _whole_sentences(wrapped[:lines]) or _first_sentence(wrapped)
         wrapped = whole or [*wrapped[: lines - 1], wrap(wrapped[lines - 1], max(1, width - indent - 3))[0] + "..."]
     return RichText("\n".join(" " * indent + line for line in wrapped), style=style, no_wrap=True, overflow="crop")
 
@@ -112,6 +112,14 @@ def _whole_sentences(lines: list[str]) -> list[str]:
         ends = [match.end() for match in _SENTENCE.finditer(lines[number - 1])]
         if ends:
             return [*lines[: number - 1], lines[number - 1][: ends[-1]]]
+    return []
+
+
+def _first_sentence(lines: list[str]) -> list[str]:
+    """The lines up to the first end of a sentence, none without one."""
+    for number, line in enumerate(lines):
+        if match := _SENTENCE.search(line):
+            return [*lines[:number], line[: match.end()]]
     return []
 
 

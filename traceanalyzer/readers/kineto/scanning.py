@@ -35,7 +35,6 @@ from traceanalyzer.readers.kineto.fields import (
 )
 from traceanalyzer.readers.kineto.parts import Part, part_from
 from traceanalyzer.readers.kineto.values import described
-from traceanalyzer.readers.kineto.windows import last_border
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import Array
 
@@ -94,9 +93,6 @@ _COLUMNS = tuple(tuple(map(_packed, fields)) for fields in _FIELDS.values())
 _BEGINS_EMPTY = tuple(name in POOLS and bool(none_of(name)) for name in _POOLS)
 """By pool: whether the first text is the one of "none recorded"."""
 
-_LEAST_SPLIT = 1 << 18
-"""Bytes of a list of events from which on it is scanned by halves if it is not plain as a whole (own choice)."""
-
 _WIDE: dict[Kind, type] = {
     Kind.INTEGER: np.int64,
     Kind.NUMBER: np.float64,
@@ -129,8 +125,6 @@ class ScanningDecoder:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
         part = self._scanned(text, [0, len(text) - 1])
-        if part is None and len(text) > _LEAST_SPLIT and scan is not None and self._patience:
-            part = self._halves(text)
         if part is not None:
             return part
         events = self._decoder.decode(text)
@@ -142,13 +136,6 @@ class ScanningDecoder:
         """The part that some windows make, as of `part_from`; None after any error."""
         part = self._scanned(text, borders)
         return part_from(self, text, borders) if part is None else part
-
-    def _halves(self, text: memoryview) -> Part | None:
-        """The part that the two halves of a list of events make, of which one may be plain; None after any error."""
-        middle, patience = last_border(text, 1, len(text) // 2), self._patience
-        part = None if middle is None else part_from(self, text, [0, middle, len(text) - 1])
-        self._patience = patience  # the whole counts once
-        return part
 
     def _scanned(self, text: memoryview, borders: list[int]) -> Part | None:
         if scan is None or not self._patience:
