@@ -32,8 +32,8 @@ _OTHER_STEPS = Text(
 )
 _OF_RANKS = Text(
     "capture-step-of-ranks",
-    "A step takes {control:ns} without the profiler, mean over the ranks. Recording made it {profiled:ns}, and times "
-    "and savings are of that.",
+    "A step takes {control:ns} without the profiler, mean over the ranks. While it was recorded it took {profiled:ns}; "
+    "times and savings are of that.",
 )
 _SAMPLES = Text("capture-samples", "{rate:number} samples per second in this process.")
 _TOKENS = Text("capture-tokens", "{rate:number} generated tokens per second in this process.")
