@@ -31,6 +31,13 @@ def test_edits_that_meet_do_the_same_in_any_order(edits: tuple[Edit, ...], expec
     assert [saved(found, *order) for order in permutations(edits)] == pytest.approx([expected] * 2, abs=0.01)
 
 
+def test_a_floor_lengthens_nothing() -> None:
+    """Neither what is not scaled, nor what is shorter already."""
+    found = model_of(synchronized())
+    for factor in (1.0, 0.5):
+        assert saved(found, ScaleEdit(KERNEL, factor, 200_000)) == 0
+
+
 def test_what_is_dropped_is_not_scaled() -> None:
     found = model_of(synchronized())
     assert saved(found, DropEdit(KERNEL), ScaleEdit(KERNEL, 100.0)) == saved(found, DropEdit(KERNEL)) >= 98

@@ -140,3 +140,13 @@ def test_what_is_in_no_typical_step_takes_time_once() -> None:
     rows = {row.selector: row for row in what_if.ask(model_of(trace).context).helps}
     assert rows["operator:aten::first"].once_ns == 3_000_000
     assert rows["operator:aten::mm"].once_ns is None
+
+
+def test_rounds_go_on_until_each_stream_takes_as_long_as_before() -> None:
+    """The slowest stream takes 113 in two rounds, which is not yet the 106 of all that follow."""
+    launches = tuple(
+        ("kernel", at, call, 0, delay, dur, stream)
+        for at, call, delay, dur, stream in ((14, 6, 50, 22, 7), (39, 3, 56, 48, 8), (92, 5, 43, 41, 7))
+    )
+    found = model_of(Plan((0, 30, 106), (), launches, ()).build())
+    assert found.elapsed_ns([], keep_residuals=False) == 106_000 / 2

@@ -6,6 +6,9 @@ import re
 
 import msgspec
 
+LIBRARY_WORKERS = 4
+"""Number of worker processes that the code for libraries starts (own choice)."""
+
 
 class LoaderMaker(msgspec.Struct, frozen=True):
     """A library whose loop creates and reads its own loader."""
@@ -24,9 +27,13 @@ LOADER_MAKERS = (
     LoaderMaker(
         "transformers.Trainer",
         re.compile(r"(?:^|[/\\])transformers[/\\](?:trainer|trainer_seq2seq)\.py"),
-        "TrainingArguments(output_dir, dataloader_num_workers=4, dataloader_persistent_workers=True)",
+        f"TrainingArguments(output_dir, dataloader_num_workers={LIBRARY_WORKERS}, dataloader_persistent_workers=True)",
     ),
-    LoaderMaker("detectron2", re.compile(r"(?:^|[/\\])detectron2[/\\]engine[/\\]"), "cfg.DATALOADER.NUM_WORKERS = 4"),
+    LoaderMaker(
+        "detectron2",
+        re.compile(r"(?:^|[/\\])detectron2[/\\]engine[/\\]"),
+        f"cfg.DATALOADER.NUM_WORKERS = {LIBRARY_WORKERS}",
+    ),
 )
 """Sources: transformers/pipelines/base.py and trainer.py, detectron2/data/build.py."""
 

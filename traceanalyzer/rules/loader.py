@@ -214,8 +214,8 @@ def _has_workers(facts: Facts) -> bool | None:
 def _starting_code(facts: Facts, average: Average) -> str | None:
     """Code with as many workers as there is room for, or as wait side by side; None: the rule's."""
     workers, is_on_host = program.starting_workers(facts), facts.resources.gpu_ns is None
-    if (asleep := _asleep(facts, average)) >= in_workers.MOSTLY:
-        workers = max(workers or 0, in_workers.side_by_side(average, asleep, _room(facts)))
+    if (asleep := _asleep(facts, average)) and (workers or asleep >= in_workers.MOSTLY):
+        workers = max(workers or 0, in_workers.side_by_side(average, _loaders(facts), asleep, _room(facts)))
     if workers is None and not is_on_host:
         return None
     is_pinned = workers is None or is_on_host or program.all_pinned(facts)
@@ -244,8 +244,9 @@ def _saved_by_workers(facts: Facts, average: Average, share: float = 1.0) -> Tim
     room, asleep = _room(facts), _asleep(facts, average)
     saved = in_workers.saving(average, _loaders(facts), asleep, room, share)
     costs = {"slowdown": SLOWDOWN[1], "fetch": FETCH_NS}
-    if asleep >= in_workers.MOSTLY or (saved[0] > 0 and not room.is_free):
-        basis = _ASLEEP(workers=in_workers.side_by_side(average, asleep, room), share=asleep, **costs)
+    workers = in_workers.side_by_side(average, _loaders(facts), asleep, room)
+    if workers > 1 and (asleep >= in_workers.MOSTLY or saved[0] > 0):
+        basis = _ASLEEP(workers=workers, share=asleep, **costs)
     elif room.is_free:
         basis = _FREE(**costs)
     else:

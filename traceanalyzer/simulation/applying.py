@@ -68,7 +68,7 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
     floor = np.minimum(gathered.device_floor_ns, gathered.device_most_ns)
     shorter = np.maximum(scaled(device.dur_ns, gathered.device_factor), floor)
     # a floor limits shortening, but lengthens no event
-    dur = np.where(gathered.device_factor < 1, np.minimum(shorter, device.dur_ns), shorter)
+    dur = np.where(gathered.device_factor <= 1, np.minimum(shorter, device.dur_ns), shorter)
     dropped = gathered.dropped
     return replace(
         device,

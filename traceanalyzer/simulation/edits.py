@@ -2,8 +2,8 @@
 
 All edits are combined before any is applied: factors that overlap are multiplied, the highest floor counts (but one
 edit keeps no more than another would leave alone), and a removed event or wait stays removed. So their order does not
-matter, and an edit that only shortens durations or removes causes never makes a replay longer, alone or together with
-others.
+matter, and an edit that only shortens durations or removes causes never makes a replay longer. Together with others it
+does so only if these leave nothing beside which communication could run.
 """
 
 from __future__ import annotations

@@ -103,3 +103,11 @@ def test_workers_wait_side_by_side(asleep: float, is_free: bool, least: float) -
     parts: Any = SimpleNamespace(duration_ns=21e6, dataloader_ns=18e6, dataloader_full_ns=18e6)
     saved = in_workers.saving(parts, (), asleep, in_workers.Room(2, 1, is_free))
     assert saved == pytest.approx((max(0.0, least * 1e6 - FETCH_NS), 18e6))
+
+
+@pytest.mark.parametrize(("library", "workers"), [("transformers.Trainer", 4), ("transformers.pipeline", 1)])
+def test_no_more_workers_are_priced_than_a_library_starts(library: str, workers: int) -> None:
+    """A step of 100 ms sleeps for 90 of them; nine workers would bring batches as fast as they are needed."""
+    parts: Any = SimpleNamespace(duration_ns=100e6, dataloader_ns=90e6, dataloader_full_ns=90e6)
+    loader: Any = SimpleNamespace(made_by=library)
+    assert in_workers.side_by_side(parts, (loader,), 1.0, in_workers.Room(16, 1, True)) == workers

@@ -62,6 +62,37 @@ def test_many_names_that_differ_in_numbers_share_a_place() -> None:
     assert launched(callers_of(trace)) == {"": (0, {}), "/layer_*": (70, {"k": (70, 280)})}
 
 
+def test_a_mark_elsewhere_changes_no_row() -> None:
+    """Names that launch nothing count among those that are alike, and stand for their parent or not, as without it."""
+    alike, inner = TraceBuilder(), TraceBuilder()
+    for number in range(70):
+        alike.op(f"op_{number}", 10 * number, 8)
+    alike.launch_kernel("k", 13, 1, at=12)
+    inner.op("aten::x", 10, 60)
+    inner.add("python", "loop", (12, 3), (4201, 4201), None)
+    inner.op("aten::x", 20, 20)
+    inner.launch_kernel("k", 60, 5, at=25)
+    for trace in (alike, inner):
+        before = launched(callers_of(trace))
+        trace.annotation("elsewhere", 900, 5)
+        assert launched(callers_of(trace)) == before
+    assert before == {"": (0, {}), "/aten::x": (2, {"k": (1, 5)})}
+
+
+def test_an_operator_across_a_border_of_steps_or_marks_launches_what_it_launches() -> None:
+    steps, marks = TraceBuilder(), TraceBuilder()
+    steps.step(0, 0, 100)
+    steps.step(1, 100, 100)
+    steps.op("aten::b", 90, 30)
+    steps.launch_kernel("k", 120, 5, at=110)
+    marks.annotation("my range", 0, 20)
+    marks.op("aten::a", 5, 35)
+    marks.op("aten::b", 25, 30)
+    marks.launch_kernel("k", 70, 5, at=45)
+    for trace in (steps, marks):
+        assert launched(callers_of(trace))["/aten::b"] == (1, {"k": (1, 5)})
+
+
 @settings(max_examples=50, deadline=None)
 @given(plans)
 def test_all_device_work_of_the_typical_steps_is_there_once(plan: Plan) -> None:

@@ -19,7 +19,7 @@ from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_of, owner_index
-from traceanalyzer.structure.owners.critical import Critical, critical_in, idle_in
+from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import group, sum_by
@@ -240,12 +240,9 @@ def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
     index, steps = context.cached(owner_index), program_steps(context).typical
     if most_events is not None and len(steps) > 1 and len(steps) == index.critical.steps:
         count = _first_steps(context, steps, most_events)
-        steps = steps.take(slice(count))
-        kept = Intervals.union(steps.start_ns, steps.end_ns)
+        kept = Intervals.union(steps.start_ns[:count], steps.end_ns[:count])
         index = replace(index, critical=replace(index.critical, kept=kept, steps=count))
-    return FlameGraphs(
-        index.critical.steps, tuple(_graphs(context, index, idle_in(context, steps.start_ns, steps.end_ns)))
-    )
+    return FlameGraphs(index.critical.steps, tuple(_graphs(context, index, device_idle(context))))
 
 
 def _first_steps(context: Context, steps: Steps, most_events: int) -> int:

@@ -1,8 +1,8 @@
 """How much time would loading batches in worker processes save, at least and at most?
 
 At most, all waiting in which nothing else runs is saved. At least, one worker loads beside the rest of the step, which
-it makes longer (`knowledge.loaders`); what needs no core (waiting for files, a network or a clock) as many workers do
-side by side as the advice starts. Rules and predictions both use this module, so that they agree.
+it makes longer (`knowledge.loaders`); what needs no core (waiting for files, a network or a clock) several workers do
+side by side, no more than the advice starts. Rules and predictions both use this module, so that they agree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil, fsum
 import msgspec
 
 from traceanalyzer.analyzers.loader import Loader
-from traceanalyzer.knowledge.loaders import FETCH_NS, SLOWDOWN
+from traceanalyzer.knowledge.loaders import FETCH_NS, LIBRARY_WORKERS, SLOWDOWN, maker_named
 from traceanalyzer.structure.step_breakdown import Average
 from traceanalyzer.trace.capture_facts import CaptureFacts, Host
 
@@ -22,7 +22,7 @@ WORTH_NS = 1_000_000
 fetched)."""
 
 MOSTLY = 0.5
-"""Share of the waiting that needs no core from which on the number of workers does not depend on cores (own choice)."""
+"""Share of the waiting that needs no core from which on more workers help than there are cores (own choice)."""
 _MOST_WORKERS = 8
 """Most workers to start with because they wait side by side (own choice: each takes memory)."""
 
@@ -119,16 +119,18 @@ def _late_ns(parts: Average, loaders: Sequence[Loader]) -> float:
     return min(1.0, late / total) * parts.dataloader_full_ns
 
 
-def side_by_side(parts: Average, asleep: float, own: Room) -> int:
-    """How many workers wait side by side at least for what needs no core.
+def side_by_side(parts: Average, loaders: Sequence[Loader], asleep: float, own: Room) -> int:
+    """How many workers wait side by side at least for what needs no core; the advice starts no fewer.
 
     If that is most of the waiting, there are as many as prepare batches as fast as steps need them. Else they are one,
-    or two where no core is free.
+    or two where no core is free. Libraries that make loaders start as many as their code says, or one.
     """
+    makers = [maker_named(loader.made_by) for loader in loaders]
+    most = min((LIBRARY_WORKERS if maker.workers else 1 for maker in makers if maker), default=_MOST_WORKERS)
     if asleep < MOSTLY:
-        return 1 if own.is_free else 2
+        return min(most, 1 if own.is_free or not asleep else 2)
     rest = max(parts.duration_ns - parts.dataloader_ns, float(FETCH_NS))
-    return min(_MOST_WORKERS, max(2, ceil(parts.dataloader_full_ns / rest)))
+    return min(most, max(2, ceil(parts.dataloader_full_ns / rest)))
 
 
 def saving(
@@ -147,7 +149,7 @@ def saving(
     """
     exposed, full = parts.dataloader_ns * share, parts.dataloader_full_ns * share
     rest, waiting = parts.duration_ns - exposed, asleep * full
-    beside = full - waiting + waiting / side_by_side(parts, asleep, own)
+    beside = full - waiting + waiting / side_by_side(parts, loaders, asleep, own)
     saved = min(exposed, max(0.0, parts.duration_ns - max(rest, beside))) - share * _late_ns(parts, loaders)
     lost = FETCH_NS + SLOWDOWN[1] * (full - waiting)
     if not own.is_free:

@@ -53,9 +53,9 @@ class Callers(msgspec.Struct, frozen=True):
 def analyze(context: Context) -> Callers:
     """The callers of every device event that starts in a typical step."""
     trace = context.trace
-    tree, is_call = _calls(context)
-    label, labels = _labels(context, tree, is_call)
-    place, parent, name = _places(tree, label, is_call)
+    of_name, labels = _labels(context)
+    tree, is_call = _calls(context, of_name)
+    place, parent, name = _places(tree, of_name[tree.name], is_call)
     events = np.flatnonzero(context.in_scope(trace.device.start_ns))
     node = _around_launches(trace, tree.tree, context.links.launch[events])
     counted = is_call & context.in_scope(tree.tree.start_ns)
@@ -81,33 +81,37 @@ def analyze(context: Context) -> Callers:
     return Callers(rows, tuple(trace.names[code] for code in used.tolist()))
 
 
-def _calls(context: Context) -> tuple[host_tree.HostTree, Bool]:
-    """Marks, modules and operators, nested; and which of the nodes are that, neither steps nor functions of Python."""
+def _calls(context: Context, of_name: I32) -> tuple[host_tree.HostTree, Bool]:
+    """Marks, modules and operators, nested; and which of the nodes are that, not steps."""
     kind, host = context.kind, context.host
     others = (NodeKind.STEP, NodeKind.PYTHON)
-    if not (kind == NodeKind.NONE).any() and not host.tree.clipped:  # without marks, the tree of operators has all
-        return host, ~np.isin(host.kind, others)
+    if not np.isin(kind, (NodeKind.NONE, NodeKind.PYTHON)).any() and not host.tree.clipped:
+        return host, host.kind != NodeKind.STEP  # the tree of operators has all
     chosen = np.where(kind == NodeKind.NONE, np.uint8(NodeKind.OPERATOR), kind)
     chosen[np.isin(kind, others)] = NodeKind.NONE
-    chosen[host.row[_launching_nothing(context) & (host.kind != NodeKind.MODULE)]] = NodeKind.NONE
-    found = host_tree.build(context.trace, chosen)
+    fewer = chosen.copy()
+    fewer[host.row[_launching_nothing(context, of_name) & (host.kind != NodeKind.MODULE)]] = NodeKind.NONE
+    found = host_tree.build(context.trace, fewer)
+    if host.tree.clipped or found.tree.clipped:  # what is inside what depends on all
+        found = host_tree.build(context.trace, chosen)
     return found, np.ones(len(found.tree), np.bool_)
 
 
-def _launching_nothing(context: Context) -> Bool:
-    """Nodes of names that never launch anything, and what is in them: more than half of all, which no row shows.
+def _launching_nothing(context: Context, of_name: I32) -> Bool:
+    """Nodes of labels that never launch anything, and what is in them: more than half of all, which no row shows.
 
     What is beside a call of its parent's name is kept, because only a call that is alone stands for its parent.
     """
     host, tree, launch = context.host, context.host.tree, distinct(context.links.launch)
     launched = context.links.innermost[launch[launch != NO_PARENT]]
     launches = np.bincount(launched[launched != NO_PARENT], minlength=len(tree))
-    known = np.zeros(len(context.trace.names), np.bool_)
-    known[host.name[tree.sums(launches) > 0]] = True
+    label = of_name[host.name]
+    known = np.zeros(int(of_name.max(initial=0)) + 1, np.bool_)
+    known[label[tree.sums(launches) > 0]] = True
     alike = np.zeros(len(tree) + 1, np.bool_)
     alike[tree.parent[host.name == take_or(host.name, tree.parent, -1)]] = True
     alike[NO_PARENT] = False
-    nothing: Bool = tree.nearest(~known[host.name] & ~alike[tree.parent]) != NO_PARENT
+    nothing: Bool = tree.nearest(~known[label] & ~alike[tree.parent]) != NO_PARENT
     return nothing
 
 
@@ -117,9 +121,11 @@ def _around_launches(trace: Trace, tree: Tree, launches: I64) -> I64:
     return tree.innermost(thread, take_or(trace.launches.start_ns, launches, 0))
 
 
-def _labels(context: Context, tree: host_tree.HostTree, is_call: Bool) -> tuple[I32, list[str]]:
-    """For each call the number of its label, and the labels: names, or their patterns if too many are alike."""
-    codes = distinct(tree.name[is_call])
+def _labels(context: Context) -> tuple[I32, list[str]]:
+    """The number of the label of each name, and the labels: names, or their patterns if too many are alike."""
+    is_shown = ~np.isin(context.host.kind, (NodeKind.STEP, NodeKind.PYTHON))
+    marks = context.trace.host.name[context.kind == NodeKind.NONE]
+    codes = distinct(np.concatenate((context.host.name[is_shown], marks)))
     names = [context.trace.names[code] for code in codes.tolist()]
     patterns = list(map(pattern, names))
     alike = {each: patterns.count(each) for each in set(patterns)} if len(names) > MANY else {}
@@ -128,7 +134,7 @@ def _labels(context: Context, tree: host_tree.HostTree, is_call: Bool) -> tuple[
     number = {label: position for position, label in enumerate(labels)}
     of_name = np.zeros(len(context.trace.names), np.int32)
     of_name[codes] = [number[label] for label in shown]
-    return of_name[tree.name], labels
+    return of_name, labels
 
 
 def _places(found: host_tree.HostTree, label: I32, is_call: Bool) -> tuple[I32, I32, I32]:
