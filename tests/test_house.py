@@ -72,7 +72,7 @@ def test_no_function_is_long_but_those_listed() -> None:
 
 
 def test_lines_of_the_rules() -> None:
-    assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 11_450
+    assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 11_470
 
 
 def test_rules_do_not_divide_by_steps() -> None:

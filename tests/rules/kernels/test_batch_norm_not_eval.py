@@ -1,6 +1,6 @@
 """Tests of the rule `batch-norm-not-eval`: numbers worked out by hand, and edges of thresholds.
 
-The programs: inference with batch norms in both modes, and trainings.
+The programs: inference with batch norms and dropouts in both modes, and trainings.
 """
 
 from __future__ import annotations
@@ -63,3 +63,46 @@ def test_without_shapes_nobody_can_tell() -> None:
 def test_edge_counted() -> None:
     assert findings(network(counts=2), RULE)
     assert not findings(network(counts=2), RULE, {"counted": 0.5 + 1e-9})
+
+
+def dropping(*, draws: int = 4, dropouts: int = 4, backward: bool = False) -> TraceBuilder:
+    """On a CPU, linear layers of 300 us and dropouts of 100, of which some draw for 60."""
+    trace = TraceBuilder(devices=())
+    for number in range(max(draws, dropouts)):
+        start = 1000 * number
+        trace.op("aten::linear", start, 300)
+        if number < dropouts:
+            trace.op("aten::dropout", start + 400, 100)
+        if number < draws:
+            trace.op("aten::bernoulli_", start + 410, 60)
+    if backward:
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", 9000, 300)
+    return trace
+
+
+def test_dropouts_that_draw_are_told_with_their_time() -> None:
+    (finding,) = findings(dropping(), RULE)
+    assert finding.summary.id == "batch-norm-not-eval-summary-dropout"
+    assert finding.summary.params["dropouts"] == 4
+    assert finding.code == "model.eval()"
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == (240_000, 400_000)
+
+
+def test_dropouts_of_an_evaluation_or_a_training_are_fine() -> None:
+    assert not findings(dropping(draws=0), RULE)
+    assert not findings(dropping(backward=True), RULE)
+
+
+def trap_random_numbers_of_the_program() -> TraceBuilder:
+    """It samples without a dropout."""
+    return dropping(dropouts=0)
+
+
+def test_random_numbers_without_a_dropout_are_the_programs() -> None:
+    assert not findings(trap_random_numbers_of_the_program(), RULE)
+
+
+def test_edge_counted_of_dropouts() -> None:
+    assert findings(dropping(draws=2), RULE)
+    assert not findings(dropping(draws=2), RULE, {"counted": 0.5 + 1e-9})

@@ -59,6 +59,10 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
         """Time of an operator in ns, without the operators that it calls."""
         return row.host_self_ns - row.beside_ns if self.is_cpu else row.device_self_ns
 
+    def total_of(self, row: OperatorFact) -> int:
+        """Time of an operator in ns, with the operators that it calls."""
+        return row.host_total_ns if self.is_cpu else row.device_total_ns
+
     def per_step(self, total_ns: float) -> float:
         """Time in the typical steps per step, in ns.
 

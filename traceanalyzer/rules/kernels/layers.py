@@ -51,6 +51,9 @@ _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
 _MEAN = "aten::mean"
 _WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
+_DROPOUTS = frozenset({"aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::alpha_dropout"})
+_DRAWS = frozenset({"aten::bernoulli_", "aten::native_dropout", "aten::_fused_dropout"})
+"""What they call in training mode, and only then."""
 _EXPERTS_OF = range(4, 513)
 """Own choice: numbers of experts; a choice among more is one of tokens."""
 _LEAST_LEFT = 0.2
@@ -334,6 +337,19 @@ def _by_shape(rows: Sequence[_Row]) -> dict[Shape, int]:
 
 def _not_eval(facts: Facts, limits: Limits) -> Drafts:
     if program.workload(facts) != "inference":
+        return
+    draws, dropouts = ([row for row in facts.operators if row.name in names] for names in (_DRAWS, _DROPOUTS))
+    drawn, every = (sum(row.calls for row in rows) for rows in (draws, dropouts))
+    if every and drawn >= limits["counted"] * every:
+        processor = Processor.of(facts)
+        least, most = sum(map(processor.self_ns, draws)), sum(map(processor.total_of, dropouts))
+        direct = processor.per_step(least), processor.per_step(max(least, most))
+        claims = {row.part: processor.per_step(processor.self_ns(row)) for row in draws}
+        change = TimeSaved(processor.resource, direct, _NOT_EVAL.text("basis")(), claims=claims)
+        subject = _NOT_EVAL.text("subject-dropout")()
+        evidence = Evidence(subject, drawn / every, limits["counted"], "share", processor.places(draws))
+        params = {"dropouts": max(1, round(facts.per_step(every))), "time": direct[0], "step": facts.step_ns}
+        yield Draft((evidence,), change, params, summary=_NOT_EVAL.text("summary-dropout"))
         return
     norms = [row for row in facts.operators if row.name == "aten::batch_norm"]
     counting = [row for row in facts.shaped if row.name == "aten::add_" and _counts_one(row)]
