@@ -48,6 +48,7 @@ _NOTICEABLE = 0.001
 """Own choice: share of the time of all operators; the rate of shorter products is limited by their launch."""
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm", "aten::mm", "aten::addmm"})
 _BY_PRODUCTS = "aten::_scaled_dot_product_attention_math"
+_BMM = "aten::bmm"
 _SOFTMAX = frozenset({"aten::_softmax", "aten::softmax"})
 _MEAN = "aten::mean"
 _WITHOUT_WEIGHTS = "output, _ = self.attention(query, key, value, need_weights=False)"
@@ -342,7 +343,10 @@ def _not_eval(facts: Facts, limits: Limits) -> Drafts:
     drawn, every = (sum(row.calls for row in rows) for rows in (draws, dropouts))
     if every and drawn >= limits["counted"] * every:
         processor = Processor.of(facts)
-        least, most = sum(map(processor.self_ns, draws)), sum(map(processor.total_of, dropouts))
+        written, products = ([row for row in facts.operators if row.name == name] for name in (_BY_PRODUCTS, _BMM))
+        attention = sum(map(processor.total_of, written)) - sum(map(processor.self_ns, products))
+        least = sum(map(processor.self_ns, draws))
+        most = sum(map(processor.total_of, dropouts)) + (max(0, attention) if written else 0)
         direct = processor.per_step(least), processor.per_step(max(least, most))
         claims = {row.part: processor.per_step(processor.self_ns(row)) for row in draws}
         change = TimeSaved(processor.resource, direct, _NOT_EVAL.text("basis")(), claims=claims)
