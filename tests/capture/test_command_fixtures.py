@@ -77,6 +77,7 @@ FOUND = {
     "command_rank1": {"ddp-sync-in-accumulation"},
     "command_stacks": {"dataloader-bound", "optimizer-not-fused"},
     "command_workers": {"dataloader-bound", "optimizer-not-fused"},
+    "transformer_memory": {"batch-norm-not-eval"},
     "two_threads": {"step-time-outliers"},
 }
 """The faults of the captured programs; other programs have none."""

@@ -108,8 +108,8 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
     with_stack = report.trace.options.with_stack if report.trace else None
     run = report.result("ranks", Ranks)
     messages = () if capture is None else tuple(_of_step(capture, framework, with_stack))
-    if run is not None and run.control_step_ns is not None and run.profiled_step_ns is not None:
-        messages = (_OF_RANKS(control=run.control_step_ns, profiled=run.profiled_step_ns),)
+    if run is not None and run.control_step_ns is not None and run.mean_step_ns is not None:
+        messages = (_OF_RANKS(control=run.control_step_ns, profiled=run.mean_step_ns),)
     if messages:
         yield Section("captured_step", _STEP_TITLE, messages, topic=Topic.SUMMARY, is_essential=True)
 
