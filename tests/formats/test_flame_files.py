@@ -124,3 +124,19 @@ def test_the_same_trace_gives_the_same_bytes() -> None:
     assert flame_files.speedscope(again, "x") == flame_files.speedscope(
         graphs_of("synthetic/gpu_training.json.gz"), "x"
     )
+
+
+def test_of_the_first_steps_the_device_is_idle_that_is_busiest_in_all() -> None:
+    """Device 1 is the busiest of four steps, device 0 of the first one, in which device 1 works for 100 of 1,000 us."""
+    trace = TraceBuilder()
+    for number in range(4):
+        start, first = 1000 * number, number == 0
+        trace.step(number, start, 1000)
+        for row in range(10):
+            trace.op("aten::a", start + 100 * row, 80)
+        trace.memcpy("HtoD", 4096, start + 10, 600 if first else 100, device=0)
+        trace.memcpy("HtoD", 4096, start + 300, 100 if first else 600, device=1)
+    found = flame_graphs.of_steps(Context(read_built(trace)), most_events=15)
+    idle = found.of("idle")
+    assert idle is not None
+    assert (found.steps, idle.total_ns) == (1, 900_000)
