@@ -153,12 +153,12 @@ def agrees(text: bytes, borders: list[int], keep: Path) -> bool:
     """
     from tests.readers.kineto.plain_events import contents  # noqa: PLC0415 - as above
     from traceanalyzer.readers.kineto.events import EventDecoder  # noqa: PLC0415
-    from traceanalyzer.readers.kineto.parts import part_from  # noqa: PLC0415
+    from traceanalyzer.readers.kineto.parts import Part, part_from  # noqa: PLC0415
     from traceanalyzer.readers.kineto.scanning import ScanningDecoder  # noqa: PLC0415
 
     keep.write_text(f"{text!r}, {borders}", "utf-8")
     scanned = ScanningDecoder()._scanned(memoryview(text), borders)
-    if scanned is None:
+    if not isinstance(scanned, Part):
         return False
     decoded = part_from(EventDecoder(), memoryview(text), borders)
     assert decoded is not None, f"only the scan takes {text!r}, {borders}"

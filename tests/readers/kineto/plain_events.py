@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import ARGS_FIELDS, EVENT_FIELDS
-from traceanalyzer.readers.kineto.fields import BY_CONTENT, CATEGORIES, TableGroup, classify
+from traceanalyzer.readers.kineto.fields import BY_CONTENT, CATEGORIES, POOL_OF, TableGroup, classify
 from traceanalyzer.readers.kineto.parts import Part, join
 
 Pairs = list[tuple[str, str]]
@@ -124,11 +124,16 @@ def damage(text: bytes, changes: list[tuple[float, bytes]]) -> bytes:
 
 
 def contents(part: Part | None) -> dict[str, Any]:
-    """What a trace gets from a part."""
+    """What a trace gets from a part, whatever the order of its codes."""
     assert part is not None
     collector = Collector()
     join(collector, part)
     tables = {name: table.columns() for name, table in collector.tables.items() if len(table)}
-    columns = {(name, key): column.tolist() for name, table in tables.items() for key, column in table.items()}
-    pools = {name: collector.pools[name].values() for name in sorted(part.pools)}
-    return {"elements": part.elements, "categories": part.categories, "start": part.profiler_start, **pools, **columns}
+    pools = {name: [*pool.values(), "none"] for name, pool in collector.pools.items()}
+    columns = {
+        (name, key): [pools[pool][value] for value in column] if (pool := POOL_OF[name].get(key)) else column.tolist()
+        for name, table in tables.items()
+        for key, column in table.items()
+    }
+    held = {name: sorted(map(repr, pool)) for name, pool in pools.items()}
+    return {"elements": part.elements, "categories": part.categories, "start": part.profiler_start, **held, **columns}

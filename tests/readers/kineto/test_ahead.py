@@ -19,9 +19,9 @@ from tests.reading import read
 from traceanalyzer import processes
 from traceanalyzer.readers.kineto import ahead
 from traceanalyzer.readers.kineto.columns import Collector
-from traceanalyzer.readers.kineto.events import EventDecoder
 from traceanalyzer.readers.kineto.fields import POOL_OF
-from traceanalyzer.readers.kineto.parts import Part, part_from, unpack
+from traceanalyzer.readers.kineto.parts import Part, unpack
+from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.trace.model import all_tables
 
 pytestmark = pytest.mark.skipif(not processes.can_fork(), reason="processes are not forked on this system")
@@ -47,7 +47,7 @@ def ends(pids: list[int]) -> bool:
 
 def test_a_worker_makes_the_part_that_this_process_makes() -> None:
     text = json.dumps(json.loads(TEXT)["traceEvents"]).encode()
-    own = part_from(EventDecoder(), memoryview(text), [0, len(text) - 1])
+    own = ScanningDecoder().part(memoryview(text), [0, len(text) - 1])
     slots = ahead.shared_slots(2, len(text), 1 << 20)
     with ahead.started_workers(1, slots) as (worker,):
         slots[1].text[:] = text

@@ -49,7 +49,7 @@ enum {
     NESTED,
 };
 
-enum { MOST_KEYS = 64, MOST_COLUMNS = 40, MOST_ALLOWED = 4, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
+enum { MOST_KEYS = 64, MOST_COLUMNS = 40, MOST_ALLOWED = 4, MOST_POOLS = 32, DEEPEST = 32, LONGEST = 40 /* characters of a number */ };
 enum { COUNTED = -1 }; /* instead of a table: events that are only counted */
 
 typedef struct {
@@ -84,7 +84,6 @@ typedef struct {
 typedef struct {
     Column columns[MOST_COLUMNS];
     int count;
-    int order; /* of its first column among all columns of all tables */
     Py_ssize_t rows, room;
     /* By place in the object: the key that was there last, and its column. Writers keep the order of keys. */
     struct {
@@ -103,8 +102,7 @@ typedef struct {
     Span text, more; /* what has a code: a text, or the two of a pair */
     uint64_t hash;
     int pool;
-    uint64_t place; /* where it comes first, as of place_of */
-    int32_t rank;   /* among those of its pool, in this order */
+    int32_t code; /* its number in the pool */
 } Entry;
 
 typedef struct {
@@ -115,10 +113,11 @@ typedef struct {
     Entry *entries;
     int32_t entry_count, entry_room;
     int32_t *slots; /* hash table of entries; -1 is free */
+    int32_t pool_sizes[MOST_POOLS];
     uint32_t mask;
     uint64_t seed; /* of the hash, so that no file can be made of texts that meet in one slot */
-    uint64_t window;
     Py_ssize_t elements;
+    const char *reached; /* the event that is being read */
     int last_category;
     Object event, args;
     Span args_text;
@@ -484,8 +483,8 @@ static int grow_slots(Scan *scan)
     return 1;
 }
 
-/* The number of a text or a pair in a pool, which remembers the first place of it; -1 if there is no memory. */
-static int32_t code_of(Scan *scan, int pool, Span text, Span more, uint64_t place)
+/* The code of a text or a pair in a pool, in the order in which they come; -1 if there is no memory. */
+static int32_t code_of(Scan *scan, int pool, Span text, Span more)
 {
     uint64_t hash = hash_of(text.text, text.size, scan->seed + (uint64_t)pool);
     if (more.size)
@@ -498,11 +497,8 @@ static int32_t code_of(Scan *scan, int pool, Span text, Span more, uint64_t plac
     for (int32_t found; (found = scan->slots[at]) >= 0; at = (at + 1) & scan->mask) {
         Entry *entry = &scan->entries[found];
         if (entry->hash == hash && entry->pool == pool && is(entry->text, text.text, text.size) &&
-            is(entry->more, more.text, more.size)) {
-            if (place < entry->place)
-                entry->place = place;
-            return found;
-        }
+            is(entry->more, more.text, more.size))
+            return entry->code;
     }
     if (scan->entry_count == scan->entry_room) {
         int32_t room = scan->entry_room ? 2 * scan->entry_room : 512;
@@ -512,8 +508,9 @@ static int32_t code_of(Scan *scan, int pool, Span text, Span more, uint64_t plac
         scan->entries = entries;
         scan->entry_room = room;
     }
-    scan->entries[scan->entry_count] = (Entry){text, more, hash, pool, place, 0};
-    return scan->slots[at] = scan->entry_count++;
+    scan->entries[scan->entry_count] = (Entry){text, more, hash, pool, scan->pool_sizes[pool]};
+    scan->slots[at] = scan->entry_count++;
+    return scan->pool_sizes[pool]++;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------------------------- */
@@ -532,11 +529,6 @@ static int width(int kind)
     default:
         return 4;
     }
-}
-
-static int is_coded(int kind)
-{
-    return width(kind) == 4 && kind != CATEGORY && kind != SMALL;
 }
 
 static int make_room(TableOf *table)
@@ -605,7 +597,7 @@ static int is_allowed(const Column *column, const Token *token)
 }
 
 /* Write the code of a row's text; 0 if the value is not plain. */
-static int store_code(Scan *scan, const Column *column, const Token **value, uint64_t place, int32_t *out)
+static int store_code(Scan *scan, const Column *column, const Token **value, int32_t *out)
 {
     const Token *token = value[0];
     Span text = token ? token->value : EMPTY, more = EMPTY;
@@ -632,16 +624,8 @@ static int store_code(Scan *scan, const Column *column, const Token **value, uin
     default:
         break;
     }
-    *out = code_of(scan, column->pool, text, more, place);
+    *out = code_of(scan, column->pool, text, more);
     return *out >= 0;
-}
-
-/* Orders texts as a `Collector` meets them: window by window, there column by column, there row by row.
-
-   There are less than 2^20 windows (`read_windows`), 2^8 columns (`as_table`) and 2^36 rows. */
-static uint64_t place_of(uint64_t window, int column, Py_ssize_t row)
-{
-    return window << 44 | (uint64_t)column << 36 | (uint64_t)row;
 }
 
 /* Append an event to the columns of its table; 0 if a value is not plain. */
@@ -688,8 +672,7 @@ static int append(Scan *scan, TableOf *table, int category)
         case SECOND:
             break;
         default:
-            plain = store_code(scan, column, values + i, place_of(scan->window, table->order + i, row),
-                               &column->codes[row]);
+            plain = store_code(scan, column, values + i, &column->codes[row]);
         }
         if (!plain)
             return 0;
@@ -726,6 +709,7 @@ static int read_window(Scan *scan, const char *p, const char *end)
 {
     p = skip_white(p, end);
     while (p < end) {
+        scan->reached = p;
         scan->args.count = 0;
         scan->args_text = (Span){NULL, 0};
         p = read_object(p, end, &scan->event, &scan->args, &scan->args_text);
@@ -783,7 +767,7 @@ static int as_column(PyObject *spec, Column *column, int pool_count)
 
 static int as_table(PyObject *specs, TableOf *table, int pool_count)
 {
-    if (!PyTuple_Check(specs) || PyTuple_Size(specs) > MOST_COLUMNS || table->order > 255 - MOST_COLUMNS) {
+    if (!PyTuple_Check(specs) || PyTuple_Size(specs) > MOST_COLUMNS) {
         PyErr_SetString(PyExc_ValueError, "no table, or too many columns");
         return 0;
     }
@@ -798,19 +782,19 @@ static int prepare(Scan *scan, PyObject *categories, PyObject *tables, int pool_
 {
     scan->category_count = (int)PyTuple_Size(categories);
     scan->table_count = (int)PyTuple_Size(tables);
+    if (pool_count > MOST_POOLS) {
+        PyErr_SetString(PyExc_ValueError, "too many pools");
+        return 0;
+    }
     scan->categories = PyMem_Calloc((size_t)scan->category_count + 1, sizeof *scan->categories);
     scan->tables = PyMem_Calloc((size_t)scan->table_count + 1, sizeof *scan->tables);
     if (!scan->categories || !scan->tables) {
         PyErr_NoMemory();
         return 0;
     }
-    int order = 0;
-    for (int i = 0; i < scan->table_count; i++) {
-        scan->tables[i].order = order;
+    for (int i = 0; i < scan->table_count; i++)
         if (!as_table(PyTuple_GetItem(tables, i), &scan->tables[i], pool_count))
             return 0;
-        order += scan->tables[i].count;
-    }
     for (int i = 0; i < scan->category_count; i++) {
         CategoryOf *category = &scan->categories[i];
         const char *text;
@@ -826,19 +810,10 @@ static int prepare(Scan *scan, PyObject *categories, PyObject *tables, int pool_
     return 1;
 }
 
-static int by_place(const void *one, const void *other)
-{
-    const Entry *a = *(const Entry *const *)one, *b = *(const Entry *const *)other;
-    if (a->pool != b->pool)
-        return a->pool < b->pool ? -1 : 1;
-    return a->place < b->place ? -1 : a->place > b->place;
-}
-
-/* The texts of each pool in the order of their places, which become the ranks of the entries. */
-static PyObject *ranked(Scan *scan, int pool_count)
+/* The texts of each pool by code. */
+static PyObject *texts_of(const Scan *scan, int pool_count)
 {
     PyObject *pools = PyList_New(pool_count);
-    Entry **order = PyMem_Malloc(((size_t)scan->entry_count + 1) * sizeof *order);
     for (int i = 0; pools && i < pool_count; i++) {
         PyObject *pool = PyList_New(0);
         if (!pool)
@@ -846,40 +821,26 @@ static PyObject *ranked(Scan *scan, int pool_count)
         else
             PyList_SetItem(pools, i, pool);
     }
-    for (int32_t i = 0; order && i < scan->entry_count; i++)
-        order[i] = &scan->entries[i];
-    if (order)
-        qsort(order, (size_t)scan->entry_count, sizeof *order, by_place);
-    for (int32_t i = 0; pools && order && i < scan->entry_count; i++) {
-        Entry *entry = order[i];
-        PyObject *pool = PyList_GetItem(pools, entry->pool);
+    for (int32_t i = 0; pools && i < scan->entry_count; i++) {
+        const Entry *entry = &scan->entries[i];
         PyObject *text = Py_BuildValue("(y#y#)", entry->text.text, (Py_ssize_t)entry->text.size, entry->more.text,
                                        (Py_ssize_t)entry->more.size);
-        entry->rank = (int32_t)PyList_Size(pool);
-        if (!text || PyList_Append(pool, text) < 0)
+        if (!text || PyList_Append(PyList_GetItem(pools, entry->pool), text) < 0)
             Py_CLEAR(pools);
         Py_XDECREF(text);
     }
-    if (!order) {
-        PyErr_NoMemory();
-        Py_CLEAR(pools);
-    }
-    PyMem_Free(order);
     return pools;
 }
 
 /* Each table: its number of rows, and the bytes of each column. */
-static PyObject *columns_of(Scan *scan)
+static PyObject *columns_of(const Scan *scan)
 {
     PyObject *tables = PyList_New(scan->table_count);
     for (int i = 0; tables && i < scan->table_count; i++) {
-        TableOf *table = &scan->tables[i];
+        const TableOf *table = &scan->tables[i];
         PyObject *columns = PyList_New(table->count);
         for (int j = 0; columns && j < table->count; j++) {
-            Column *column = &table->columns[j];
-            for (Py_ssize_t row = 0; is_coded(column->kind) && row < table->rows; row++)
-                if (column->codes[row] >= 0)
-                    column->codes[row] = scan->entries[column->codes[row]].rank;
+            const Column *column = &table->columns[j];
             PyObject *bytes = PyBytes_FromStringAndSize(column->values, table->rows * width(column->kind));
             if (bytes)
                 PyList_SetItem(columns, j, bytes);
@@ -923,21 +884,20 @@ static void release(Scan *scan)
 static int add_empty_texts(Scan *scan, PyObject *pools)
 {
     for (Py_ssize_t i = 0; i < PyTuple_Size(pools); i++)
-        if (PyObject_IsTrue(PyTuple_GetItem(pools, i)) && code_of(scan, (int)i, EMPTY, EMPTY, 0) < 0)
+        if (PyObject_IsTrue(PyTuple_GetItem(pools, i)) && code_of(scan, (int)i, EMPTY, EMPTY) < 0)
             return 0;
     return 1;
 }
 
 static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject *borders)
 {
-    if (size > INT32_MAX || PyList_Size(borders) >> 20) /* beyond what sizes, codes and places hold */
+    if (size > INT32_MAX) /* beyond what sizes and codes hold */
         return 0;
     for (Py_ssize_t i = 0; i + 1 < PyList_Size(borders); i++) {
         Py_ssize_t before = PyLong_AsSsize_t(PyList_GetItem(borders, i));
         Py_ssize_t cut = before < 0 ? -1 : PyLong_AsSsize_t(PyList_GetItem(borders, i + 1));
         if (before < 0 || cut <= before || cut > size)
             return 0;
-        scan->window = (uint64_t)i + 1;
         if (!read_window(scan, text + before + 1, text + cut))
             return 0;
     }
@@ -946,7 +906,7 @@ static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject 
 
 PyDoc_STRVAR(scan_doc,
 "scan(text, borders, categories, tables, pools, seed)\n--\n\n"
-"The columns of the events between borders, or None if not all of them are plain.\n\n"
+"The columns of the events between borders, or the place of the first event that is not plain.\n\n"
 "Arguments and result are explained in `scanning.py`, the only caller.");
 
 static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
@@ -963,10 +923,11 @@ static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
         return PyErr_NoMemory();
     }
     scan->seed = seed;
+    scan->reached = text.buf;
     int pool_count = (int)PyTuple_Size(pools);
     if (prepare(scan, categories, tables, pool_count) && add_empty_texts(scan, pools) &&
         read_windows(scan, text.buf, text.len, borders)) {
-        PyObject *texts = ranked(scan, pool_count);
+        PyObject *texts = texts_of(scan, pool_count);
         PyObject *columns = texts ? columns_of(scan) : NULL, *counts = columns ? counts_of(scan) : NULL;
         if (counts)
             result = Py_BuildValue("(nOOO)", scan->elements, counts, columns, texts);
@@ -974,10 +935,10 @@ static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
         Py_XDECREF(columns);
         Py_XDECREF(counts);
     }
+    if (!result && !PyErr_Occurred())
+        result = PyLong_FromSsize_t(scan->reached - (const char *)text.buf);
     release(scan);
     PyBuffer_Release(&text);
-    if (!result && !PyErr_Occurred())
-        Py_RETURN_NONE;
     return result;
 }
 

@@ -5,7 +5,7 @@ The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Device, Loss, Thread, Trace, TraceInfo
-from traceanalyzer.trace.strings import StringPool, Strings
+from traceanalyzer.trace.strings import Strings
 from traceanalyzer.trace.table import I32, UNKNOWN, Table
 
 CATEGORIES_NAMED = 50
@@ -130,18 +130,19 @@ def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
 
 
 def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], losses: tuple[Loss, ...]) -> Trace:
-    threads, thread_codes = _threads(collector.pools["threads"])
-    texts = {name: _texts(pool) for name, pool in collector.pools.items() if none_of(name) == (b"",)}
-    codes = {"threads": thread_codes} | {name: codes for name, (_, codes) in texts.items()}
+    pools = {name: _ordered(name, pool.values()) for name, pool in collector.pools.items()}
+    codes = {name: codes for name, (_, codes) in pools.items()}
+    found: dict[str, Any] = {
+        name: (tuple if name in _ORDER else Strings)(values) for name, (values, _) in pools.items()
+    }
     tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
     tables = {name: _recoded(table, codes) for name, table in tables.items()}
-    found: dict[str, Any] = tables | {name: strings for name, (strings, _) in texts.items()}
     distributed = meta.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     backend = distributed.get("backend")
     seen = {
-        "record_shapes": len(texts["shapes"][0]) > 1,
+        "record_shapes": len(found["shapes"]) > 1,
         "with_stack": len(tables["frames"]) > 0,
         "profile_memory": len(tables["memory"]) > 0,
         "with_modules": bool((tables["frames"].module_id != UNKNOWN).any()),
@@ -163,11 +164,8 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             capture=header.capture(meta),
             has_old_categories=collector.categories.has_old,
         ),
-        names=Strings(collector.pools["names"].values()),
-        collectives=tuple(collector.pools["collectives"].values()),
-        sources=tuple(collector.pools["sources"].values()),
-        threads=threads,
         **found,
+        **tables,
         losses=tuple(sorted((*losses, *ids_lost), key=_loss_order)),
     )
 
@@ -177,33 +175,34 @@ def _recoded(table: Table, codes: Mapping[str, I32]) -> Any:
 
     Args:
         table: The table.
-        codes: For some pools the new code of each old one; columns of these pools change.
+        codes: By pool the new code of each old one; the last one is that of -1.
     """
-    changes = {c.name: codes[c.pool][getattr(table, c.name)] for c in table.columns() if c.pool in codes}
-    return replace(table, **changes)
+    columns = (column for column in table.columns() if column.pool)
+    return replace(table, **{c.name: codes[c.pool].take(getattr(table, c.name), mode="wrap") for c in columns})
 
 
-def _threads(pool: StringPool[tuple[Any, Any]]) -> tuple[tuple[Thread, ...], I32]:
-    """Threads with their ids as text, and the row of each code: one thread may be written in two ways.
+def _ordered(pool: str, values: list[Any]) -> tuple[list[Any], I32]:
+    """What the columns of a pool stand for, and the code there of each value that was read; the last one is that of -1.
 
-    They are in the order of their ids, not of the file, so that of equal threads the same one comes first.
+    The order is that of the values, so that nothing depends on where the file has them and how it was cut for reading.
+    What means "not recorded" stays the first. One value may be written in several ways.
+
+    Args:
+        pool: The name of the pool.
+        values: What was read, by code.
     """
-    threads = [Thread(_identity(pid), _identity(tid)) for pid, tid in pool.values()]
-    ordered = sorted(set(threads), key=lambda one: (len(one.pid), one.pid, len(one.tid), one.tid))
-    rows = {thread: row for row, thread in enumerate(ordered)}
-    return tuple(ordered), np.array([rows[thread] for thread in threads], np.int32)
+    if pool == "threads":
+        values = [Thread(_identity(pid), _identity(tid)) for pid, tid in values]
+    elif none_of(pool) == (b"",):
+        values = list(map(_compact, values))
+    none = values[: len(none_of(pool))]
+    ordered = none + sorted(set(values).difference(none), key=_ORDER.get(pool))
+    codes = {value: code for code, value in enumerate(ordered)}
+    return ordered, np.array([*(codes[value] for value in values), UNKNOWN], np.int32)
 
 
 def _identity(value: object) -> str:
     return str(value).removeprefix("stream ").strip()
-
-
-def _texts(pool: StringPool[bytes]) -> tuple[Strings, I32]:
-    """Compact JSON texts, and the new code of each old one: layouts differ, values count."""
-    texts: StringPool[str] = StringPool("")
-    raw = pool.values()
-    codes = texts.codes(map(_compact, raw), len(raw))
-    return Strings(texts.values()), codes
 
 
 def _compact(raw: bytes) -> str:
@@ -212,6 +211,14 @@ def _compact(raw: bytes) -> str:
     except NOT_JSON:
         return ""
     return "" if text == "null" else text
+
+
+_ORDER: dict[str, Callable[[Any], Any]] = {
+    "threads": lambda thread: (len(thread.pid), thread.pid, len(thread.tid), thread.tid),
+    "collectives": repr,
+    "sources": repr,
+}
+"""What orders the values of pools that do not hold strings."""
 
 
 def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:

@@ -1,8 +1,8 @@
 """Reads plain text straight into columns, where the compiled `_scan` was built; nothing but speed depends on it.
 
 The scan knows JSON, and `fields` tells it what to read. Whatever it does not take for plain (damaged text, a
-number in quotes, an unknown category, an unusual phase) it leaves to msgspec and a `Collector`, which make the same
-part of the trace of plain text, too.
+number in quotes, an unknown category, an unusual phase) it leaves to msgspec and a `Collector`, with the events around
+it; of plain text they make the same part of the trace, but for the order of codes, which the reader settles.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from traceanalyzer.readers.kineto.fields import (
     none_of,
 )
 from traceanalyzer.readers.kineto.parts import Part, part_from
+from traceanalyzer.readers.kineto.recovery import BORDER
 from traceanalyzer.readers.kineto.values import described
 from traceanalyzer.trace.strings import StringPool
 from traceanalyzer.trace.table import Array
@@ -52,6 +53,10 @@ _PATIENCE = 8
 
 _SEED = int.from_bytes(os.urandom(8))
 """Of the scan's hash, so that nobody can make a file whose texts all have the same one; the trace is the same."""
+
+_AROUND = 1 << 14
+"""Bytes that are left to msgspec from an event on that is not plain: the next ones are often not plain either (own
+choice; what stands before the events of a thread takes two thousand)."""
 
 _MOST = 128
 """Most categories that are scanned; writers know some fifty."""
@@ -124,9 +129,11 @@ class ScanningDecoder:
         Raises:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
-        part = self._scanned(text, [0, len(text) - 1])
-        if part is not None:
-            return part
+        found = self._scanned(text, [0, len(text) - 1])
+        if isinstance(found, int):
+            found = self._around(text, found)
+        if found is not None:
+            return found
         events = self._decoder.decode(text)
         if self._patience:
             self._learn({event.cat for event in events})
@@ -134,17 +141,32 @@ class ScanningDecoder:
 
     def part(self, text: memoryview, borders: list[int]) -> Part | None:
         """The part that some windows make, as of `part_from`; None after any error."""
-        part = self._scanned(text, borders)
-        return part_from(self, text, borders) if part is None else part
+        found = self._scanned(text, borders)
+        return found if isinstance(found, Part) else part_from(self, text, borders)
 
-    def _scanned(self, text: memoryview, borders: list[int]) -> Part | None:
+    def _scanned(self, text: memoryview, borders: list[int]) -> Part | int | None:
+        """The part that plain events make; where the first one is that is not plain, None if that is not known."""
         if scan is None or not self._patience:
             return None
         known = tuple((_text(name), number) for name, number in self._numbers.items())
         found = scan(text, borders, known, _COLUMNS, _BEGINS_EMPTY, _SEED)
-        part = None if found is None else _part(list(self._numbers), *found)
-        self._patience += -1 if part is None else 1
+        part = found if isinstance(found, int) else _part(list(self._numbers), *found)
+        self._patience += 1 if isinstance(part, Part) else -1
         return part
+
+    def _around(self, text: memoryview, event: int) -> Part | None:
+        """The part that a list of events makes, in which one is not plain.
+
+        None after any error, and if there is nothing but what stands around the event.
+
+        Args:
+            text: The list.
+            event: Where it is.
+        """
+        before = max(0, bytes(text[:event]).rfind(b","))
+        after = BORDER.search(text, event + _AROUND)
+        borders = {0, before, after.start(1) if after else len(text) - 1, len(text) - 1}
+        return part_from(self, text, sorted(borders)) if len(borders) > 2 else None
 
     def _learn(self, categories: Iterable[str]) -> None:
         """Remember categories, as far as they alone tell the table."""
