@@ -90,4 +90,4 @@ def test_no_pattern_repeats_without_bound(known: Framework) -> None:
     patterns = [pattern for pattern in (known.names, known.frames) if pattern]
     assert patterns
     for pattern in patterns:
-        assert not [node for _, node in walk(parsed(pattern)) if is_unbounded(node)]
+        assert not [node for _, node in walk(parsed(pattern.compiled)) if is_unbounded(node)]

@@ -13,7 +13,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeGuard
 
+import msgspec
+
 import traceanalyzer
+from traceanalyzer.knowledge.first_match import Matching
 
 ROOT = Path(traceanalyzer.__file__).parent
 METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
@@ -76,6 +79,10 @@ def _of_module(name: str) -> Iterator[Found]:
 def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(value, Matching):
+        yield value.compiled
+    elif isinstance(value, msgspec.Struct):
+        yield from (pattern for held in msgspec.structs.astuple(value) for pattern in _patterns(held))
     elif isinstance(value, dict):
         yield from (pattern for item in value.items() for pattern in _patterns(item))
     elif isinstance(value, list | tuple | set | frozenset):

@@ -28,8 +28,8 @@ LEAST = 150
 MOST = 60_000
 """Steps at which counting ends: no linear pattern of ours takes a tenth of it on these texts."""
 
-CUT = ("traceanalyzer.knowledge.kernel_names",)
-"""Modules whose patterns see the first `READ` characters of a name and nothing else."""
+CUT = ("traceanalyzer.knowledge.kernel_names", "traceanalyzer.rules.engine.snippets")
+"""Modules whose patterns see no more than the first `READ` characters of a name, or the code of our own pages."""
 KNOWN: set[tuple[str, str]] = set()
 """Patterns that do take quadratic time. Who mends one takes it out of here."""
 LATE = {
@@ -39,7 +39,7 @@ LATE = {
     "traceanalyzer.knowledge.first_match._compiled",  # lines of tables, kept; they see only READ characters of a name
     "traceanalyzer.knowledge.first_match.patterns",  # likewise
     "traceanalyzer.knowledge.first_match.finds",  # when a module is imported; `found` sees them
-    "traceanalyzer.knowledge.frameworks.matching",  # the table of frameworks, when the module is imported
+    "traceanalyzer.knowledge.first_match.compiled",  # tables again; `found` sees them
     "traceanalyzer.knowledge.gpus._rows",  # the table of data sheets, when the module is imported
 }
 """Functions that compile patterns from their arguments."""

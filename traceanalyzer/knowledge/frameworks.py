@@ -5,11 +5,11 @@ docs/frameworks.md explains how to add one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 import msgspec
 
+from traceanalyzer.knowledge.first_match import Matching
 from traceanalyzer.knowledge.framework_marks import (
     SGLANG_MARKS,
     TENSORRT_LLM_MARKS,
@@ -35,9 +35,9 @@ class Framework(msgspec.Struct, frozen=True):
     """The name as its authors write it."""
     role: str
     """`serving`, `training`, `inference`, `parallel`, `compiler`, `benchmark` or `runtime`."""
-    names: re.Pattern[str] | None = None
+    names: Matching | None = None
     """Searched in names of annotations and operators, including step marks, and in event categories."""
-    frames: re.Pattern[str] | None = None
+    frames: Matching | None = None
     """Searched in Python frames, `path(line): function`, and in module frames, `nn.Module: Class_0`."""
     step_mark: Callable[[str], StepMark | None] | None = None
     """Parses a step mark. Accepted marks contain only public words and counts, so anonymized copies may keep them."""
@@ -46,11 +46,6 @@ class Framework(msgspec.Struct, frozen=True):
     def is_named(self) -> bool:
         """Whether a report may name it as the program's framework."""
         return self.role not in NOT_NAMED
-
-
-def matching(*patterns: str) -> re.Pattern[str]:
-    """Compile patterns as alternatives, to be searched anywhere in a name."""
-    return re.compile("|".join(patterns), re.ASCII)
 
 
 def package(name: str) -> str:
@@ -77,13 +72,13 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "sglang",
         "SGLang",
         "serving",
-        names=matching(
+        names=Matching(
             *SGLANG_MARKS,
             r"^sglang::",
             r"^sglang_profiler::",
             r"^sgl_kernel::",
         ),
-        frames=matching(package("sglang"), path("sglang", r"(?:srt|jit_kernel|multimodal_gen)[/\\]")),
+        frames=Matching(package("sglang"), path("sglang", r"(?:srt|jit_kernel|multimodal_gen)[/\\]")),
         step_mark=sglang_mark,
     ),
     # LightLLM: serves language models. It writes no marks and is recognized by its files.
@@ -91,30 +86,30 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "lightllm",
         "LightLLM",
         "serving",
-        frames=matching(package("lightllm"), path("lightllm", r"(?:server|models|common)[/\\]")),
+        frames=Matching(package("lightllm"), path("lightllm", r"(?:server|models|common)[/\\]")),
     ),
     # TensorRT-LLM: serves language models.
     Framework(
         "tensorrt-llm",
         "TensorRT-LLM",
         "serving",
-        names=matching(*TENSORRT_LLM_MARKS, r"^trtllm::", r"^tensorrt_llm::"),
-        frames=matching(package("tensorrt_llm"), path("tensorrt_llm", r"(?:_torch|executor|runtime|llmapi)[/\\]")),
+        names=Matching(*TENSORRT_LLM_MARKS, r"^trtllm::", r"^tensorrt_llm::"),
+        frames=Matching(package("tensorrt_llm"), path("tensorrt_llm", r"(?:_torch|executor|runtime|llmapi)[/\\]")),
         step_mark=tensorrt_llm_mark,
     ),
     # Text Generation Inference: serves language models. It writes no marks and is recognized by its files.
-    Framework("tgi", "Text Generation Inference", "serving", frames=matching(path("text_generation_server", ""))),
+    Framework("tgi", "Text Generation Inference", "serving", frames=Matching(path("text_generation_server", ""))),
     # vLLM: serves language models.
     Framework(
         "vllm",
         "vLLM",
         "serving",
-        names=matching(
+        names=Matching(
             *VLLM_MARKS,
             r"^vllm::",
             r"^(?:v2_)?gpu_model_runner: ",
         ),
-        frames=matching(
+        frames=Matching(
             package("vllm"), package("vllm_ascend"), path("vllm", r"(?:v1|model_executor|compilation)[/\\]")
         ),
         step_mark=vllm_mark,
@@ -124,8 +119,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "xdit",
         "xDiT",
         "inference",
-        names=matching(*XDIT_MARKS),
-        frames=matching(package("xfuser"), path("xfuser", r"(?:core|model_executor)[/\\]")),
+        names=Matching(*XDIT_MARKS),
+        frames=Matching(package("xfuser"), path("xfuser", r"(?:core|model_executor)[/\\]")),
         step_mark=xdit_mark,
     ),
     # -- loops
@@ -134,15 +129,15 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "megatron",
         "Megatron",
         "parallel",
-        names=matching(r"^_?LinearWithGradAccumulationAndAsync(?:Communication|Allreduce)(?:Backward)?$"),
-        frames=matching(path("megatron", r"(?:core|training|legacy|model|optimizer|schedules|mpu)(?:[/\\]|\.py\()")),
+        names=Matching(r"^_?LinearWithGradAccumulationAndAsync(?:Communication|Allreduce)(?:Backward)?$"),
+        frames=Matching(path("megatron", r"(?:core|training|legacy|model|optimizer|schedules|mpu)(?:[/\\]|\.py\()")),
     ),
     # TorchTitan: pretrains language models with PyTorch's own parallelism.
     Framework(
         "torchtitan",
         "TorchTitan",
         "training",
-        frames=matching(
+        frames=Matching(
             package("torchtitan"), path("torchtitan", r"(?:train\.py\(|(?:models|components|distributed)[/\\])")
         ),
     ),
@@ -151,8 +146,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "lightning",
         "Lightning",
         "training",
-        names=matching(r"^\[pl\]\[profile\]", r"^\[pl\]\[module\]"),
-        frames=matching(
+        names=Matching(r"^\[pl\]\[profile\]", r"^\[pl\]\[module\]"),
+        frames=Matching(
             package("pytorch_lightning"),
             package("lightning_fabric"),
             path("lightning", "(?:pytorch|fabric)", ""),
@@ -164,14 +159,14 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "detectron2",
         "Detectron2",
         "training",
-        frames=matching(package("detectron2"), path("detectron2", r"(?:modeling|engine|layers)[/\\]")),
+        frames=Matching(package("detectron2"), path("detectron2", r"(?:modeling|engine|layers)[/\\]")),
     ),
     # MMEngine, and its predecessor MMCV: the Runner of OpenMMLab's projects owns the loop.
     Framework(
         "mmengine",
         "MMEngine",
         "training",
-        frames=matching(
+        frames=Matching(
             package("mmengine"), path("mmengine", r"(?:runner|model|optim)[/\\]"), path("mmcv", r"runner[/\\]")
         ),
     ),
@@ -180,8 +175,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "fairseq",
         "fairseq",
         "training",
-        names=matching(r"^multiply-grads$", r"^reduce-grads$"),
-        frames=matching(
+        names=Matching(r"^multiply-grads$", r"^reduce-grads$"),
+        frames=Matching(
             package("fairseq"),
             package("fairseq_cli"),
             package("fairseq2"),
@@ -196,12 +191,12 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "torchrec",
         "TorchRec",
         "training",
-        names=matching(
+        names=Matching(
             r"^## (?:start_|wait_)?sparse_data_dist(?: [0-9]{1,18})? ##$",
             r"^## all2all_data:",
             r"^## \w{0,40}Awaitable wait\(\) ##$",
         ),
-        frames=matching(package("torchrec"), path("torchrec", r"(?:distributed|modules|sparse)[/\\]")),
+        frames=Matching(package("torchrec"), path("torchrec", r"(?:distributed|modules|sparse)[/\\]")),
     ),
     # -- models
     # Hugging Face Diffusers: pipelines that generate images, video and sound.
@@ -209,7 +204,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "diffusers",
         "Diffusers",
         "inference",
-        frames=matching(package("diffusers"), path("src", "diffusers", r"(?:pipelines|models|schedulers)[/\\]")),
+        frames=Matching(package("diffusers"), path("src", "diffusers", r"(?:pipelines|models|schedulers)[/\\]")),
     ),
     # Hugging Face: models, pipelines and `generate` of Transformers, its Trainer, and Accelerate.
     # It supports training and inference, so its role does not show which one a program does. Frames of
@@ -218,7 +213,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "huggingface",
         "Hugging Face",
         "inference",
-        frames=matching(
+        frames=Matching(
             package("transformers") + _LOOKS_AROUND,
             path("src", "transformers", r"(?:models|generation|pipelines)[/\\]"),
             package("accelerate"),
@@ -232,12 +227,12 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "deepspeed",
         "DeepSpeed",
         "parallel",
-        names=matching(
+        names=Matching(
             r"^LinearFunctionForZeroStage3(?:Backward)?$",
             r"^PreBackwardFunctionForModule(?:Backward)?$",
             r"^PostBackwardFunctionModule(?:Backward)?$",
         ),
-        frames=matching(
+        frames=Matching(
             package("deepspeed"), path("deepspeed", r"(?:runtime|ops|utils)[/\\]"), module("DeepSpeedEngine")
         ),
     ),
@@ -246,8 +241,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "fsdp2",
         "FSDP2",
         "parallel",
-        names=matching(r"^FSDP::", r"^fsdp::"),
-        frames=matching(
+        names=Matching(r"^FSDP::", r"^fsdp::"),
+        frames=Matching(
             path("torch", "distributed", "fsdp", r"_fully_shard[/\\]"),
             path("torch", "distributed", "_composable", r"fsdp[/\\]"),
         ),
@@ -257,8 +252,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "fsdp",
         "FSDP",
         "parallel",
-        names=matching(r"^FullyShardedDataParallel(?:\.|::)"),
-        frames=matching(
+        names=Matching(r"^FullyShardedDataParallel(?:\.|::)"),
+        frames=Matching(
             path("torch", "distributed", "fsdp", r"(?:fully_sharded_data_parallel|_runtime_utils|_?flat_param)\.py\("),
             module("FullyShardedDataParallel"),
         ),
@@ -269,13 +264,13 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "ddp",
         "DistributedDataParallel",
         "parallel",
-        names=matching(
+        names=Matching(
             r"^DistributedDataParallel\.forward$",
             r"^torch::distributed::reducer::",
             r"^torch\.distributed\.ddp\.reducer::",
             r"^_DDPSink(?:Backward)?$",
         ),
-        frames=matching(
+        frames=Matching(
             path("torch", "nn", "parallel", r"distributed\.py\([0-9]{1,9}\): (?:_(?:run_ddp|pre|post)_)?forward$"),
             module("DistributedDataParallel"),
         ),
@@ -285,22 +280,22 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "dataparallel",
         "DataParallel",
         "parallel",
-        names=matching(r"^DataParallel\.forward$"),
-        frames=matching(
+        names=Matching(r"^DataParallel\.forward$"),
+        frames=Matching(
             path("torch", "nn", "parallel", r"data_parallel\.py\([0-9]{1,9}\): forward$"), module("DataParallel")
         ),
     ),
     # Ray Train: starts the worker processes of a training job, whose loop may belong to another framework.
-    Framework("ray-train", "Ray Train", "training", frames=matching(path("ray", "train", ""))),
+    Framework("ray-train", "Ray Train", "training", frames=Matching(path("ray", "train", ""))),
     # timm (PyTorch Image Models): image models without a training loop.
-    Framework("timm", "timm", "inference", frames=matching(package("timm"), path("timm", r"(?:models|layers)[/\\]"))),
+    Framework("timm", "timm", "inference", frames=Matching(package("timm"), path("timm", r"(?:models|layers)[/\\]"))),
     # -- never named
     # torch.compile: code that PyTorch's compiler generated, in any program.
     Framework(
         "torch.compile",
         "torch.compile",
         "compiler",
-        names=matching(
+        names=Matching(
             r"^Torch-Compiled Region\b",
             r"^## Call CompiledFxGraph ",
             r"^TorchDynamo Cache Lookup$",
@@ -309,26 +304,26 @@ FRAMEWORKS: tuple[Framework, ...] = (
             r"^inductor::",
             r"^triton_(?:poi|red|per|tem|for)_fused_",
         ),
-        frames=matching(
+        frames=Matching(
             path("torch", "_dynamo", r"eval_frame\.py\([0-9]{1,9}\): (?:_fn|compile_wrapper|__call__)$"),
             path("torch", "_inductor", r"output_code\.py\("),
             path("torch", "_functorch", r"_aot_autograd[/\\]runtime_wrappers\.py\("),
         ),
     ),
     # PARAM: benchmarks of operators and models. Its marks begin with `[param|`.
-    Framework("param", "PARAM", "benchmark", names=matching(r"^\[param\|")),
+    Framework("param", "PARAM", "benchmark", names=Matching(r"^\[param\|")),
     # FBGEMM: operators for embeddings and quantization, used by TorchRec and other programs.
-    Framework("fbgemm", "FBGEMM", "runtime", names=matching(r"^fbgemm::"), frames=matching(package("fbgemm_gpu"))),
+    Framework("fbgemm", "FBGEMM", "runtime", names=Matching(r"^fbgemm::"), frames=Matching(package("fbgemm_gpu"))),
     # MTIA: the runtime of Meta's accelerators. Its events have the categories `mtia_runtime` and `mtia_ccp_events`.
     # Frames of `torch/mtia` are not evidence, because PyTorch checks in every program whether such a device exists.
-    Framework("mtia", "MTIA", "runtime", names=matching(r"^mtia_\w{1,40}$", r"^mtia::")),
+    Framework("mtia", "MTIA", "runtime", names=Matching(r"^mtia_\w{1,40}$", r"^mtia::")),
     # Ascend Extension for PyTorch (torch_npu): the runtime of Ascend's NPUs.
     Framework(
         "npu",
         "Ascend Extension for PyTorch",
         "runtime",
-        names=matching(r"^npu::"),
-        frames=matching(package("torch_npu")),
+        names=Matching(r"^npu::"),
+        frames=Matching(package("torch_npu")),
     ),
 )
 """All frameworks in order of priority: a report names the first one found.

@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.frameworks import matching
+from traceanalyzer.knowledge.first_match import Matching
 from traceanalyzer.knowledge.python_frames import parse
 
 _MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")
@@ -21,15 +21,15 @@ class HostRole(msgspec.Struct, frozen=True):
     """One line in the table of roles. A pattern that is None matches nothing."""
 
     id: str
-    functions: re.Pattern[str] | None = None
+    functions: Matching | None = None
     """Matches whole names of Python functions in any file."""
-    files: re.Pattern[str] | None = None
+    files: Matching | None = None
     """Searched in `path: function` of Python frames, with `/` between folders."""
-    marks: re.Pattern[str] | None = None
+    marks: re.Pattern[str] | Matching | None = None
     """Searched in names of marks."""
-    modules: re.Pattern[str] | None = None
+    modules: Matching | None = None
     """Matches whole names of module classes."""
-    builtins: re.Pattern[str] | None = None
+    builtins: Matching | None = None
     """Searched in names of built-in functions, `<built-in function sleep>`."""
 
 
@@ -53,28 +53,28 @@ OUTPUTS = "postprocessing"
 ROLES: tuple[HostRole, ...] = (
     HostRole(
         "tokenization",
-        functions=matching(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
-        files=matching(
-            r"tokenization_\w+\.py: ", r"(?:^|/)(?:tiktoken|sentencepiece|tokenizers)/", r"/(?:de)?tokenizer\w*/"
+        functions=Matching(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
+        files=Matching(
+            r"tokenization_\w{1,99}\.py: ", r"(?:^|/)(?:tiktoken|sentencepiece|tokenizers)/", r"/(?:de)?tokenizer\w*/"
         ),
         marks=re.compile(_WORD + r"(?:de)?tokeniz\w*", re.ASCII | re.IGNORECASE),
     ),
     HostRole(
         OUTPUTS,
-        functions=matching(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
-        files=matching(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
+        functions=Matching(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
+        files=Matching(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
         marks=re.compile(_WORD + r"post-?process(?:ing)?(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
     ),
     HostRole(
         "preprocessing",
-        functions=matching(
+        functions=Matching(
             rf"_?pre_?process(?:ing)?(?:_{_DATA})?",
             r"(?:image|video|audio|data|input|feature)_pre_?process(?:ing|or)?",
-            r"(?:\w+_)?collate(?:_fn|_batch)?",
+            r"^(?:\w+_)?collate(?:_fn|_batch)?",
             r"augment(?:ation)?s?(?:_\w+)?|apply_(?:augmentations?|transforms)",
             r"(?:load|read|decode|open)_(?:image|video|audio|jpeg|png|wav|frame)s?(?:_\w+)?|imread|imdecode",
         ),
-        files=matching(
+        files=Matching(
             r"(?:^|/)(?:image|video|audio)_process\w*\.py: (?!_?post_?process)",
             r"(?:^|/)image_transforms\.py: ",
             r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!_?post_?process|forward$)",
@@ -92,44 +92,44 @@ ROLES: tuple[HostRole, ...] = (
             r"(?![A-Za-z0-9_])",
             re.ASCII | re.IGNORECASE,
         ),
-        modules=matching(
+        modules=Matching(
             "Random[A-Z][A-Za-z]+", "CenterCrop", "ColorJitter", "RandAugment", "TrivialAugmentWide", "AutoAugment"
         ),
     ),
     HostRole(
         "sampling",
-        functions=matching(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
-        files=matching(
+        functions=Matching(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
+        files=Matching(
             r"(?:^|/)v1/sample/",
             r"(?:^|/)\w*sampler\.py: (?!__iter__$|__next__$)",
             r"(?:^|/)logits_process(?:or)?\.py: ",
         ),
         marks=re.compile(_WORD + r"(?:Sampler?|sample|sampling)(?![A-Za-z0-9_])", re.ASCII),
-        modules=matching(r"(?:\w+)?Sampler"),
+        modules=Matching(r"^\w*Sampler"),
     ),
     HostRole(
         BUFFERS,
-        files=matching(
+        files=Matching(
             r"(?:^|/)torch/nn/parallel/distributed\.py: "
             r"(?:_sync_(?:module_)?buffers|_sync_params(?:_and_buffers)?|_(?:default|distributed)_broadcast_coalesced)$"
         ),
     ),
     HostRole(
         "garbage-collection",
-        functions=matching(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
+        functions=Matching(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
         marks=re.compile(r"^(?:Python GC|gc(?:\.collect)?|garbage[ _]collect\w*)$", re.ASCII | re.IGNORECASE),
-        builtins=matching(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
+        builtins=Matching(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
     ),
     HostRole(
         "guards",
-        files=matching(r"(?:^|/)torch/_dynamo/guards\.py: "),
-        marks=matching(r"^TorchDynamo Cache Lookup$"),
-        builtins=matching("assert_size_stride", "assert_alignment", "check_guard"),
+        files=Matching(r"(?:^|/)torch/_dynamo/guards\.py: "),
+        marks=Matching(r"^TorchDynamo Cache Lookup$"),
+        builtins=Matching("assert_size_stride", "assert_alignment", "check_guard"),
     ),
     HostRole(
         "checkpointing",
-        functions=matching(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
-        files=matching(
+        functions=Matching(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
+        files=Matching(
             r"(?:^|/)torch/serialization\.py: _?(?:legacy_)?save$",
             r"(?:^|/)torch/distributed/checkpoint/\w*save\w*\.py: ",
             r"(?:^|/)safetensors/\w+\.py: save",
@@ -138,14 +138,14 @@ ROLES: tuple[HostRole, ...] = (
     ),
     HostRole(
         "logging",
-        functions=matching(
+        functions=Matching(
             r"add_(?:scalar|histogram|image|text|figure)s?", r"log_(?:metrics|dict|scalars?)|training_log"
         ),
-        files=matching(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
+        files=Matching(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
         marks=re.compile(_WORD + r"(?:log|logging|log_metrics)(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
-        builtins=matching(r"^<built-in function print>$"),
+        builtins=Matching(r"^<built-in function print>$"),
     ),
-    HostRole("sleep", builtins=matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
+    HostRole("sleep", builtins=Matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
 )
 """All roles; if several match, the first one is used."""
 

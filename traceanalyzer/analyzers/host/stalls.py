@@ -121,9 +121,9 @@ def _find(context: Context) -> _Found:
     host, launches, names = context.host, context.trace.launches, context.trace.names
     operators = np.flatnonzero(host.is_row & ~names.where(host_activity.is_communicating)[host.name])
     nodes = operators[_stalled(host.name[operators], context.cached(node_times).host_self_ns[operators])]
-    calls = np.flatnonzero(_launching(context))
-    calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
     arranges = names.where(lambda name: _ARRANGES.match(name) is not None)[host.name[nodes]]
+    calls = np.flatnonzero(_launching(context)) if arranges.any() else np.empty(0, np.int64)
+    calls = calls[_stalled(launches.name[calls], launches.dur_ns[calls])]
     different = len(distinct(host.name[nodes][arranges])) + len(distinct(launches.name[calls]))
     if different < _NAMES or not arranges.any():
         return _Found(_alone(context, operators[names.where(_is_view)[host.name[operators]]]), calls[:0])

@@ -5,7 +5,7 @@ The format: `libkineto/src/output_json.cpp` of pytorch/kineto; older writers bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.readers.kineto import header, implausible
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
-from traceanalyzer.readers.kineto.fields import none_of
+from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
 from traceanalyzer.readers.kineto.parts import Part, join
 from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows
@@ -35,6 +35,12 @@ WORTHWHILE_BYTES = 32 << 20
 
 _UNPACKED = 8
 """Bytes of text for each compressed one, at the least; profilers' traces have ten to twenty."""
+
+_OBJECTS = ("threads", "collectives", "sources")
+"""Pools that do not hold strings."""
+
+_AT_ONCE = 1 << 16
+"""Rows among which codes that are new are looked for at once (own choice: half a megabyte)."""
 
 _MEASURED = ("host", "launches", "device", "accelerator", "frames", "memory")
 """Tables of which at least one has a row in a trace that is worth a look."""
@@ -130,14 +136,13 @@ def _cut(loss: str, windows: EventWindows) -> dict[str, Any]:
 
 
 def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], losses: tuple[Loss, ...]) -> Trace:
-    pools = {name: _ordered(name, pool.values()) for name, pool in collector.pools.items()}
-    codes = {name: codes for name, (_, codes) in pools.items()}
-    found: dict[str, Any] = {
-        name: (tuple if name in _ORDER else Strings)(values) for name, (values, _) in pools.items()
-    }
     tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
-    tables = {name: _recoded(table, codes) for name, table in tables.items()}
+    pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
+    found: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
+    tables = {
+        name: _recoded(table, {name: codes for name, (_, codes) in pools.items()}) for name, table in tables.items()
+    }
     distributed = meta.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     backend = distributed.get("backend")
@@ -181,24 +186,48 @@ def _recoded(table: Table, codes: Mapping[str, I32]) -> Any:
     return replace(table, **{c.name: codes[c.pool].take(getattr(table, c.name), mode="wrap") for c in columns})
 
 
-def _ordered(pool: str, values: list[Any]) -> tuple[list[Any], I32]:
-    """What the columns of a pool stand for, and the code there of each value that was read; the last one is that of -1.
+def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple[Sequence[Any], I32]:
+    """What the codes of a pool stand for, and the code of each value that was read; the last one is that of -1.
 
-    The order is that of the values, so that nothing depends on where the file has them and how it was cut for reading.
-    What means "not recorded" stays the first. One value may be written in several ways.
+    Values have the order in which the tables have them, so that nothing depends on how the file was cut while it was
+    read; threads that of their ids, so that of equal threads the same one comes first. One value may be written in
+    several ways: layouts of JSON texts differ, and ids of threads.
 
     Args:
         pool: The name of the pool.
         values: What was read, by code.
+        tables: All tables, with these codes.
     """
     if pool == "threads":
         values = [Thread(_identity(pid), _identity(tid)) for pid, tid in values]
-    elif none_of(pool) == (b"",):
-        values = list(map(_compact, values))
-    none = values[: len(none_of(pool))]
-    ordered = none + sorted(set(values).difference(none), key=_ORDER.get(pool))
+        ordered = sorted(set(values), key=lambda one: (len(one.pid), one.pid, len(one.tid), one.tid))
+    else:
+        columns = [getattr(tables[name], key) for name, pools in POOL_OF.items() for key in pools if pools[key] == pool]
+        is_text = none_of(pool) == (b"",)
+        values = list(map(_compact, values)) if is_text else values
+        ordered = list(dict.fromkeys(values[code] for code in _appeared(columns, len(none_of(pool)), len(values))))
     codes = {value: code for code, value in enumerate(ordered)}
-    return ordered, np.array([*(codes[value] for value in values), UNKNOWN], np.int32)
+    found = np.array([*(codes.get(value, UNKNOWN) for value in values), UNKNOWN], np.int32)
+    return tuple(ordered) if pool in _OBJECTS else Strings(ordered), found
+
+
+def _appeared(columns: Sequence[I32], first: int, count: int) -> Iterator[int]:
+    """Codes in the order in which columns have them.
+
+    Args:
+        columns: The columns.
+        first: How many of the codes come first.
+        count: The number of codes.
+    """
+    seen = np.zeros(count + 1, np.bool_)
+    seen[:first] = seen[-1] = True  # the last is for -1
+    yield from range(first)
+    for column in columns:
+        for start in range(0, len(column), _AT_ONCE):
+            part = column[start : start + _AT_ONCE]
+            for code in dict.fromkeys(part[~seen[part]].tolist()):
+                seen[code] = True
+                yield code
 
 
 def _identity(value: object) -> str:
@@ -211,14 +240,6 @@ def _compact(raw: bytes) -> str:
     except NOT_JSON:
         return ""
     return "" if text == "null" else text
-
-
-_ORDER: dict[str, Callable[[Any], Any]] = {
-    "threads": lambda thread: (len(thread.pid), thread.pid, len(thread.tid), thread.tid),
-    "collectives": repr,
-    "sources": repr,
-}
-"""What orders the values of pools that do not hold strings."""
 
 
 def _all_devices(described: Sequence[Device], used: I32) -> tuple[Device, ...]:

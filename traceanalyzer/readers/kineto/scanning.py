@@ -148,8 +148,7 @@ class ScanningDecoder:
         """The part that plain events make; where the first one is that is not plain, None if that is not known."""
         if scan is None or not self._patience:
             return None
-        known = tuple((_text(name), number) for name, number in self._numbers.items())
-        found = scan(text, borders, known, _COLUMNS, _BEGINS_EMPTY, _SEED)
+        found = scan(text, borders, self._known, _COLUMNS, _BEGINS_EMPTY, _SEED)
         part = found if isinstance(found, int) else _part(list(self._numbers), *found)
         self._patience += 1 if isinstance(part, Part) else -1
         return part
@@ -174,6 +173,7 @@ class ScanningDecoder:
             group = classify(category)[0]
             if group in _NUMBERS and category.lower() not in BY_CONTENT and len(self._numbers) < _MOST:
                 self._numbers.setdefault(category, _NUMBERS[group])
+        self._known = tuple((_text(name), number) for name, number in self._numbers.items())
 
 
 def _part(
