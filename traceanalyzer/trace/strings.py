@@ -35,6 +35,9 @@ class StringPool(Generic[K]):
         """Code of a value; runs at C speed under `map`, which is where readers spend their time."""
         return self._codes.__getitem__
 
+    def __len__(self) -> int:
+        return len(self._codes)
+
     def codes(self, values: Iterable[K], length: int) -> I32:
         """Codes of this many values, as a column."""
         return np.fromiter(map(self.encode, values), np.int32, length)

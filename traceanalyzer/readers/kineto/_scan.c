@@ -127,8 +127,21 @@ typedef struct {
 
 static inline const char *skip_white(const char *p, const char *end)
 {
-    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')) {
         p++;
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        while (end - p >= 8 && *p == ' ') { /* indentation */
+            uint64_t word;
+            memcpy(&word, p, 8);
+            word ^= 0x2020202020202020u;
+            if (word) {
+                p += __builtin_ctzll(word) >> 3;
+                break;
+            }
+            p += 8;
+        }
+#endif
+    }
     return p;
 }
 

@@ -124,6 +124,8 @@ class CategoryCounts:
         return any(count and name in OLD for name, count in counts)
 
     def _classify_new(self) -> None:
+        if len(self._pool) == len(self.groups):
+            return
         new = self.names[len(self.groups) :]
         for name in new:
             group, category = classify(name)

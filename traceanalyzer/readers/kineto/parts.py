@@ -84,12 +84,11 @@ def join(collector: Collector, part: Part) -> None:
 
 def _codes(collector: Collector, pool: str, values: list[Any]) -> Array:
     """For each code of a part the code of the same value in the collector; the last one is that of -1."""
-    codes = np.full(len(values) + 1, UNKNOWN, np.int32)
     if pool == "threads":
-        codes[:-1] = collector.threads_of.codes_of(values, len(values))
+        found = collector.threads_of.codes_of(values, len(values)).tolist()
     else:
-        codes[:-1] = collector.pools[pool].codes(values, len(values))
-    return codes
+        found = map(collector.pools[pool].encode, values)
+    return np.array([*found, UNKNOWN], np.int32)
 
 
 def pack(part: Part, room: memoryview) -> list[int] | None:

@@ -39,8 +39,8 @@ _UNPACKED = 8
 _OBJECTS = ("threads", "collectives", "sources")
 """Pools that do not hold strings."""
 
-_AT_ONCE = 1 << 16
-"""Rows among which codes that are new are looked for at once (own choice: half a megabyte)."""
+_AT_ONCE = 1 << 13
+"""Rows among which codes that are new are looked for at once (own choice: most codes come in the first thousands)."""
 
 _MEASURED = ("host", "launches", "device", "accelerator", "frames", "memory")
 """Tables of which at least one has a row in a trace that is worth a look."""
