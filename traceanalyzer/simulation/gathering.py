@@ -81,6 +81,8 @@ class Gathered:
 
     points: int
     events: int
+    event_of_row: I64
+    """By row of the device table: the judged device event, or `NOTHING`."""
     loader_floor_ns: int | None = None
     """Longest wait for the loader in ns; None for no limit."""
     loader_factor: float = 1.0
@@ -126,7 +128,10 @@ def gather(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> Gathe
         graph: The graph.
         edits: The edits, in any order.
     """
-    gathered = Gathered(len(graph.host), len(graph.device))
+    judged = np.flatnonzero(graph.device.is_judged)
+    event_of_row = np.full(len(context.trace.device), NOTHING)
+    event_of_row[graph.device.row[judged]] = judged
+    gathered = Gathered(len(graph.host), len(graph.device), event_of_row)
     for edit in edits:
         _add(context, marks_ns, graph, edit, gathered)
     _shrunk(context, graph, gathered)
@@ -142,11 +147,11 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
             gathered.loader_floor_ns = min(known, default=None)
             gathered.loader_factor *= factor
         case ScaleEdit(rows, factor, floor):
-            _scale(context, graph.device, rows, factor, floor, gathered)
+            _scale(graph.device, rows, factor, floor, gathered)
         case BandwidthEdit(rows, factor):
-            _scale(context, graph.device, rows, factor, 0, gathered)
+            _scale(graph.device, rows, factor, 0, gathered)
         case OverlapEdit(rows):
-            gathered.overlapped |= _events(context, graph.device, rows)
+            gathered.overlapped[_judged(gathered.event_of_row[rows])] = True
         case HostEdit(thread, start, end, factor):
             moved = stand_in_times(context, host.thread, thread, start, end)
             gathered.host_times.append((edit.times if moved[0] is thread else ThreadTimes(*moved), factor))
@@ -158,19 +163,21 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
             gathered.unblocked |= _ends(context, host, rows)
 
 
-def _scale(
-    context: Context, device: DeviceChain, rows: I64, factor: float, floor: I64 | int, gathered: Gathered
-) -> None:
+def _scale(device: DeviceChain, rows: I64, factor: float, floor: I64 | int, gathered: Gathered) -> None:
     """Multiply durations of device events, some of them down to a floor."""
-    events = _events(context, device, rows)
+    events = gathered.event_of_row[rows]
+    floor_ns = np.broadcast_to(floor, len(rows))[events != NOTHING]
+    events = _judged(events)
     gathered.device_factor[events] *= factor
-    floors = np.zeros(len(context.trace.device), np.int64)
-    floors[rows] = floor
-    floor_ns = floors[device.row]
-    gathered.device_floor_ns = np.maximum(gathered.device_floor_ns, floor_ns)
+    gathered.device_floor_ns[events] = np.maximum(gathered.device_floor_ns[events], floor_ns)
     if factor < 1:
-        alone = np.maximum(scaled(device.dur_ns, np.full(len(device), factor)), floor_ns)
-        gathered.device_most_ns[events] = np.minimum(gathered.device_most_ns, alone)[events]
+        alone = np.maximum(scaled(device.dur_ns[events], np.full(len(events), factor)), floor_ns)
+        gathered.device_most_ns[events] = np.minimum(gathered.device_most_ns[events], alone)
+
+
+def _judged(events: I64) -> I64:
+    found: I64 = events[events != NOTHING]
+    return found
 
 
 def scaled(values: I64, factor: F64) -> I64:
@@ -183,13 +190,6 @@ def scaled(values: I64, factor: F64) -> I64:
     missing = 10.0**-SHARE_DIGITS * np.maximum(values, 0) + 10.0**-SHARE_DIGITS
     products = np.minimum(np.floor(values * factor + missing), np.maximum(values, values * factor))
     return np.where((factor == 1) | (values < 0), values, products.astype(np.int64))
-
-
-def _events(context: Context, device: DeviceChain, rows: I64) -> Bool:
-    """Mask of the judged device events among some rows of the device table."""
-    marked = np.zeros(len(context.trace.device), np.bool_)
-    marked[rows] = True
-    return marked[device.row] & device.is_judged
 
 
 def _is_in(values: I64, wanted: I64, size: int) -> Bool:
@@ -266,8 +266,8 @@ def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:
 
 def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None:
     """Remove device events; calls and operators that launch nothing else take no time."""
-    events = _events(context, graph.device, rows)
-    gathered.dropped |= events
+    events = distinct(_judged(gathered.event_of_row[rows]))
+    gathered.dropped[events] = True
     launches, links = context.trace.launches, context.links
     every = np.bincount(links.launch[links.launch != NO_PARENT], minlength=len(launches))
     gone = links.launch[graph.device.row[events]]
