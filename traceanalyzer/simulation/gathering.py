@@ -207,9 +207,9 @@ def _ends(context: Context, host: HostPoints, rows: I64) -> Bool:
 
 def works_after(context: Context, host: HostPoints) -> Bool:
     """Mask of the ends of calls that wait for the device, and then do work of the host: they take or free memory."""
-    launches = context.trace.launches
-    allocates = np.append(context.trace.names.where(is_allocation)[launches.name], False)
-    works: Bool = host.is_end & (host.held_by != NOTHING) & allocates[np.where(host.call < 0, len(launches), host.call)]
+    works = np.zeros(len(host), np.bool_)
+    points = np.flatnonzero(host.is_end & (host.held_by != NOTHING) & (host.call >= 0))
+    works[points] = context.trace.names.where(is_allocation)[context.trace.launches.name[host.call[points]]]
     return works
 
 

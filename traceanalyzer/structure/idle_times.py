@@ -107,11 +107,6 @@ def are_disjoint(steps: Steps) -> bool:
     return bool((steps.start_ns[1:] >= steps.end_ns[:-1]).all() and (steps.end_ns >= steps.start_ns).all())
 
 
-def release(context: Context) -> None:
-    """Free the divided gaps when they are no longer needed."""
-    context.release(_known)
-
-
 def _known(_: Context) -> dict[tuple[int, bytes, bytes], DividedGaps]:
     """Results that were requested so far."""
     return {}

@@ -24,7 +24,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.gaps import Gaps
-from traceanalyzer.structure.idle_times import DividedGaps, divide, release
+from traceanalyzer.structure.idle_times import DividedGaps, divide
 from traceanalyzer.structure.portions import WAITS, Occurrences
 from traceanalyzer.structure.recording import HostPart, typical_gaps
 from traceanalyzer.structure.recording.program_steps import program_steps
@@ -179,7 +179,6 @@ def analyze(context: Context) -> StepIdle:
         ready &= loading <= _WARM_UP * (steps.end_ns - steps.start_ns)
     steady = ready & program_steps(context).is_typical
     devices = tuple(_device(context, steps, steady, number, part) for number, part in parts.items())
-    release(context)
     has_stacks = len(context.trace.frames) > 0
     calls, apart = gap_details.count_waits(context, steps, steady)
     return StepIdle(
