@@ -53,9 +53,7 @@ def graph(context: Context) -> AutogradGraph:
     nodes = np.flatnonzero(host.kind != NodeKind.MODULE)
     row = host.row[nodes]
     forward = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
-    nodes, row = nodes[forward], row[forward]
-    order = np.lexsort((nodes, table.start_ns[row], table.thread[row]))
-    nodes, row = nodes[order], row[order]
+    nodes, row = nodes[forward], row[forward]  # by thread, there in the order of time
     sequence, thread = table.sequence[row], table.thread[row]
     grows = _creates(sequence, thread)
     nodes, sequence = nodes[grows], sequence[grows]

@@ -26,7 +26,7 @@ from traceanalyzer.structure import operator_times
 from traceanalyzer.structure.analysis import KERNELS, SHAPES
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.structure.module_calls import evaluations, owners
 from traceanalyzer.structure.sums import group, sum_by
 from traceanalyzer.trace.distinct import distinct, ranked
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
@@ -284,15 +284,16 @@ def repeated(context: Context) -> Bool:
     row = host.row[plain]
     forward = np.zeros(len(host.tree), np.bool_)
     forward[plain] = (table.sequence[row] != UNKNOWN) & (table.forward_thread[row] <= 0)
-    is_evaluation = context.cached(evaluations)
-    within = host.tree.nearest(is_evaluation)
+    is_repeated = np.zeros(len(host.tree), np.bool_)
+    within, is_evaluation = context.cached(owners).evaluation, context.cached(evaluations)
+    if not (forward & ~is_evaluation & (within != NO_PARENT)).any():
+        return is_repeated
     call = host.tree.nearest(forward | is_evaluation)
     call = np.where(take_or(forward & ~is_evaluation, call, False), call, NO_PARENT)
     nodes = np.flatnonzero((within != NO_PARENT) & (call != NO_PARENT))
     in_checkpoint = context.trace.names.where(_is_of_checkpoint)[host.name]
     made = np.flatnonzero(forward & (within == NO_PARENT))
     again = in_checkpoint[within[nodes]] | _same(context, call[nodes].astype(np.int64), made)
-    is_repeated = np.zeros(len(host.tree), np.bool_)
     is_repeated[nodes[again]] = True
     return is_repeated
 

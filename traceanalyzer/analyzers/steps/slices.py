@@ -51,6 +51,8 @@ _FEW = 5_000
 """Most slices of the whole recording and of times outside of steps, and most idle times."""
 _AT_ONCE = 100_000
 """Events that are joined at once, where there are far more than `MOST` (own choice: 10 MB)."""
+_BLOCK = 1 << 10
+"""Rows that are looked at together (own choice: a tenth of a step of ten thousand events)."""
 _LANES = 24
 """Most lanes of a kind (own choice: more fit no screen)."""
 _OUTSIDE = 3
@@ -172,7 +174,8 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
         if chosen.kind == "recording":  # what takes no time at the very end belongs to it
             rows = np.arange(len(from_ns))
         else:
-            rows = np.flatnonzero((from_ns < end) & ((to_ns > start) | (from_ns >= start)))
+            rows = self._near(start, end)
+            rows = rows[(from_ns[rows] < end) & ((to_ns[rows] > start) | (from_ns[rows] >= start))]
         if self.kind == "marks" and self.depth is not None:
             rows = rows[self.depth[rows] < _PHASES]
         if are_few(len(rows), chosen.most):
@@ -183,6 +186,20 @@ class _Table(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _times(self) -> tuple[I64, I64]:
         return self.slices.start_ns, self.slices.end_ns
+
+    def _near(self, start: int, end: int) -> I64:
+        """Rows among which are all that run in a time, ascending: those of blocks that have some before and after."""
+        low, high = self._bounds
+        blocks = np.flatnonzero((low < end) & (high >= start))
+        rows = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
+        return rows[: np.searchsorted(rows, len(self._times[0]))]
+
+    @cached_property
+    def _bounds(self) -> tuple[I64, I64]:
+        """The first start and the last end of each block of rows."""
+        from_ns, to_ns = self._times
+        first = np.arange(0, len(from_ns), _BLOCK)
+        return np.minimum.reduceat(from_ns, first), np.maximum.reduceat(to_ns, first)
 
     def _joined(self, rows: I64, chosen: _Chosen) -> SliceRows:
         """Some slices, cut to a time and joined."""
