@@ -93,10 +93,13 @@ def running_maximum(values: I64, group: I64) -> I64:
     """Running maximum within each group; groups are consecutive."""
     if not len(values):
         return values
-    low, high = int(values[values > NEVER // 2].min(initial=0)), int(values.max())
-    room = max(high - low, 0) + 2
-    maximum = np.maximum.accumulate(np.maximum(values, low - 1) - low + group * room) + low - group * room
-    return np.where(maximum < low, NEVER, maximum)
+    low, high = int(values.min()), int(values.max())
+    some_never = low <= NEVER // 2
+    if some_never:
+        low = int(values[values > NEVER // 2].min(initial=0))
+    shift = group * (max(high - low, 0) + 2) - low
+    maximum: I64 = np.maximum.accumulate((np.maximum(values, low - 1) if some_never else values) + shift) - shift
+    return np.where(maximum < low, NEVER, maximum) if some_never else maximum
 
 
 def contract(graph: Graph) -> Contracted:
