@@ -20,7 +20,7 @@ ROLES = ("serving", "training", "inference", "parallel", "compiler", "benchmark"
 def found(name: str, pattern: str) -> list[str]:
     """Ids of the frameworks whose `names` or `frames` are found in a name."""
     patterns = ((known, getattr(known, pattern)) for known in FRAMEWORKS)
-    return [known.id for known, expression in patterns if expression and expression.search(name)]
+    return [known.id for known, expression in patterns if expression and expression.compiled.search(name)]
 
 
 @pytest.mark.parametrize(("framework", "name", "mark"), MARKS)

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 import traceanalyzer
-from traceanalyzer.knowledge.first_match import Matching
+from traceanalyzer.knowledge.first_match import AnyOf
 
 ROOT = Path(traceanalyzer.__file__).parent
 METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split")
@@ -79,7 +79,7 @@ def _of_module(name: str) -> Iterator[Found]:
 def _patterns(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
-    elif isinstance(value, Matching):
+    elif isinstance(value, AnyOf):
         yield value.compiled
     elif isinstance(value, msgspec.Struct):
         yield from (pattern for held in msgspec.structs.astuple(value) for pattern in _patterns(held))

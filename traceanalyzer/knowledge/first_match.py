@@ -64,24 +64,16 @@ def _compiled(alternative: str) -> re.Pattern[str]:
     return re.compile(alternative, re.IGNORECASE)
 
 
-class Matching:
-    """A regular expression that is compiled when it is first tried, as most of a long table never are."""
+class AnyOf:
+    """Regular expressions as one, which is compiled when it is first tried, as most of a long table never are."""
 
     def __init__(self, *patterns: str) -> None:
         self.pattern = "|".join(patterns)
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """The compiled expression."""
+        """The expression that matches where one of them does."""
         return re.compile(self.pattern, re.ASCII)
-
-    def search(self, name: str) -> re.Match[str] | None:
-        """The first match of one of the patterns anywhere in a name."""
-        return self.compiled.search(name)
-
-    def fullmatch(self, name: str) -> re.Match[str] | None:
-        """The match of one of the patterns with a whole name."""
-        return self.compiled.fullmatch(name)
 
 
 def alternatives(pattern: str) -> list[str]:

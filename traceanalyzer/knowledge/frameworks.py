@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from traceanalyzer.knowledge.first_match import Matching
+from traceanalyzer.knowledge.first_match import AnyOf
 from traceanalyzer.knowledge.framework_marks import (
     SGLANG_MARKS,
     TENSORRT_LLM_MARKS,
@@ -35,9 +35,9 @@ class Framework(msgspec.Struct, frozen=True):
     """The name as its authors write it."""
     role: str
     """`serving`, `training`, `inference`, `parallel`, `compiler`, `benchmark` or `runtime`."""
-    names: Matching | None = None
+    names: AnyOf | None = None
     """Searched in names of annotations and operators, including step marks, and in event categories."""
-    frames: Matching | None = None
+    frames: AnyOf | None = None
     """Searched in Python frames, `path(line): function`, and in module frames, `nn.Module: Class_0`."""
     step_mark: Callable[[str], StepMark | None] | None = None
     """Parses a step mark. Accepted marks contain only public words and counts, so anonymized copies may keep them."""
@@ -72,13 +72,13 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "sglang",
         "SGLang",
         "serving",
-        names=Matching(
+        names=AnyOf(
             *SGLANG_MARKS,
             r"^sglang::",
             r"^sglang_profiler::",
             r"^sgl_kernel::",
         ),
-        frames=Matching(package("sglang"), path("sglang", r"(?:srt|jit_kernel|multimodal_gen)[/\\]")),
+        frames=AnyOf(package("sglang"), path("sglang", r"(?:srt|jit_kernel|multimodal_gen)[/\\]")),
         step_mark=sglang_mark,
     ),
     # LightLLM: serves language models. It writes no marks and is recognized by its files.
@@ -86,32 +86,30 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "lightllm",
         "LightLLM",
         "serving",
-        frames=Matching(package("lightllm"), path("lightllm", r"(?:server|models|common)[/\\]")),
+        frames=AnyOf(package("lightllm"), path("lightllm", r"(?:server|models|common)[/\\]")),
     ),
     # TensorRT-LLM: serves language models.
     Framework(
         "tensorrt-llm",
         "TensorRT-LLM",
         "serving",
-        names=Matching(*TENSORRT_LLM_MARKS, r"^trtllm::", r"^tensorrt_llm::"),
-        frames=Matching(package("tensorrt_llm"), path("tensorrt_llm", r"(?:_torch|executor|runtime|llmapi)[/\\]")),
+        names=AnyOf(*TENSORRT_LLM_MARKS, r"^trtllm::", r"^tensorrt_llm::"),
+        frames=AnyOf(package("tensorrt_llm"), path("tensorrt_llm", r"(?:_torch|executor|runtime|llmapi)[/\\]")),
         step_mark=tensorrt_llm_mark,
     ),
     # Text Generation Inference: serves language models. It writes no marks and is recognized by its files.
-    Framework("tgi", "Text Generation Inference", "serving", frames=Matching(path("text_generation_server", ""))),
+    Framework("tgi", "Text Generation Inference", "serving", frames=AnyOf(path("text_generation_server", ""))),
     # vLLM: serves language models.
     Framework(
         "vllm",
         "vLLM",
         "serving",
-        names=Matching(
+        names=AnyOf(
             *VLLM_MARKS,
             r"^vllm::",
             r"^(?:v2_)?gpu_model_runner: ",
         ),
-        frames=Matching(
-            package("vllm"), package("vllm_ascend"), path("vllm", r"(?:v1|model_executor|compilation)[/\\]")
-        ),
+        frames=AnyOf(package("vllm"), package("vllm_ascend"), path("vllm", r"(?:v1|model_executor|compilation)[/\\]")),
         step_mark=vllm_mark,
     ),
     # xDiT: runs diffusion transformers on several devices, one generation at a time.
@@ -119,8 +117,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "xdit",
         "xDiT",
         "inference",
-        names=Matching(*XDIT_MARKS),
-        frames=Matching(package("xfuser"), path("xfuser", r"(?:core|model_executor)[/\\]")),
+        names=AnyOf(*XDIT_MARKS),
+        frames=AnyOf(package("xfuser"), path("xfuser", r"(?:core|model_executor)[/\\]")),
         step_mark=xdit_mark,
     ),
     # -- loops
@@ -129,15 +127,15 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "megatron",
         "Megatron",
         "parallel",
-        names=Matching(r"^_?LinearWithGradAccumulationAndAsync(?:Communication|Allreduce)(?:Backward)?$"),
-        frames=Matching(path("megatron", r"(?:core|training|legacy|model|optimizer|schedules|mpu)(?:[/\\]|\.py\()")),
+        names=AnyOf(r"^_?LinearWithGradAccumulationAndAsync(?:Communication|Allreduce)(?:Backward)?$"),
+        frames=AnyOf(path("megatron", r"(?:core|training|legacy|model|optimizer|schedules|mpu)(?:[/\\]|\.py\()")),
     ),
     # TorchTitan: pretrains language models with PyTorch's own parallelism.
     Framework(
         "torchtitan",
         "TorchTitan",
         "training",
-        frames=Matching(
+        frames=AnyOf(
             package("torchtitan"), path("torchtitan", r"(?:train\.py\(|(?:models|components|distributed)[/\\])")
         ),
     ),
@@ -146,8 +144,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "lightning",
         "Lightning",
         "training",
-        names=Matching(r"^\[pl\]\[profile\]", r"^\[pl\]\[module\]"),
-        frames=Matching(
+        names=AnyOf(r"^\[pl\]\[profile\]", r"^\[pl\]\[module\]"),
+        frames=AnyOf(
             package("pytorch_lightning"),
             package("lightning_fabric"),
             path("lightning", "(?:pytorch|fabric)", ""),
@@ -159,14 +157,14 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "detectron2",
         "Detectron2",
         "training",
-        frames=Matching(package("detectron2"), path("detectron2", r"(?:modeling|engine|layers)[/\\]")),
+        frames=AnyOf(package("detectron2"), path("detectron2", r"(?:modeling|engine|layers)[/\\]")),
     ),
     # MMEngine, and its predecessor MMCV: the Runner of OpenMMLab's projects owns the loop.
     Framework(
         "mmengine",
         "MMEngine",
         "training",
-        frames=Matching(
+        frames=AnyOf(
             package("mmengine"), path("mmengine", r"(?:runner|model|optim)[/\\]"), path("mmcv", r"runner[/\\]")
         ),
     ),
@@ -175,8 +173,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "fairseq",
         "fairseq",
         "training",
-        names=Matching(r"^multiply-grads$", r"^reduce-grads$"),
-        frames=Matching(
+        names=AnyOf(r"^multiply-grads$", r"^reduce-grads$"),
+        frames=AnyOf(
             package("fairseq"),
             package("fairseq_cli"),
             package("fairseq2"),
@@ -191,12 +189,12 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "torchrec",
         "TorchRec",
         "training",
-        names=Matching(
+        names=AnyOf(
             r"^## (?:start_|wait_)?sparse_data_dist(?: [0-9]{1,18})? ##$",
             r"^## all2all_data:",
             r"^## \w{0,40}Awaitable wait\(\) ##$",
         ),
-        frames=Matching(package("torchrec"), path("torchrec", r"(?:distributed|modules|sparse)[/\\]")),
+        frames=AnyOf(package("torchrec"), path("torchrec", r"(?:distributed|modules|sparse)[/\\]")),
     ),
     # -- models
     # Hugging Face Diffusers: pipelines that generate images, video and sound.
@@ -204,7 +202,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "diffusers",
         "Diffusers",
         "inference",
-        frames=Matching(package("diffusers"), path("src", "diffusers", r"(?:pipelines|models|schedulers)[/\\]")),
+        frames=AnyOf(package("diffusers"), path("src", "diffusers", r"(?:pipelines|models|schedulers)[/\\]")),
     ),
     # Hugging Face: models, pipelines and `generate` of Transformers, its Trainer, and Accelerate.
     # It supports training and inference, so its role does not show which one a program does. Frames of
@@ -213,7 +211,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "huggingface",
         "Hugging Face",
         "inference",
-        frames=Matching(
+        frames=AnyOf(
             package("transformers") + _LOOKS_AROUND,
             path("src", "transformers", r"(?:models|generation|pipelines)[/\\]"),
             package("accelerate"),
@@ -227,22 +225,20 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "deepspeed",
         "DeepSpeed",
         "parallel",
-        names=Matching(
+        names=AnyOf(
             r"^LinearFunctionForZeroStage3(?:Backward)?$",
             r"^PreBackwardFunctionForModule(?:Backward)?$",
             r"^PostBackwardFunctionModule(?:Backward)?$",
         ),
-        frames=Matching(
-            package("deepspeed"), path("deepspeed", r"(?:runtime|ops|utils)[/\\]"), module("DeepSpeedEngine")
-        ),
+        frames=AnyOf(package("deepspeed"), path("deepspeed", r"(?:runtime|ops|utils)[/\\]"), module("DeepSpeedEngine")),
     ),
     # FSDP2: shards parameters in place (`fully_shard`), the second of PyTorch's two.
     Framework(
         "fsdp2",
         "FSDP2",
         "parallel",
-        names=Matching(r"^FSDP::", r"^fsdp::"),
-        frames=Matching(
+        names=AnyOf(r"^FSDP::", r"^fsdp::"),
+        frames=AnyOf(
             path("torch", "distributed", "fsdp", r"_fully_shard[/\\]"),
             path("torch", "distributed", "_composable", r"fsdp[/\\]"),
         ),
@@ -252,8 +248,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "fsdp",
         "FSDP",
         "parallel",
-        names=Matching(r"^FullyShardedDataParallel(?:\.|::)"),
-        frames=Matching(
+        names=AnyOf(r"^FullyShardedDataParallel(?:\.|::)"),
+        frames=AnyOf(
             path("torch", "distributed", "fsdp", r"(?:fully_sharded_data_parallel|_runtime_utils|_?flat_param)\.py\("),
             module("FullyShardedDataParallel"),
         ),
@@ -264,13 +260,13 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "ddp",
         "DistributedDataParallel",
         "parallel",
-        names=Matching(
+        names=AnyOf(
             r"^DistributedDataParallel\.forward$",
             r"^torch::distributed::reducer::",
             r"^torch\.distributed\.ddp\.reducer::",
             r"^_DDPSink(?:Backward)?$",
         ),
-        frames=Matching(
+        frames=AnyOf(
             path("torch", "nn", "parallel", r"distributed\.py\([0-9]{1,9}\): (?:_(?:run_ddp|pre|post)_)?forward$"),
             module("DistributedDataParallel"),
         ),
@@ -280,22 +276,22 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "dataparallel",
         "DataParallel",
         "parallel",
-        names=Matching(r"^DataParallel\.forward$"),
-        frames=Matching(
+        names=AnyOf(r"^DataParallel\.forward$"),
+        frames=AnyOf(
             path("torch", "nn", "parallel", r"data_parallel\.py\([0-9]{1,9}\): forward$"), module("DataParallel")
         ),
     ),
     # Ray Train: starts the worker processes of a training job, whose loop may belong to another framework.
-    Framework("ray-train", "Ray Train", "training", frames=Matching(path("ray", "train", ""))),
+    Framework("ray-train", "Ray Train", "training", frames=AnyOf(path("ray", "train", ""))),
     # timm (PyTorch Image Models): image models without a training loop.
-    Framework("timm", "timm", "inference", frames=Matching(package("timm"), path("timm", r"(?:models|layers)[/\\]"))),
+    Framework("timm", "timm", "inference", frames=AnyOf(package("timm"), path("timm", r"(?:models|layers)[/\\]"))),
     # -- never named
     # torch.compile: code that PyTorch's compiler generated, in any program.
     Framework(
         "torch.compile",
         "torch.compile",
         "compiler",
-        names=Matching(
+        names=AnyOf(
             r"^Torch-Compiled Region\b",
             r"^## Call CompiledFxGraph ",
             r"^TorchDynamo Cache Lookup$",
@@ -304,26 +300,26 @@ FRAMEWORKS: tuple[Framework, ...] = (
             r"^inductor::",
             r"^triton_(?:poi|red|per|tem|for)_fused_",
         ),
-        frames=Matching(
+        frames=AnyOf(
             path("torch", "_dynamo", r"eval_frame\.py\([0-9]{1,9}\): (?:_fn|compile_wrapper|__call__)$"),
             path("torch", "_inductor", r"output_code\.py\("),
             path("torch", "_functorch", r"_aot_autograd[/\\]runtime_wrappers\.py\("),
         ),
     ),
     # PARAM: benchmarks of operators and models. Its marks begin with `[param|`.
-    Framework("param", "PARAM", "benchmark", names=Matching(r"^\[param\|")),
+    Framework("param", "PARAM", "benchmark", names=AnyOf(r"^\[param\|")),
     # FBGEMM: operators for embeddings and quantization, used by TorchRec and other programs.
-    Framework("fbgemm", "FBGEMM", "runtime", names=Matching(r"^fbgemm::"), frames=Matching(package("fbgemm_gpu"))),
+    Framework("fbgemm", "FBGEMM", "runtime", names=AnyOf(r"^fbgemm::"), frames=AnyOf(package("fbgemm_gpu"))),
     # MTIA: the runtime of Meta's accelerators. Its events have the categories `mtia_runtime` and `mtia_ccp_events`.
     # Frames of `torch/mtia` are not evidence, because PyTorch checks in every program whether such a device exists.
-    Framework("mtia", "MTIA", "runtime", names=Matching(r"^mtia_\w{1,40}$", r"^mtia::")),
+    Framework("mtia", "MTIA", "runtime", names=AnyOf(r"^mtia_\w{1,40}$", r"^mtia::")),
     # Ascend Extension for PyTorch (torch_npu): the runtime of Ascend's NPUs.
     Framework(
         "npu",
         "Ascend Extension for PyTorch",
         "runtime",
-        names=Matching(r"^npu::"),
-        frames=Matching(package("torch_npu")),
+        names=AnyOf(r"^npu::"),
+        frames=AnyOf(package("torch_npu")),
     ),
 )
 """All frameworks in order of priority: a report names the first one found.

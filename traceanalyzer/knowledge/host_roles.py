@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from traceanalyzer.knowledge import marks
-from traceanalyzer.knowledge.first_match import Matching
+from traceanalyzer.knowledge.first_match import AnyOf
 from traceanalyzer.knowledge.python_frames import parse
 
 _MODULE = re.compile(r"nn\.Module: (\w+?)(?:_\d+)?")
@@ -21,15 +21,15 @@ class HostRole(msgspec.Struct, frozen=True):
     """One line in the table of roles. A pattern that is None matches nothing."""
 
     id: str
-    functions: Matching | None = None
+    functions: AnyOf | None = None
     """Matches whole names of Python functions in any file."""
-    files: Matching | None = None
+    files: AnyOf | None = None
     """Searched in `path: function` of Python frames, with `/` between folders."""
-    marks: re.Pattern[str] | Matching | None = None
+    marks: AnyOf | None = None
     """Searched in names of marks."""
-    modules: Matching | None = None
+    modules: AnyOf | None = None
     """Matches whole names of module classes."""
-    builtins: Matching | None = None
+    builtins: AnyOf | None = None
     """Searched in names of built-in functions, `<built-in function sleep>`."""
 
 
@@ -53,28 +53,28 @@ OUTPUTS = "postprocessing"
 ROLES: tuple[HostRole, ...] = (
     HostRole(
         "tokenization",
-        functions=Matching(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
-        files=Matching(
+        functions=AnyOf(r"_?(?:de)?tokenize(?:_\w+)?", "apply_chat_template", r"_?(?:batch_)?encode_plus"),
+        files=AnyOf(
             r"tokenization_\w{1,99}\.py: ", r"(?:^|/)(?:tiktoken|sentencepiece|tokenizers)/", r"/(?:de)?tokenizer\w*/"
         ),
-        marks=re.compile(_WORD + r"(?:de)?tokeniz\w*", re.ASCII | re.IGNORECASE),
+        marks=AnyOf("(?i)" + _WORD + r"(?:de)?tokeniz\w*"),
     ),
     HostRole(
         OUTPUTS,
-        functions=Matching(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
-        files=Matching(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
-        marks=re.compile(_WORD + r"post-?process(?:ing)?(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
+        functions=AnyOf(rf"_?post_?process(?:ing)?(?:_{_DATA})?", r"(?:pt|numpy|tensor|latents?)_to_(?:pil|numpy)"),
+        files=AnyOf(r"(?:^|/)(?:image|video|audio)_process\w*\.py: _?post_?process"),
+        marks=AnyOf("(?i)" + _WORD + r"post-?process(?:ing)?(?![A-Za-z0-9_])"),
     ),
     HostRole(
         "preprocessing",
-        functions=Matching(
+        functions=AnyOf(
             rf"_?pre_?process(?:ing)?(?:_{_DATA})?",
             r"(?:image|video|audio|data|input|feature)_pre_?process(?:ing|or)?",
             r"^(?:\w+_)?collate(?:_fn|_batch)?",
             r"augment(?:ation)?s?(?:_\w+)?|apply_(?:augmentations?|transforms)",
             r"(?:load|read|decode|open)_(?:image|video|audio|jpeg|png|wav|frame)s?(?:_\w+)?|imread|imdecode",
         ),
-        files=Matching(
+        files=AnyOf(
             r"(?:^|/)(?:image|video|audio)_process\w*\.py: (?!_?post_?process)",
             r"(?:^|/)image_transforms\.py: ",
             r"(?:^|/)(?:image_|video_)?processing_\w+\.py: (?!_?post_?process|forward$)",
@@ -86,66 +86,63 @@ ROLES: tuple[HostRole, ...] = (
             r"(?:^|/)kornia/augmentation/",
             r"(?:^|/)torchaudio/(?:transforms|compliance|backend|_backend)",
         ),
-        marks=re.compile(
-            _WORD + rf"(?:pre-?process(?:ing)?(?:_{_DATA})?|augment(?:ation)?s?|collate(?:_fn)?"
+        marks=AnyOf(
+            "(?i)" + _WORD + rf"(?:pre-?process(?:ing)?(?:_{_DATA})?|augment(?:ation)?s?|collate(?:_fn)?"
             r"|(?:image|data|input)[ _](?:pre-?processing|decoding|transforms?)|decode[ _](?:image|video|jpeg)s?)"
-            r"(?![A-Za-z0-9_])",
-            re.ASCII | re.IGNORECASE,
+            r"(?![A-Za-z0-9_])"
         ),
-        modules=Matching(
+        modules=AnyOf(
             "Random[A-Z][A-Za-z]+", "CenterCrop", "ColorJitter", "RandAugment", "TrivialAugmentWide", "AutoAugment"
         ),
     ),
     HostRole(
         "sampling",
-        functions=Matching(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
-        files=Matching(
+        functions=AnyOf(r"sample_tokens?", r"_?sample_(?:and|from)_\w+"),
+        files=AnyOf(
             r"(?:^|/)v1/sample/",
             r"(?:^|/)\w*sampler\.py: (?!__iter__$|__next__$)",
             r"(?:^|/)logits_process(?:or)?\.py: ",
         ),
-        marks=re.compile(_WORD + r"(?:Sampler?|sample|sampling)(?![A-Za-z0-9_])", re.ASCII),
-        modules=Matching(r"^\w*Sampler"),
+        marks=AnyOf(_WORD + r"(?:Sampler?|sample|sampling)(?![A-Za-z0-9_])"),
+        modules=AnyOf(r"^\w*Sampler"),
     ),
     HostRole(
         BUFFERS,
-        files=Matching(
+        files=AnyOf(
             r"(?:^|/)torch/nn/parallel/distributed\.py: "
             r"(?:_sync_(?:module_)?buffers|_sync_params(?:_and_buffers)?|_(?:default|distributed)_broadcast_coalesced)$"
         ),
     ),
     HostRole(
         "garbage-collection",
-        functions=Matching(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
-        marks=re.compile(r"^(?:Python GC|gc(?:\.collect)?|garbage[ _]collect\w*)$", re.ASCII | re.IGNORECASE),
-        builtins=Matching(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
+        functions=AnyOf(r"_?(?:maybe_)?(?:run_)?(?:gc_collect|collect_garbage|garbage_collect\w*)"),
+        marks=AnyOf(r"(?i)^(?:Python GC|gc(?:\.collect)?|garbage[ _]collect\w*)$"),
+        builtins=AnyOf(r"^<built-in function collect>$", r"^<built-in method collect of module object"),
     ),
     HostRole(
         "guards",
-        files=Matching(r"(?:^|/)torch/_dynamo/guards\.py: "),
-        marks=Matching(r"^TorchDynamo Cache Lookup$"),
-        builtins=Matching("assert_size_stride", "assert_alignment", "check_guard"),
+        files=AnyOf(r"(?:^|/)torch/_dynamo/guards\.py: "),
+        marks=AnyOf(r"^TorchDynamo Cache Lookup$"),
+        builtins=AnyOf("assert_size_stride", "assert_alignment", "check_guard"),
     ),
     HostRole(
         "checkpointing",
-        functions=Matching(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
-        files=Matching(
+        functions=AnyOf(r"_?save_(?:checkpoint|model|state|training_state)(?:_\w+)?", "save_pretrained"),
+        files=AnyOf(
             r"(?:^|/)torch/serialization\.py: _?(?:legacy_)?save$",
             r"(?:^|/)torch/distributed/checkpoint/\w*save\w*\.py: ",
             r"(?:^|/)safetensors/\w+\.py: save",
         ),
-        marks=re.compile(_WORD + r"(?:save|write)[ _](?:checkpoint|model|state)", re.ASCII | re.IGNORECASE),
+        marks=AnyOf("(?i)" + _WORD + r"(?:save|write)[ _](?:checkpoint|model|state)"),
     ),
     HostRole(
         "logging",
-        functions=Matching(
-            r"add_(?:scalar|histogram|image|text|figure)s?", r"log_(?:metrics|dict|scalars?)|training_log"
-        ),
-        files=Matching(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
-        marks=re.compile(_WORD + r"(?:log|logging|log_metrics)(?![A-Za-z0-9_])", re.ASCII | re.IGNORECASE),
-        builtins=Matching(r"^<built-in function print>$"),
+        functions=AnyOf(r"add_(?:scalar|histogram|image|text|figure)s?", r"log_(?:metrics|dict|scalars?)|training_log"),
+        files=AnyOf(r"(?:^|/)(?:wandb|mlflow|tensorboardX|tensorboard|tqdm)/", r"(?:^|/)torch/utils/tensorboard/"),
+        marks=AnyOf("(?i)" + _WORD + r"(?:log|logging|log_metrics)(?![A-Za-z0-9_])"),
+        builtins=AnyOf(r"^<built-in function print>$"),
     ),
-    HostRole("sleep", builtins=Matching(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
+    HostRole("sleep", builtins=AnyOf(r"^<built-in function sleep>$", r"^<built-in method sleep of ")),
 )
 """All roles; if several match, the first one is used."""
 
@@ -158,18 +155,18 @@ def is_waiting(name: str) -> bool:
 def of_frame(name: str) -> str | None:
     """The role of a Python frame or of a built-in function; None if the name matches none."""
     if name.startswith("<built-in "):
-        return next((role.id for role in ROLES if role.builtins and role.builtins.search(name)), None)
+        return next((role.id for role in ROLES if role.builtins and role.builtins.compiled.search(name)), None)
     if name.startswith("nn.Module: "):
         module = _MODULE.fullmatch(name)
-        return next((r.id for r in ROLES if module and r.modules and r.modules.fullmatch(module[1])), None)
+        return next((r.id for r in ROLES if module and r.modules and r.modules.compiled.fullmatch(module[1])), None)
     frame = parse(name)
     if frame is None:
         return None
     place = f"{frame.path.replace(chr(92), '/')}: {frame.function}"
     for role in ROLES:
-        if role.functions and role.functions.fullmatch(frame.function):
+        if role.functions and role.functions.compiled.fullmatch(frame.function):
             return role.id
-        if role.files and role.files.search(place):
+        if role.files and role.files.compiled.search(place):
             return role.id
     return None
 
@@ -178,4 +175,4 @@ def of_mark(name: str) -> str | None:
     """The role of a mark; None if the name matches none."""
     if marks.is_dataloader(name):
         return LOADER
-    return next((role.id for role in ROLES if role.marks and role.marks.search(name)), None)
+    return next((role.id for role in ROLES if role.marks and role.marks.compiled.search(name)), None)

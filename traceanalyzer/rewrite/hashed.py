@@ -268,7 +268,7 @@ class FrameNames:
 def _framework(path: str) -> tuple[int, int]:
     """The part of a path by which a framework is recognized; empty without one."""
     for known_by in (each.frames for each in FRAMEWORKS if each.frames):
-        if match := known_by.search(f"{path}("):
+        if match := known_by.compiled.search(f"{path}("):
             return match.span()
     return 0, 0
 

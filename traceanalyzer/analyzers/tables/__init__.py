@@ -156,7 +156,7 @@ def _frameworks(rows: list[TableRow]) -> Iterator[FrameworkEvidence]:
     for known in FRAMEWORKS:
         if known.names is None:
             continue
-        named = [row for row in rows if known.names.search(row.name)]
+        named = [row for row in rows if known.names.compiled.search(row.name)]
         if named:
             events = sum(row.calls or 1 for row in named)
             yield FrameworkEvidence(known.id, "mark", named[0].name, events, len({row.name for row in named}))

@@ -3,7 +3,7 @@
 `libkineto/include/ActivityType.h` names the categories of events; all years and back ends have other names, which are
 normalized here. A column that one argument of events fills is declared with it in `trace/tables.py`; all else is listed
 here. The types of events (`events`), how they become columns (`columns`), and what the compiled scan reads (`scanning`)
-follow from these tables. Fields have the order in which a `Collector` gives codes.
+follow from these tables.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ TABLES = {
     TableGroup.FLOW: EventTable("flows", Flows),
     TableGroup.INSTANT: EventTable("memory", MemoryEvents, _ALLOCATION),
 }
-"""The table of each group of events that has one, in the order in which a `Collector` gives codes."""
+"""The table of each group of events that has one; `Trace` gives codes in this order."""
 
 POOL_OF = {t.name: {c.name: c.pool for c in t.table.columns() if c.pool} for t in TABLES.values()}
 """By table and column of codes: the pool of the codes."""

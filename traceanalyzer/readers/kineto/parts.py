@@ -1,7 +1,7 @@
 """Parts of a trace whose windows were collected apart from the others, and how they are put together again.
 
-A part has its own codes: its pools contain its own strings, in the order of first appearance. Parts that are joined in
-the order of their windows give exactly the tables and pools that one collector would have made from all windows.
+A part has its own codes: its pools contain its own strings. Parts that are joined in the order of their windows give
+exactly the tables that one collector would have made from all windows, whatever the order of codes.
 """
 
 from __future__ import annotations

@@ -140,9 +140,8 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
     found: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
-    tables = {
-        name: _recoded(table, {name: codes for name, (_, codes) in pools.items()}) for name, table in tables.items()
-    }
+    codes = {name: codes for name, (_, codes) in pools.items()}
+    tables = {name: _recoded(table, codes) for name, table in tables.items()}
     distributed = meta.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     backend = distributed.get("backend")
@@ -192,11 +191,6 @@ def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple
     Values have the order in which the tables have them, so that nothing depends on how the file was cut while it was
     read; threads that of their ids, so that of equal threads the same one comes first. One value may be written in
     several ways: layouts of JSON texts differ, and ids of threads.
-
-    Args:
-        pool: The name of the pool.
-        values: What was read, by code.
-        tables: All tables, with these codes.
     """
     if pool == "threads":
         values = [Thread(_identity(pid), _identity(tid)) for pid, tid in values]
@@ -212,13 +206,7 @@ def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple
 
 
 def _appeared(columns: Sequence[I32], first: int, count: int) -> Iterator[int]:
-    """Codes in the order in which columns have them.
-
-    Args:
-        columns: The columns.
-        first: How many of the codes come first.
-        count: The number of codes.
-    """
+    """The codes, of which there are so many, in the order in which columns have them; some come first in any case."""
     seen = np.zeros(count + 1, np.bool_)
     seen[:first] = seen[-1] = True  # the last is for -1
     yield from range(first)

@@ -55,8 +55,8 @@ _SEED = int.from_bytes(os.urandom(8))
 """Of the scan's hash, so that nobody can make a file whose texts all have the same one; the trace is the same."""
 
 _AROUND = 1 << 14
-"""Bytes that are left to msgspec from an event on that is not plain: the next ones are often not plain either (own
-choice; what stands before the events of a thread takes two thousand)."""
+"""Bytes that are left to msgspec from an event on that is not plain, as the next ones often are not either (own choice:
+all that describes processes and threads)."""
 
 _MOST = 128
 """Most categories that are scanned; writers know some fifty."""
@@ -154,13 +154,9 @@ class ScanningDecoder:
         return part
 
     def _around(self, text: memoryview, event: int) -> Part | None:
-        """The part that a list of events makes, in which one is not plain.
+        """The part that a list makes in which an event at some place is not plain.
 
-        None after any error, and if there is nothing but what stands around the event.
-
-        Args:
-            text: The list.
-            event: Where it is.
+        None after any error, and if the list has nothing but what stands around the event.
         """
         before = max(0, bytes(text[:event]).rfind(b","))
         after = BORDER.search(text, event + _AROUND)

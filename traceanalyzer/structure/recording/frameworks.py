@@ -21,7 +21,7 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.first_match import Matching, alternatives, required_word
+from traceanalyzer.knowledge.first_match import AnyOf, alternatives, required_word
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.trace.model import Trace
@@ -227,7 +227,7 @@ class _Found:
 class _Lines:
     """The `names` or the `frames` of all frameworks; a name that matches none costs only a search for a few words."""
 
-    def __init__(self, patterns: Iterable[tuple[Framework, Matching | None]]) -> None:
+    def __init__(self, patterns: Iterable[tuple[Framework, AnyOf | None]]) -> None:
         """Find a word in each alternative without which it cannot match."""
         self._lines = [(known, pattern, _words(pattern)) for known, pattern in patterns if pattern]
         words = {word for _, _, line in self._lines for word in line}
@@ -238,11 +238,11 @@ class _Lines:
         lower = name.lower()
         if any(map(lower.__contains__, self._words)):
             for known, pattern, words in self._lines:
-                if any(map(lower.__contains__, words)) and pattern.search(name):
+                if any(map(lower.__contains__, words)) and pattern.compiled.search(name):
                     yield known
 
 
-def _words(pattern: Matching) -> tuple[str, ...]:
+def _words(pattern: AnyOf) -> tuple[str, ...]:
     return tuple(required_word(alternative) for alternative in alternatives(pattern.pattern))
 
 
