@@ -291,6 +291,30 @@ def test_one_rank_does_not_tell_waiting_from_sending() -> None:
         assert ("The trace of one rank does not show how much" in text) is is_told
 
 
+@pytest.mark.parametrize(("host_us", "kernel_us"), [(200, 500), (500, 200)])
+def test_communication_is_as_long_as_the_shares_say(host_us: int, kernel_us: int) -> None:
+    """While the host is in a collective the GPU is idle; it communicates only while a kernel of it runs."""
+    trace = TraceBuilder(distributed=distributed_info(0, 4))
+    for number in range(3):
+        start = 1000 * number
+        trace.step(number, start, 990)
+        trace.op("aten::mm", start + 1, 5)
+        at = start + 20
+        trace.collective("all_reduce", at + host_us, kernel_us, at=at, host_dur=host_us, nelems=9, ranks=(0, 1))
+    (headline,) = report(trace).headlines
+    assert headline.bound == "communication"
+    assert headline.shares is not None
+    time, share = re.search(r"for (\d\.\d+) of the 1\.0 ms of a typical step", said(trace)), headline.share
+    assert time is not None, said(trace)
+    assert share is not None
+    assert float(time[1]) == pytest.approx(0.99 * share, abs=0.01)
+    if kernel_us > host_us:
+        assert share == pytest.approx(headline.shares.communicates)
+    else:
+        assert share <= headline.shares.idle
+        assert "while the host communicates" in said(trace)
+
+
 def test_work_outside_of_the_marked_steps_is_told() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 3000)

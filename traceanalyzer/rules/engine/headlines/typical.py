@@ -79,6 +79,11 @@ _COMMUNICATION = Text(
     "Bound by communication: for {part:part} of {unit} the GPU only communicates, or waits for other ranks. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
+_COMMUNICATION_OF_HOST = Text(
+    "headline-typical-communication-host",
+    "Bound by communication: for {part:part} of {unit} the GPU does nothing while the host communicates. {device}.",
+    note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
+)
 _COMPUTE = Text(
     "headline-typical-gpu-compute",
     "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
@@ -153,7 +158,7 @@ _GRAPHS = Text(
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 35 of the 152 ms of ...")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
-_OF_OTHER_LOSS = {"input": _INPUT, "communication": _COMMUNICATION, "start-up": _LOADING}
+_OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""
 _CAUSES = {
@@ -218,21 +223,23 @@ def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) ->
     if bound == "host" and losses[bound] >= _WORTH * step and _computing_ns(typical.resources) >= _COMPUTING * step:
         return _of_busy_gpu(facts, recording, typical)
     if losses[bound] < _WORTH * step:
-        time, text = max(
-            ((_idle_ns(typical, *causes), text) for text, causes in _WITHOUT_BOUND), key=lambda row: row[0]
-        )
+        time, text = max(((_idle_ns(typical, *of), text) for text, of in _WITHOUT_BOUND), key=lambda row: row[0])
         if time >= _WORTH * step:
             return StepBound("none", text(part=(time, step), **said), None)
         return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
-    said = {"part": (losses[bound], step), **said}
-    message = _HOST(cause=_cause(facts, typical), **said) if bound == "host" else _OF_OTHER_LOSS[bound](**said)
+    time, text = losses[bound], _OF_LOSS[bound]
+    if bound == "communication":  # as the shares say: the device communicates, or is idle
+        own, idle = typical.resources.exposed_communication_ns or 0.0, _idle_ns(typical, "communication")
+        time, text = (own, _COMMUNICATION) if own >= idle else (idle, _COMMUNICATION_OF_HOST)
+    said |= {"cause": _cause(facts, typical)} if bound == "host" else {}
+    message = text(part=(time, step), **said)
     if bound in ("host", "input"):
         message = (causes.of_host if bound == "host" else causes.of_input)(facts, message, step)
     unknown = _idle_ns(typical, "unknown", "pending")
     if unknown >= _WORTH * step:
         is_pending = 2 * _idle_ns(typical, "pending") > unknown
         message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
-    return StepBound(bound, message, losses[bound] / step)
+    return StepBound(bound, message, time / step)
 
 
 def _computing_ns(own: StepResources) -> float:
