@@ -70,6 +70,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(scanning, "scan", counted)
     monkeypatch.setattr(windows, "WINDOW", 8000)
+    monkeypatch.setattr(scanning, "_AROUND", 500)
     return found
 
 
