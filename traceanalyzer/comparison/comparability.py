@@ -131,6 +131,8 @@ _WEIGHTS = {
 
 _SHAPES_IN_COMMON = 0.05
 """Own choice: of the operators' time; another model shares a few small tensors with any other."""
+_SAME = 0.95
+"""Share of the operators' time in shapes of both sides from which on their sizes are the same (own choice)."""
 _CALLS_IN_COMMON = 0.5
 """Own choice: another batch size or length keeps the operators and their calls, another model does not."""
 _AS_MUCH = 1.5
@@ -174,8 +176,9 @@ _STEPS = (
     Text("diff-steps-unknown", "At least one side has no steps."),
 )
 _STEPS_ALIKE = Text(
-    "diff-steps-alike",
-    "Steps were found in different ways, by {base} and by {head}, but call the same operators equally often.",
+    "diff-steps-alike-2",
+    "Steps were found in different ways, by {base} and by {head}, but {same:count} of {all:count} operators of both "
+    "sides are called equally often in them.",
 )
 _COUNT = (
     Text("diff-count-same", "The same number of steps: {base:count}."),
@@ -285,17 +288,21 @@ def _steps_from(base: Measurement, head: Measurement) -> Check:
     cut = [message for once in single for message in once if message.id == EARLIER.id]
     if len(cut) == 1:
         return Check("steps-from", 0.0, True, cut[0])
-    if one and two and one != two and _is_same_step(base, head):
-        return Check("steps-from", 0.5, True, _STEPS_ALIKE(base=one, head=two))
+    same, every = _called_alike(base, head) if one and two and one != two else (0, 0)
+    if same >= _LEAST_IN_COMMON:
+        return Check("steps-from", 0.5, True, _STEPS_ALIKE(base=one, head=two, same=same, all=every))
     return _equal("steps-from", one, two, _STEPS, {"base": one, "head": two})
 
 
-def _is_same_step(base: Measurement, head: Measurement) -> bool:
-    """Whether what both sides call is most often called equally often in a step; compiled code takes calls away."""
+def _called_alike(base: Measurement, head: Measurement) -> tuple[int, int]:
+    """How many operators of both sides are called equally often in a step, if more than in any other ratio; and all.
+
+    Compiled code takes calls away.
+    """
     one, two = (_calls_by_name(side.rankings["operators"].rows) for side in (base, head))
     ratios = Counter(round(two[name] / one[name], 1) for name in one if one[name] and two.get(name))
     ratio, count = max(ratios.items(), key=lambda entry: (entry[1], entry[0] == 1.0), default=(0.0, 0))
-    return ratio == 1.0 and count >= _LEAST_IN_COMMON
+    return (count, ratios.total()) if ratio == 1.0 else (0, 0)
 
 
 def _step_count(base: Measurement, head: Measurement) -> Check:
@@ -314,12 +321,10 @@ def _shapes(base: Measurement, head: Measurement) -> Check:
 def _sizes(base: Measurement, head: Measurement) -> Check | None:
     """Whether one ratio explains the other shapes, which shows another amount of data, not another model."""
     tables = _by_shape(base, head)
-    if shapes_in_common(*tables) is None:
-        return None
-    scaled = scale_of(*tables)
+    common, scaled = shapes_in_common(*tables), scale_of(*tables)
     same, other = _SIZES
-    if scaled is None or (base.flops and head.flops and is_as_often(base.flops, head.flops)):
-        return Check("sizes", 1.0, True, same())
+    if common is None or scaled is None or (base.flops and head.flops and is_as_often(base.flops, head.flops)):
+        return Check("sizes", 1.0, True, same()) if common is not None and common >= _SAME else None
     one, two = base.step_ns, head.step_ns
     if one and two and _is_more_data(base, head, scaled):
         items = _ITEMS(ratio=scaled, base=one, head=two / scaled, factor=one / two * scaled)

@@ -73,6 +73,7 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     share = most * time / step
     if share <= limits["gap_share"]:
         return
+    counted = most
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     silent = mean(device.silent_gap_ns, idle.steps)
@@ -95,7 +96,8 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     subject = _PYTHON_GAP.text("subject")()
     if 0 < shown < time:
         subject = _PYTHON_GAP.text("subject-listed")(shown=shown, time=time)
-    evidence = Evidence(subject, share, limits["gap_share"], "share", where or tuple(map(_place, device.host_gaps[:5])))
+    where = where or tuple(map(_place, device.host_gaps[:5]))
+    evidence = Evidence(idle_time.counted(subject, counted), share, limits["gap_share"], "share", where)
     first = owners[0] if owners and _is_largest(owners[0], device, time) else None
     what = _PYTHON_GAP.text("unknown")() if first is None else host_owners.name(first)
     is_silent = silent >= _MOSTLY * time and not facts.is_host_inflated

@@ -48,7 +48,7 @@ def _launch_bound_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if not waits and (owners := host_owners.of_gaps(host_owners.named_first(device.launching_owners), steps)):
         subject = _LAUNCH_BOUND.text("subject-listed")(shown=host_owners.total(owners), time=total)
         where = owners
-    evidence = Evidence(subject, share, limits["gap_share"], "share", where)
+    evidence = Evidence(idle_time.counted(subject, most), share, limits["gap_share"], "share", where)
     if measured and facts.is_replayed:
         least, most = 0.5, 1.0  # a replay takes what recording cost off all of the host's time
     interval = (least * total, most * total)

@@ -177,7 +177,7 @@ def _malloc(facts: Facts, limits: Limits) -> Drafts:
     if rows and not usual:
         raise Missing(_MALLOC.text("one-step")())
     rows = [row for row in rows if _recurs(row, usual) and row.usual_steps >= limits["steps_share"] * usual]
-    times = [_per_step(row.recurring_ns, row, usual) for row in rows]
+    times = [min(_per_step(row.recurring_ns, row, usual), row.usual_ns / usual) for row in rows]
     time = fsum(times)
     share = time / facts.step_ns if facts.step_ns else 0.0
     if share <= limits["time_share"]:

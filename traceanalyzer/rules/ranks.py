@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from math import fsum
 from typing import Any
@@ -78,11 +79,14 @@ def _straggler(facts: Facts, limits: Limits) -> Drafts:
 def _evidence(late: LateRanks, run: Ranks, limits: Limits) -> tuple[Evidence, ...]:
     """The waiting, and in how many steps, or collectives of few steps, the ranks cause it."""
     share = late.caused_ns / (run.mean_step_ns or 1.0)
-    first = late.rows[0]
-    where = tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in first.worst_steps)
+    where = tuple(CodePlace("step", step.name, value=step.ns, unit="ns") for step in late.rows[0].worst_steps)
     if len(late.rows) > 1:
         where = tuple(CodePlace("rank", str(row.rank), value=row.caused_ns, unit="ns") for row in late.rows)
-    collectives = tuple(CodePlace("kernel", _name(part), value=part.ns, unit="ns") for part in first.worst_collectives)
+    caused: defaultdict[str, float] = defaultdict(float)
+    for part in (part for row in late.rows for part in row.worst_collectives):
+        caused[_name(part)] += part.ns
+    longest = sorted(caused.items(), key=lambda each: (-each[1], each[0]))
+    collectives = tuple(CodePlace("kernel", name, value=ns, unit="ns") for name, ns in longest)
     waiting = Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", where)
     if run.counted_steps < limits["steps"]:
         led = sum(row.collectives for row in late.rows)

@@ -30,7 +30,8 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
     ratio = longest.duration_ns / typical
     evidence = Evidence(_OUTLIERS.text("subject")(), ratio, limits["ratio"], "number", longest_steps(long))
-    params = {"long": len(long), "steps": len(recording.steps), "typical": typical, "name": longest.name}
+    inner = sum(step.reason not in _EDGES for step in recording.steps)
+    params = {"long": len(long), "steps": inner, "typical": typical, "name": longest.name}
     params |= {"longest": longest.duration_ns, "reason": reason()}
     yield Draft((evidence,), params=params, severity="info")
 

@@ -31,6 +31,12 @@ _BY_MARK = Text(
     note="mark is the name of an event or a framework",
     one="The step takes {mean:ns} (by the mark of {mark}).",
 )
+_TYPICAL_BY_MARK = Text(
+    "overview-typical-by-mark",
+    "A typical step takes {mean:ns}: the mean over {count:count} of {total:count} steps, by the marks of {mark}.",
+    note="mark is the name of an event or a framework",
+    one="A typical step takes {mean:ns}: {count:count} of {total:count} steps, by the marks of {mark}.",
+)
 _WHOLE = Text("overview-whole", "No steps are marked; the whole trace counts as one step of {mean:ns}.")
 _INFERRED = Text(
     "overview-inferred",
@@ -111,7 +117,8 @@ def _typical(recording: Recording, average: Average) -> Iterator[Message]:
     if mark == "whole-trace":
         yield _WHOLE(mean=mean)
     elif mark != "ProfilerStep":
-        yield _BY_MARK(mark=frameworks.title(mark or ""), count=total, mean=mean)
+        text = _BY_MARK if counted == total else _TYPICAL_BY_MARK
+        yield text(mark=frameworks.title(mark or ""), count=counted, total=total, mean=mean)
     elif total == 1:
         yield _SINGLE(mean=mean)
     elif counted == total:

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from traceanalyzer.analyzers.kernels.attribution import Attribution
+from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import RecordingOptions, Report
 from traceanalyzer.report.names import shorten, word
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
+from traceanalyzer.structure.recording import Recording
 
 _WARNINGS = Text("warnings-title", "Warnings")
 _MORE = Text(
@@ -46,6 +48,16 @@ _STEPS_FOUND = {
     "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),
 }
 """How steps were found, by the ids of a report."""
+_STEPS_MARKED = Text("trace-steps-by", "by the marks of {mark}", note="mark is the name of an event or a framework")
+
+
+def _steps_found(report: Report, found: str) -> Message | Text:
+    """How the steps of the report were found: the profiler's marks, other ones, or none."""
+    recording = report.result("recording", Recording)
+    mark = (recording.steps_from if recording is not None else None) or found
+    return word(_STEPS_FOUND, found) if mark in _STEPS_FOUND else _STEPS_MARKED(mark=frameworks.title(mark))
+
+
 _FACTS = optional(
     known,
     columns.FILE.of("source.name"),
@@ -55,7 +67,7 @@ _FACTS = optional(
     Column(
         Text("trace-steps-from", "Steps", "a label; what follows says how steps were found"),
         "",
-        lambda report: word(_STEPS_FOUND, report.trace.steps_from) if report.trace.steps_from is not None else None,
+        lambda report: _steps_found(report, report.trace.steps_from) if report.trace.steps_from is not None else None,
     ),
     Column(columns.RANK.title, "count", "trace.rank"),
     Column(Text("trace-world-size", "World size"), "count", "trace.world_size"),

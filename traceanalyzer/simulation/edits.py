@@ -84,12 +84,15 @@ class HostEdit(msgspec.Struct, frozen=True, dict=True):
 
 
 class RelaunchEdit(msgspec.Struct, frozen=True):
-    """Replace many launches by one, as in a CUDA graph: no host time passes between first and last launch of a step."""
+    """Replace many launches by one, as in a CUDA graph: no host time passes between its first and last launch.
+
+    A step has one graph, and one more after each wait for the loader or for the device.
+    """
 
     rows: I64
     """Rows of the device table."""
     cost_ns: int
-    """Host time of the one launch in each step; limited to the time that is saved."""
+    """Host time of the one launch of each graph; limited to the time that is saved."""
 
 
 class OverlapEdit(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoin
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import is_allocation
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
@@ -87,6 +87,8 @@ class Gathered:
     """Longest wait for the loader in ns; None for no limit."""
     loader_factor: float = 1.0
     """Factor of each wait for the loader."""
+    relaunched: list[RelaunchEdit] = field(default_factory=list)
+    """What is launched at once."""
     host_times: list[HostTimes] = field(default_factory=list)
     """Host intervals with their factors."""
     host_factor: F64 = field(init=False)
@@ -133,12 +135,14 @@ def gather(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> Gathe
     event_of_row[graph.device.row[judged]] = judged
     gathered = Gathered(len(graph.host), len(graph.device), event_of_row)
     for edit in edits:
-        _add(context, marks_ns, graph, edit, gathered)
+        _add(context, graph, edit, gathered)
+    for relaunched in gathered.relaunched:  # when it is known which waits are left
+        _relaunch(context, marks_ns, graph, relaunched, gathered)
     _shrunk(context, graph, gathered)
     return gathered
 
 
-def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Gathered) -> None:
+def _add(context: Context, graph: Graph, edit: Edit, gathered: Gathered) -> None:
     """Add one edit to `gathered`."""
     host = graph.host
     match edit:
@@ -155,8 +159,8 @@ def _add(context: Context, marks_ns: I64, graph: Graph, edit: Edit, gathered: Ga
         case HostEdit(thread, start, end, factor):
             moved = stand_in_times(context, host.thread, thread, start, end)
             gathered.host_times.append((edit.times if moved[0] is thread else ThreadTimes(*moved), factor))
-        case RelaunchEdit(rows, cost):
-            _relaunch(context, marks_ns, graph, rows, cost, gathered)
+        case RelaunchEdit():
+            gathered.relaunched.append(edit)
         case DropEdit(rows):
             _drop(context, graph, rows, gathered)
         case UnblockEdit(rows):
@@ -289,23 +293,28 @@ def _drop(context: Context, graph: Graph, rows: I64, gathered: Gathered) -> None
     gathered.host_times.append((ThreadTimes(*moved), 0.0))
 
 
-def _relaunch(context: Context, marks_ns: I64, graph: Graph, rows: I64, cost: int, gathered: Gathered) -> None:
-    """Replace host time between the first and last launch of each step and thread by the cost of one launch."""
+def _relaunch(context: Context, marks_ns: I64, graph: Graph, edit: RelaunchEdit, gathered: Gathered) -> None:
+    """Replace host time between the first and last launch of each step and thread by the cost of one launch.
+
+    A graph contains neither waits for the loader nor for the device: each begins another graph.
+    """
     host = graph.host
     launches = context.trace.launches
-    calls = distinct(context.links.launch[rows])
-    marked = np.flatnonzero(_is_in(host.call, calls[calls != NO_PARENT], len(launches)) & host.is_judged)
+    calls = distinct(context.links.launch[edit.rows])
+    launching = _is_in(host.call, calls[calls != NO_PARENT], len(launches))
+    marked = np.flatnonzero(launching & host.is_judged)
     if not len(marked):
         return
+    waits = host.in_loader | ((host.held_by != NOTHING) & ~gathered.unblocked & ~launching)
     step = np.searchsorted(marks_ns, host.time_ns[marked], side="right")
-    key = host.chain[marked] * (len(marks_ns) + 1) + step
+    _, key = group(host.chain[marked], step, np.cumsum(waits)[marked])
     firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
     thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
     gathered.host_times.append((ThreadTimes(thread, start, end), 0.0))
     passed = np.append(0, np.cumsum(host.cost_ns))
     # the launches in between take no time, so that the cost comes after all of them
     removed = passed[lasts + 1] - passed[firsts + 1]
-    gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(cost, removed))
+    gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(edit.cost_ns, removed))
 
 
 def _grouped(key: I64, values: I64) -> Iterator[tuple[int, I64]]:

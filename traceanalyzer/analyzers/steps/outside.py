@@ -17,6 +17,7 @@ from traceanalyzer.structure.recording.left_out import ALLOCATION, LOADER, LOADI
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.resources import busiest
 from traceanalyzer.structure.sums import sum_by
+from traceanalyzer.structure.unrecorded_work import unrecorded_work
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 
@@ -94,7 +95,9 @@ def _described(context: Context, parts: list[_Part]) -> tuple[Outside, ...]:
     device, _ = busiest(context, typical.times(context))
     busy: list[int | None] = [None] * len(parts)
     if device is not None:
-        busy = [*gaps.busy(context, device).within(start, start + length).tolist()]
+        works = gaps.busy(context, device).within(start, start + length).tolist()
+        earlier = unrecorded_work(context).get(device, Intervals.none()).within(start, start + length)
+        busy = [None if missing else time for time, missing in zip(works, earlier.tolist(), strict=True)]
     owners = _owners(context, start, start + length)
     return tuple(
         Outside(kind, first, duration, works, owner, reason)

@@ -90,7 +90,7 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
     params = {"share": share, "time": direct, "total": facts.resources.communication_ns or 0.0}
-    yield Draft((evidence,), change, params, ceiling="low", confidence="C", figure="total")  # may have waited
+    yield Draft((evidence,), change, params, ceiling="low", confidence="C", figure="total", code="")  # may have waited
 
 
 def _below_link(facts: Facts, communication: Communication, large: list[CollectiveRow], limits: Limits) -> Drafts:
@@ -197,13 +197,11 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         and late_rank.named(facts, ranks, resources.exposed_communication_ns or 0.0)
     ):
         raise Missing(_EXPOSED.text("waiting")())
-    where = tuple(
-        CodePlace("kernel", row.operation or row.process_group or "unknown", value=row.total_ns, unit="ns")
-        for row in steady(communication)[:5]
-    )
+    names = ((row.operation or row.process_group or "unknown", row.total_ns) for row in steady(communication)[:5])
+    where = tuple(CodePlace("kernel", name, value=facts.per_step(time), unit="ns") for name, time in names)
     evidence = Evidence(_EXPOSED.text("subject")(), share, limits["exposed_share"], "share", where)
     missing = "" if ranks is None else late_rank.missing(ranks)
-    hideable = min(exposed, max(0.0, resources.gpu_ns - total))
+    hideable = min(exposed, max(0.0, resources.gpu_ns - (resources.communication_ns or 0.0)))
     basis = _EXPOSED.text("basis")() if ranks is None else _EXPOSED.text("basis-ranks")()
     change = TimeSaved("communication", (0.0, exposed), basis, (0.0, hideable), {COMMUNICATION: exposed})
     params: dict[str, Any] = {"exposed": exposed, "total": total, "step": resources.step_ns, "share": share}

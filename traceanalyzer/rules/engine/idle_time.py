@@ -8,7 +8,7 @@ from math import fsum
 
 from traceanalyzer.analyzers.idle.step_idle import DeviceInSteps, StepIdle
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.report.message import Text
+from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import is_partial
 from traceanalyzer.structure.idle_times import IdleTime
@@ -31,6 +31,11 @@ _BEGAN_LATE = Text(
     "rule-earlier-work",
     "the recording began in the middle of the device's work, and most idle time lies before its first recorded event",
 )
+_COUNTED = Text(
+    "idle-counted",
+    "{subject}; {most:share} of it counts, because recording makes it longer",
+    note="subject is time of gaps, as a share of the step",
+)
 _MOSTLY = 0.5
 _OFTEN = 0.05
 """Own choice: one wait for twenty launches; programs that read nothing but a loss have one for hundreds."""
@@ -38,6 +43,11 @@ _MANY = 20
 """Own choice: fewer waits per step have separate findings and are removed one by one."""
 STACKS = 5
 """Most by which recording stacks slows the host down: two to five times, by PyTorch's issues about with_stack."""
+
+
+def counted(subject: Message, most: float) -> Message:
+    """What evidence says of idle time of which a part counts at most."""
+    return subject if most == 1 else _COUNTED(subject=subject, most=most)
 
 
 def enough(facts: Facts, events: float) -> StepIdle:

@@ -49,6 +49,13 @@ _WITHOUT_PROFILER = Text(
     "{basis}; the same share of a step without the profiler, which takes {plain:ns}",
     note="basis says how the saving was estimated, without a full stop",
 )
+_MORE = 1.05
+"""A replay that saves so many times what a change takes away saves other time as well (own choice)."""
+_WITH_HOST = Text(
+    "saving-with-host",
+    "{basis}; besides, the calls and waits of the host that go with it",
+    note="basis says how the saving was estimated, without a full stop",
+)
 _NO_MORE = Text(
     "saving-no-more",
     "{basis}; no more than {most:ns}, for which the stream with most work does nothing or has this work",
@@ -99,6 +106,8 @@ class Prices:
         gains = self._gains((change,), self._around((change,)))
         wall = self._interval((change,), gains, budget)
         most, basis = self._physical((change,)), self._basis(change)
+        if wall[1] > _MORE * max(change.direct):
+            basis = _WITH_HOST(basis=basis)
         return msgspec.structs.replace(
             budget.saving(change),
             wall_ns_per_step=wall,

@@ -146,15 +146,18 @@ def _where(facts: Facts, prices: Prices | None, change: TimeSaved | None) -> tup
     return where.selections(Resolver(facts.model) if prices is None else prices.resolver, change)
 
 
-def _of_place(draft: Draft, places: Sequence[Selection]) -> Draft:
-    """The draft with the time per step of the events at its place, which its texts then have."""
+def _of_place(facts: Facts, draft: Draft, places: Sequence[Selection]) -> Draft:
+    """The draft with the time per step of the events at its place, and its share, which its texts then have."""
     times = [each.ns_per_step for each in places if each.name == places[0].name and each.ns_per_step is not None]
     change, figure = draft.change, draft.figure
     if figure is None and change is not None and not change.is_spread:
         figure = "time" if change.at is not None or (places and places[0].kind in ("device", "idle")) else ""
     if not times or figure is None or figure not in draft.params:
         return draft
-    return replace(draft, params={**draft.params, figure: math.fsum(times)})
+    params, time = dict(draft.params), math.fsum(times)
+    if params.get("share") == params[figure] / (facts.step_ns or math.inf):
+        params["share"] = time / facts.step_ns
+    return replace(draft, params=params | {figure: time})
 
 
 def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Message, Message]:
@@ -295,7 +298,7 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
         saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
     )
     code = rule.code if draft.code is None else draft.code
-    title, summary, advice, not_when = _texts(facts, rule, _of_place(draft, found))
+    title, summary, advice, not_when = _texts(facts, rule, _of_place(facts, draft, found))
     finding = Finding(
         rule=rule.id,
         run=facts.run,

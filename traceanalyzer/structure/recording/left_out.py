@@ -95,7 +95,7 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
                 found[step] = COMMUNICATION
         if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
             found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
-    if _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
+    if found[0] in (None, UNKNOWN) and _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
         found[0] = EARLIER_WORK
     tail = _tails(context, steps)
     if float(tail[-1] - np.median(tail[:-1])) >= _EDGE * median:
