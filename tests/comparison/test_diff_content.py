@@ -37,6 +37,17 @@ def checks(found: Difference) -> dict[str, float | None]:
     return {check.id: check.similarity for check in found.comparability.checks}
 
 
+def test_sizes_are_called_the_same_only_where_they_are() -> None:
+    base, head = training(operators={"aten::relu": 200, "aten::add": 200}), training()
+    other = training(operators={"aten::relu": 200, "aten::add": 200})
+    for event in other.events:
+        if event.get("name") == "aten::mm":
+            event["args"]["Input Dims"] = [[7, 11], [11, 13]]
+    assert checks(diff(report(base), report(head)))["sizes"] == 1
+    found = diff(report(base), report(other))
+    assert not any(check.message.id == "diff-sizes-same" for check in found.comparability.checks)
+
+
 def test_parts_sum_to_the_change_of_the_mean_step() -> None:
     found = loader_fixed()
     assert found.step_time is not None

@@ -46,6 +46,14 @@ def test_program_and_framework_are_shown(layout: str) -> None:
 
 
 @people
+def test_a_mean_over_typical_steps_says_how_many_they_are(layout: str) -> None:
+    text = " ".join(as_read(render(serving(slow=2), layout)).split())
+    assert "1.0 ms: the mean over 4 of 5 steps, by the marks of SGLang" in text
+    assert "none is marked" not in text
+    assert "by the marks of SGLang" in text
+
+
+@people
 def test_steps_are_listed_with_what_marks_tell_and_why_one_is_left_out(layout: str) -> None:
     text = as_read(render(serving(slow=2), layout))
     assert "decode" in text

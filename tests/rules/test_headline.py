@@ -274,6 +274,21 @@ def test_the_largest_time_outside_of_the_steps_is_named(trace: TraceBuilder, sen
     assert said(trace).endswith(f" Outside of the typical steps: 900 us after the last step, {sentence}")
 
 
+def test_a_device_that_does_earlier_work_outside_of_the_steps_does_not_wait() -> None:
+    trace = TraceBuilder()
+    trace.annotation("load", 0, 20_000)
+    trace.launch_kernel("gemm", 20_010, 100, at=10, call_dur=5)
+    for number in range(4):
+        start = 20_200 + 10_000 * number
+        trace.step(number, start, 9_990)
+        trace.op("aten::mm", start + 1, 20)
+        trace.launch_kernel("gemm", start + 30, 9_900, at=start + 10, call_dur=5)
+    (outside,) = (part for part in report(trace).result("recording", Recording).outside if part.kind == "before")
+    assert outside.device_busy_ns is None
+    assert "the host is in `load`" in said(trace)
+    assert "the GPU waits" not in said(trace)
+
+
 @pytest.mark.parametrize(("pause", "is_told"), [(749, False), (750, True)])
 def test_less_than_a_fifth_outside_of_the_steps_is_not_named(pause: int, is_told: bool) -> None:
     assert ("Outside of the typical steps" in said(outside(pause=pause))) is is_told

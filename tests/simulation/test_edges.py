@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.builders import TraceBuilder
 from tests.simulation.replaying import model_of, saved, synchronized
@@ -270,6 +271,25 @@ def test_one_launch_replaces_the_host_time_between_launches() -> None:
     everything = np.arange(5)
     assert saved(found, RelaunchEdit(everything, 0)) == 405  # from 100 to 505
     assert saved(found, RelaunchEdit(everything, 30_000)) == 375
+
+
+@pytest.mark.parametrize("waits_for", ["nothing", "a batch", "the device"])
+def test_a_graph_contains_no_wait(waits_for: str) -> None:
+    trace = TraceBuilder()
+    trace.step(1, 0, 1_000)
+    trace.op("aten::mm", 5, 190 if waits_for == "a batch" else 990)
+    for at in (100, 500):
+        trace.launch_kernel("kernel", at + 8, 300 if at == 100 else 2, at=at, call_dur=5)
+    if waits_for == "a batch":
+        trace.annotation(LOADER, 210, 280)
+    elif waits_for == "the device":
+        trace.launch("cudaStreamSynchronize", 120, 290)
+    found, both = model_of(trace), np.arange(2)
+    assert saved(found, RelaunchEdit(both, 0)) == pytest.approx(400 if waits_for == "nothing" else 5, abs=5)
+    if waits_for == "the device":  # together with what removes the wait, in any order
+        calls = np.flatnonzero(found.context.trace.launches.dur_ns == 290_000)
+        edits = [RelaunchEdit(both, 0), UnblockEdit(calls)]
+        assert saved(found, *edits) == saved(found, *reversed(edits)) > 0
 
 
 def test_dropped_kernels_take_their_launches_and_operators_with_them() -> None:

@@ -204,6 +204,13 @@ def test_without_steps_nothing_comes_back() -> None:
     assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
 
 
+def test_share_and_time_are_those_of_the_same_gaps() -> None:
+    (finding,) = findings(fires(), RULE)
+    said = finding.summary.params
+    assert said["share"] == pytest.approx(said["time"] / said["step"])
+    assert said["time"] == pytest.approx(sum(each.ns_per_step or 0.0 for each in finding.where))
+
+
 def test_edge_gap_share() -> None:
     share = findings(fires(), RULE)[0].evidence[0].observed
     assert findings(fires(), RULE, {"gap_share": share}) == []

@@ -104,6 +104,22 @@ def test_the_calls_go_away_where_the_gpu_waits_for_them() -> None:
     assert finding.evidence[0].where[0].name == "cudaMalloc"
 
 
+def test_what_comes_back_takes_no_more_than_all() -> None:
+    """One step asks for little: what is usual is more than the mean, which is all that there is."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        with host.op("aten::empty"):
+            host.call("cudaMalloc", 30 if number == 3 else 300)
+        compute(host, stream, 4000)
+        host.wait(stream)
+
+    (finding,) = findings(looping(step, steps=6), RULE)
+    time, every = finding.summary.params["time"], finding.summary.params["all"]
+    assert time == pytest.approx((4 * 300_000 + 30_000) / 5)  # without the first step
+    assert every == pytest.approx((5 * 300_000 + 30_000) / 6)
+    assert finding.evidence[0].observed <= 1
+
+
 def test_what_the_first_step_allocates_is_not_said_of_each() -> None:
     """Three steps are too few to leave one out, but the GPU waits for an allocation only in the first."""
     (finding,) = findings(fires_where_the_gpu_works(), RULE)

@@ -51,6 +51,14 @@ def test_it_names_the_longest_step() -> None:
     assert (finding.severity, finding.saving) == ("info", None)
 
 
+def test_a_step_at_the_edge_is_not_counted_among_the_others() -> None:
+    trace = steps(1000, 1000, 1000, 1500, 1000, 1000, 1000)
+    late = steps(2000, 1000, 1000, 1500, 1000, 1000, 1000)
+    late.kernel("from_before", 0, 400, stream=9)
+    numbers = [findings(one, RULE)[0].summary.params["steps"] for one in (trace, late)]
+    assert numbers == [7, 6]
+
+
 def test_it_says_that_collectives_take_longer() -> None:
     loop = GlooTraining()
     for number in range(5):
