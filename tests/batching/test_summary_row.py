@@ -32,6 +32,18 @@ def test_idle_and_exposed_communication_are_wasted() -> None:
     assert found.devices == 1
 
 
+def test_work_that_follows_the_hosts_is_no_waste() -> None:
+    """Nothing is marked; a graph that is launched before the host is done works long after it."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 50)
+    trace.graph_launch(10, 20, [(f"kernel {number}", 1000 + 100 * number, 90, {}) for number in range(9)])
+    found = row(trace)
+    assert found.busy_share is not None
+    assert found.idle_ns is not None
+    assert found.window_ns is not None
+    assert found.wasted_ns == found.idle_ns == pytest.approx((1 - found.busy_share) * found.window_ns, abs=1)
+
+
 def test_every_gpu_counts() -> None:
     trace = TraceBuilder(devices=(V100, V100))
     trace.step(1, 0, 100)

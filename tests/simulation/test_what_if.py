@@ -13,6 +13,7 @@ import traceanalyzer as ta
 from tests.analyzers.ranks.joining import members
 from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
+from tests.builders.situations import mtia
 from tests.reading import read_built
 from traceanalyzer.analyzers.ranks.stragglers import Stragglers
 from traceanalyzer.errors import UsageError
@@ -56,6 +57,27 @@ def test_savings_are_those_of_the_critical_path(change: ChangeAsked, saved: int)
     assert low <= point <= high
     assert found.predicted_ns == (found.step_ns - high, found.step_ns - point, found.step_ns - low)
     assert found.helps == ()
+
+
+def test_it_says_that_start_up_is_saved_once() -> None:
+    trace = TraceBuilder()
+    trace.step(1, 0, 5_000)
+    trace.op("aten::mm", 5, 4_900)
+    trace.launch("cuModuleLoadData", 10, 4_000)
+    for number in range(20):
+        trace.launch_kernel("kernel", 4_020 + 40 * number, 20, at=4_015 + 40 * number, call_dur=4)
+    found = ask(Context(read_built(trace)))
+    assert found.startup_ns == 4_000_000
+    assert "happens only once" in " ".join(answer(found).render("terminal").split())
+    assert ask(waiting()).startup_ns is None
+    assert "happens only once" not in answer(ask(waiting())).render("terminal")
+
+
+def test_it_says_that_the_model_knows_no_other_devices() -> None:
+    found = ask(Context(read_built(mtia())))
+    assert found.startup_ns is None
+    assert "devices that are no GPUs" in " ".join(answer(found).render("terminal").split())
+    assert not ask(waiting()).other_devices
 
 
 def test_what_passes_between_two_steps_is_no_part_of_a_saving() -> None:

@@ -19,7 +19,8 @@ from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.inputs.storage import STATE
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Combined, Finding, Generator, Report
-from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.recording import Recording, TypicalStep
+from traceanalyzer.structure.recording.program_steps import WHOLE
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
 RECORD_VERSION = 3
@@ -182,7 +183,10 @@ def row_of(name: str, report: Report) -> Row:
     """Create the summary row of a report."""
     breakdown = report.result("step_breakdown", StepBreakdown)
     window = breakdown.window if breakdown else None
+    recording = report.result("recording", Recording)
+    whole = recording.typical if recording and recording.steps_from == WHOLE else None
     window_ns = window.end_ns - window.start_ns if window else None
+    window_ns = window_ns if whole is None else round(whole.resources.step_ns)  # also behind the host's
     headline = report.headlines[0] if report.headlines else None
     kernels = report.result("kernels", Kernels)
     steps = _steps(report)
@@ -197,7 +201,7 @@ def row_of(name: str, report: Report) -> Row:
         **steps,
         step_durations_ns=tuple(_durations(report)[:MOST_STEPS]),
         window_ns=window_ns,
-        **_gpu_time(report, window_ns),
+        **_gpu_time(report, window_ns, whole),
         bound=headline.bound if headline else None,
         headline=headline.message if headline else None,
         advice=tuple(_advice(finding, steps["steps"]) for finding in report.findings),
@@ -242,15 +246,24 @@ def _recorded(report: Report) -> int | None:
     return report.trace.base_ns if time is None and report.trace else time
 
 
-def _gpu_time(report: Report, window_ns: int | None) -> Mapping[str, Any]:
-    """Columns of GPU time without work, in ns; null unless there are GPUs and a window."""
+def _gpu_time(report: Report, window_ns: int | None, whole: TypicalStep | None) -> Mapping[str, Any]:
+    """Columns of GPU time without work, in ns; null unless there are GPUs and a window.
+
+    Args:
+        report: The report.
+        window_ns: From the first to the last step.
+        whole: The whole recording, where no step is marked.
+    """
     metrics = report.result("gpu", GpuMetrics)
     if metrics is None or not metrics.devices or not window_ns:
         nothing = ("devices", "busy_share", "idle_ns", "exposed_communication_ns", "wasted_ns")
         return dict.fromkeys(nothing)
     shares = [(device.typical or device).busy_share for device in metrics.devices]
-    idle = sum(round(device.idle_share * window_ns) for device in metrics.devices)
+    idles = [1 - share for share in shares] if whole else [device.idle_share for device in metrics.devices]
+    idle = sum(round(share * window_ns) for share in idles)
     exposed = _exposed(report.result("communication", Communication))
+    if whole is not None:
+        exposed = round(whole.resources.exposed_communication_ns or 0.0)
     return {
         "devices": len(shares),
         "busy_share": fsum(shares) / len(shares),

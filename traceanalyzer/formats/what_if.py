@@ -73,6 +73,16 @@ _QUEUES = Text(
     "or a queue runs empty: too much for a prediction. These are bounds.",
     "the replay of the dependencies in a trace; share is one of the step",
 )
+_START_UP = Text(
+    "whatif-start-up",
+    "This recording is mostly start-up: for {time:rounded_ns} code is loaded or compiled, or memory is allocated, "
+    "which happens only once. What is saved of it is saved once, not in each step.",
+)
+_OTHER_DEVICES = Text(
+    "whatif-other-devices",
+    "Work of devices that are no GPUs is not part of the model; waiting for it counts as time of the host, which a "
+    "faster host would not save.",
+)
 _NOW = Text("whatif-now", "The step takes {before:ns}.")
 _KINDS = {
     "loader": Text(
@@ -198,7 +208,7 @@ def _helps(helps: Sequence[WhatHelps], top: int) -> Iterator[SectionTable]:
 
 def _messages(prediction: WhatIf) -> Iterator[Message]:
     low, point, high = prediction.saving_ns
-    before, error = prediction.step_ns, prediction.replay.error_share
+    before = prediction.step_ns
     if not prediction.edits:
         yield _NOW(before=before)
     elif point is None:
@@ -218,7 +228,12 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
                 yield _WORKERS()
     if prediction.edits and prediction.next_bottleneck:
         yield _NEXT[prediction.next_bottleneck]()
-    replay = prediction.replay
+    yield from _caveats(prediction)
+
+
+def _caveats(prediction: WhatIf) -> Iterator[Message]:
+    """How far the replay is to be believed, and what it does not know."""
+    replay, error = prediction.replay, prediction.replay.error_share
     match replay.doubt:
         case None | "error":
             yield (_ABSTAINS if replay.abstained else _ERROR)(error=error)
@@ -226,6 +241,10 @@ def _messages(prediction: WhatIf) -> Iterator[Message]:
             yield _PINNED(share=replay.pinned_share)
         case "period":
             yield _QUEUES(share=replay.period_share)
+    if prediction.startup_ns is not None:
+        yield _START_UP(time=prediction.startup_ns)
+    if prediction.other_devices:
+        yield _OTHER_DEVICES()
 
 
 def _frees_loader(edit: AppliedChange) -> bool:

@@ -242,8 +242,13 @@ def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
         confidence=None if peer else "B",
         code=_swapped(gap),
         summary=None if peer else _GAP.text("summary-roof"),
-        advice=None if peer else _GAP.text("advice-roof"),
+        advice=None if peer else _GAP.text("advice-roof-aligned") if _is_aligned(gap) else _GAP.text("advice-roof"),
     )
+
+
+def _is_aligned(gap: _Gap) -> bool:
+    """Whether the last axis of every tensor has a length that vectors of any type divide."""
+    return all(shape[-1] % 8 == 0 for shape in parse(gap.shapes) or [] if shape)
 
 
 def _swapped(gap: _Gap) -> str:

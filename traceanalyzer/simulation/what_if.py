@@ -31,6 +31,7 @@ from traceanalyzer.simulation.selectors import Selected
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.owners import owner_index
+from traceanalyzer.structure.recording.workload import mostly_startup_ns
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.tables import Category
@@ -124,6 +125,10 @@ class WhatIf(msgspec.Struct, frozen=True):
     null if the model abstains, and for a run of several ranks."""
     helps: tuple[WhatHelps, ...] = ()
     """Parts that would save time if they were faster, largest first; only if no change is requested."""
+    startup_ns: int | None = None
+    """Time of the steps in ns in which code is loaded or memory taken, once, where that is most of them; else null."""
+    other_devices: bool = False
+    """Whether devices that are no GPUs work, which the model does not know: waiting for them is time of the host."""
 
 
 def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
@@ -159,6 +164,8 @@ def ask(context: Context, changes: Sequence[ChangeAsked] = ()) -> WhatIf:
         replay=replay_error.analyze(context),
         next_bottleneck=None if causal.abstains else critical_path.bottleneck(causal, every),
         helps=() if changes else _helps(context, causal),
+        startup_ns=mostly_startup_ns(context),
+        other_devices=len(context.trace.accelerator) > 0,
     )
 
 
@@ -256,10 +263,7 @@ def _graphs(context: Context) -> tuple[Selected, list[Edit]]:
 
 
 def _faster(selected: Selected, share: float) -> list[Edit]:
-    """Edits that reduce the selected work to a share of its time, on the resource that it belongs to.
-
-    An operator is faster on the device, or on the host if it runs nothing on a device. Launches stay as they are.
-    """
+    """Edits that reduce work to a share of its time where it runs, on a device or on the host; launches stay."""
     if selected.kind == "loader":
         return [edits.LoaderEdit(factor=share)]
     if _is_on_host(selected):
@@ -303,10 +307,8 @@ def _helps(context: Context, causal: Model) -> tuple[WhatHelps, ...]:
             selected, edits = _resolved(context, change)
         except UsageError:
             continue
-        saving = _saving(causal, edits, is_of_host=_is_of_host(change, selected))
-        rows.append(WhatHelps("change", option, saving, None))
-    rows.sort(key=_order)
-    return tuple(rows)
+        rows.append(WhatHelps("change", option, _saving(causal, edits, is_of_host=_is_of_host(change, selected)), None))
+    return tuple(sorted(rows, key=_order))
 
 
 def _order(row: WhatHelps) -> tuple[float, float, str]:

@@ -107,6 +107,7 @@ def test_the_bandwidth_of_the_memory_is_the_other_bound() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((7e6 - 2 * floor, 7e6 - floor), rel=1e-4)
     assert finding.evidence[0].observed == pytest.approx(7e6 / floor, rel=1e-4)
     assert finding.confidence == "B"
+    assert "multiple of 8" not in finding.advice.text, "it is one"
 
 
 def test_a_table_has_peers_too_if_it_has_shapes() -> None:

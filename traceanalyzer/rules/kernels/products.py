@@ -75,8 +75,9 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
         "shapes": worst.row.input_shapes,
         "pace": worst.share,
     }
+    subject = _MISALIGNED.text("subject") if worst.has_peer else _MISALIGNED.text("subject-alone")
     yield Draft(
-        (Evidence(_MISALIGNED.text("subject")(), worst.share, limits["pace"], "share", where),),
+        (Evidence(subject(), worst.share, limits["pace"], "share", where),),
         TimeSaved("gpu", (low, high), _MISALIGNED.text("basis")(most=_WITHOUT_PEER), claims=claims),
         params,
         ceiling="medium",

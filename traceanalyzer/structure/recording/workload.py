@@ -85,6 +85,13 @@ def device_busy_ns(context: Context) -> int:
     return gaps.any_busy(context).length
 
 
+def mostly_startup_ns(context: Context) -> int | None:
+    """The time of start-up, if that is most of the steps; None where devices that are no GPUs may be waited for."""
+    found, time = program_steps(context), startup_ns(context)
+    is_most = time >= STARTUP_SHARE * int((found.end_ns - found.start_ns).sum())
+    return time if is_most and not len(context.trace.accelerator) else None
+
+
 @cached
 def startup_ns(context: Context) -> int:
     """Time of the steps in ns in which launching threads load or compile code, or take memory.
