@@ -356,10 +356,10 @@ def _once(name: str, reports: Sequence[Report]) -> Iterator[Message]:
     whole = sum(step.duration_ns for recording in recordings for step in recording.steps)
     startup = sum(recording.startup_ns for recording in recordings)
     earlier = sum(recording.window.unrecorded_work_ns for recording in recordings if recording.window)
-    if startup > _MUCH * whole:
-        yield _STARTUP(name=name, startup=startup)
+    if startup > _MUCH * whole:  # of a run, the mean of its ranks
+        yield _STARTUP(name=name, startup=startup / len(recordings))
     if earlier > _MUCH * whole:
-        yield EARLIER(name=name, time=earlier)
+        yield EARLIER(name=name, time=earlier / len(recordings))
 
 
 def _flops(reports: Sequence[Report], steps: int) -> float | None:

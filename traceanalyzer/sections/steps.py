@@ -107,7 +107,7 @@ _COLUMNS = (
     Column(
         Text("recording-step-reason", "Unlike the others because of"),
         "",
-        lambda step: word(STEP_REASONS, step.reason) if step.reason else "",
+        lambda step: word(STEP_REASONS, step.reason) if step.reason and not step.is_typical else "",
         if_any=bool,
     ),
     Column(
