@@ -92,7 +92,11 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         yield from _item_on_cpu(facts, limits)
         return
     rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
-    calls = fsum(row.calls_per_step or 0.0 for row in rows)
+    reads: dict[frozenset[str], float] = {}
+    for row in rows:  # one read may be a copy that waits and a wait for it
+        operators = frozenset(row.operators)
+        reads[operators] = max(reads.get(operators, 0.0), row.calls_per_step or 0.0)
+    calls = fsum(reads.values())
     if not calls:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls

@@ -156,6 +156,21 @@ def trap_notes_of_data_parallel() -> TraceBuilder:
 RULE = "sync-item-frequent"
 
 
+def test_a_read_is_one_though_copy_and_call_both_wait() -> None:
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.step(number, 10_000 * number, 9_900)
+        for at in range(10_000 * number + 10, 10_000 * number + 9_000, 3_000):
+            trace.op("aten::mm", at, 20)
+            trace.launch_kernel("ampere_sgemm_128x64_nn", at + 20, 1_000, at=at + 5)
+            trace.op("aten::item", at + 30, 1_100)
+            trace.op("aten::_local_scalar_dense", at + 31, 1_090)
+            trace.memcpy("DtoH", 4, at + 1_025, 2, at=at + 40, call_dur=1_000)  # of pageable memory, which blocks
+            trace.launch("cudaStreamSynchronize", at + 1_050, 10)
+    (finding,) = findings(trace, RULE)
+    assert finding.evidence[-1].observed == pytest.approx(3)
+
+
 def test_the_idle_time_after_the_waits_goes_away() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
