@@ -57,6 +57,19 @@ def test_the_panel_of_utilization_tells_of_steps_that_are_left_out() -> None:
     assert "In a typical step the GPU works for 80 % of the time. The figures above cover all marked steps." in page
 
 
+def test_a_whole_recording_has_no_figures_of_all_steps() -> None:
+    """A graph works after the host is done, outside of the window in which other tools look for it."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 50)
+    trace.graph_launch(10, 20, [(f"kernel {number}", 5000 + 100 * number, 90, {}) for number in range(9)])
+    report = analyze(read_built(trace))
+    gpu = report.result("gpu", GpuMetrics)
+    assert gpu is not None
+    assert gpu.devices[0].typical is not None
+    assert gpu.devices[0].typical.busy_share > 0.8 > gpu.devices[0].busy_share
+    assert "(all steps)" not in as_read(render(report, "html"))
+
+
 def test_where_both_are_about_the_same_the_panel_says_nothing() -> None:
     assert "In a typical step the GPU works" not in render(decoding(before=0), "html")
 

@@ -13,6 +13,7 @@ from traceanalyzer.report.names import word
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, known, optional, table
+from traceanalyzer.structure.recording import Recording
 
 _GPU_TITLE = Text("gpu-title", "GPU")
 TITLE = Text("idle-title", "GPU idle time by cause")
@@ -107,8 +108,7 @@ def _in_steps(field: str) -> Callable[[DeviceUse], float | None]:
     return lambda device: getattr(device.typical or device, field)
 
 
-_GPU_COLUMNS = optional(
-    known,
+_TYPICAL_COLUMNS = (
     columns.GPU,
     Column(_UTILIZATION, "share", _in_steps("utilization"), has_bar=True),
     Column(_BUSY, "share", _in_steps("busy_share")),
@@ -116,6 +116,8 @@ _GPU_COLUMNS = optional(
     Column(_EFFICIENCY, "share", _in_steps("est_sm_efficiency")),
     Column(columns.OCCUPANCY, "share", _in_steps("est_achieved_occupancy")),
     Column(columns.TENSOR_CORES, "share", _in_steps("tensor_core_share")),
+)
+_ALL_COLUMNS = (
     Column(Text("gpu-utilization-all", "Utilization (all steps)"), "share", _all_steps("utilization"), is_extra=True),
     Column(Text("gpu-busy-all", "Busy (all steps)"), "share", _all_steps("busy_share"), is_extra=True),
     Column(
@@ -176,13 +178,15 @@ class _Row(NamedTuple):
 def build_utilization(report: Report, top: int) -> Iterator[Section]:
     """Build a table of the use of each GPU, one row per device."""
     del top
-    metrics = report.result("gpu", GpuMetrics)
+    metrics, recording = report.result("gpu", GpuMetrics), report.result("recording", Recording)
     if metrics is None or not metrics.devices:
         return
+    is_whole = recording is not None and recording.steps_from == "whole-trace"  # then all steps are the only one
+    shown = optional(known, *_TYPICAL_COLUMNS, *(() if is_whole else _ALL_COLUMNS))
     yield Section(
         "gpu",
         _GPU_TITLE,
-        tables=(table("gpu", _GPU_COLUMNS, metrics.devices),),
+        tables=(table("gpu", shown, metrics.devices),),
         topic=Topic.GPU,
         terms=_GPU_TERMS,
         is_essential=True,
