@@ -93,7 +93,7 @@ class _Speedup(ParamType[tuple[str, float]]):
 )
 @click.option("--bandwidth", type=_Factor(), metavar="FACTOR", help="Collectives are FACTOR times as fast.")
 @click.option("--overlap", is_flag=True, help="Collectives overlap with computation.")
-@click.option("--graphs", is_flag=True, help="One CUDA graph launches all kernels of a step.")
+@click.option("--graphs", is_flag=True, help="CUDA graphs launch all kernels of a step, one after each wait.")
 @click.option(
     "--rank",
     "ranks",

@@ -96,7 +96,7 @@ _KINDS = {
     ),
     "bandwidth": Text("whatif-kind-bandwidth", "communication {factor} times as fast"),
     "overlap": Text("whatif-kind-overlap", "communication overlaps with computation"),
-    "graphs": Text("whatif-kind-graphs", "one graph launches all kernels of a step", "a CUDA graph"),
+    "graphs": Text("whatif-kind-graphs", "graphs launch all kernels of a step, one after each wait", "CUDA graphs"),
     "rank": Text(
         "whatif-kind-rank",
         "rank {selector} takes no longer than the median of all ranks",
