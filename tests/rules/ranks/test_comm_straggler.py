@@ -213,6 +213,17 @@ def test_two_late_ranks_are_named_together() -> None:
     assert "this rank" not in finding.saving.basis.text
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(800_000)
+    places = [place for evidence in finding.evidence for place in evidence.where]
+    caused = {kind: sum(place.value or 0.0 for place in places if place.kind == kind) for kind in ("rank", "kernel")}
+    assert caused["kernel"] == pytest.approx(caused["rank"]), "the collectives of both ranks"
+
+
+def test_computation_hides_no_more_than_it_takes() -> None:
+    found = report(run(4, [Meeting(lambda rank, _: 50 + 100 * (rank == 2))]))
+    (exposed,) = [finding for finding in found.findings if finding.rule == "comm-exposed"]
+    assert exposed.saving is not None
+    assert exposed.saving.direct_ns_per_step[1] == pytest.approx(200_000, rel=0.1)
+    assert exposed.saving.wall_ns_per_step[1] == pytest.approx(75_000, rel=0.1), "the mean of what ranks compute"
 
 
 def test_a_later_start_of_the_recording_is_told_and_kept_apart() -> None:
