@@ -63,7 +63,7 @@ class Row(msgspec.Struct, frozen=True):
     median_step_ns: float | None
     """Median of the steps that count."""
     window_ns: int | None
-    """Time from the start of the first to the end of the last step, in ns."""
+    """Time from the start of the first to the end of the last step, in ns; without steps that of the typical one."""
     devices: int | None
     """Number of GPUs that ran a kernel."""
     busy_share: float | None

@@ -92,10 +92,10 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         yield from _item_on_cpu(facts, limits)
         return
     rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
-    reads: dict[frozenset[str], float] = {}
+    reads: dict[tuple[tuple[str, ...], str | None], float] = {}
     for row in rows:  # one read may be a copy that waits and a wait for it
-        operators = frozenset(row.operators)
-        reads[operators] = max(reads.get(operators, 0.0), row.calls_per_step or 0.0)
+        place = row.operators, row.python_line
+        reads[place] = max(reads.get(place, 0.0), row.calls_per_step or 0.0)
     calls = fsum(reads.values())
     if not calls:
         return

@@ -207,7 +207,7 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
 
 def of(context: Context) -> Model | None:
-    """The model of a recording, built once; None if all steps have length 0."""
+    """The model of a recording, built once; None if all steps have length 0, or one lies within a runtime call."""
     return context.cached(_of)
 
 

@@ -156,9 +156,13 @@ def trap_notes_of_data_parallel() -> TraceBuilder:
 RULE = "sync-item-frequent"
 
 
-def test_a_read_is_one_though_copy_and_call_both_wait() -> None:
+@pytest.mark.parametrize("lines", [0, 3])
+def test_a_read_is_one_though_copy_and_call_both_wait(lines: int) -> None:
+    """Where stacks are known, reads of several lines are several."""
     trace = TraceBuilder()
     for number in range(4):
+        for line in range(lines):
+            trace.python_function(f"train.py({line}): read_{line}", 10_000 * number + 3_000 * line + 10, 2_900)
         trace.step(number, 10_000 * number, 9_900)
         for at in range(10_000 * number + 10, 10_000 * number + 9_000, 3_000):
             trace.op("aten::mm", at, 20)

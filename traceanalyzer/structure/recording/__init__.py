@@ -117,7 +117,8 @@ class Outside(msgspec.Struct, frozen=True):
     duration_ns: int
     """Duration in ns."""
     device_busy_ns: int | None
-    """Time in ns in which the busiest device of the typical steps works; null without device events."""
+    """Time in ns in which the busiest device of the typical steps works; null without device events, and where it most
+    likely ran work from before the recording."""
     owner: HostPart | None
     """What the host does for longest; null if that is nothing that was recorded."""
     reason: str
