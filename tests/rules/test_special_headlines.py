@@ -12,6 +12,7 @@ from tests.rules.ranks.test_comm_straggler import always, over_gloo
 from traceanalyzer import sections
 from traceanalyzer.formats import cards, language
 from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.simulation.replay_error import Replay
 
 KERNEL = "ampere_sgemm_128x64_nn"
 
@@ -73,6 +74,9 @@ def test_work_from_before_the_recording_is_no_idle_time() -> None:
     assert "gpu-underutilized" not in {finding.rule for finding in found.findings}
     warnings = {warning.message.id: warning.message.text for warning in found.warnings}
     assert "8.0 ms" in warnings["q-unrecorded-work"], "from 10 + 20 + 5 us until 8000.9 us"
+    replay = found.result("replay", Replay)
+    assert replay is not None
+    assert (replay.modelled_ns, replay.abstained) == (replay.recorded_ns, False), "the launches were before the step"
 
 
 def marked_late(before: int, *, length: int = 10_000) -> TraceBuilder:

@@ -95,7 +95,6 @@ def test_edits_together_save_at_least_what_each_saves_alone(plan: Plan, some: li
 
 @given(plans)
 @example(Plan((0, 1), (), ((KERNEL, 0, 0, 4201, 0, 0, 7),) * 2 + EARLY, ()))
-@example(Plan((1, 2), (), ((KERNEL, 0, 3, 4201, 0, 0, 7),), ()))  # the mark lies within the call
 def test_the_critical_path_fills_the_steps_once(plan: Plan) -> None:
     found = modelled(plan)
     pieces = back_pointers.critical(found.with_residuals, found.recorded, found.bounds)

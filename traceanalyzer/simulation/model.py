@@ -225,10 +225,7 @@ def require(context: Context) -> Model:
 
 def _of(context: Context) -> Model | None:
     windows = context.cached(window.find_windows)
-    found = over(context, windows) if windows else None
-    if found is None or found.durations_ns(found.recorded).min() < 0:  # a mark within one runtime call has no length
-        return None
-    return found
+    return over(context, windows) if windows else None
 
 
 def over(context: Context, windows: Sequence[ModelledWindow]) -> Model:

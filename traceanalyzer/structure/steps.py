@@ -122,7 +122,8 @@ def host_part(trace: Trace, steps: Steps) -> tuple[I64, I64]:
     """When the host did its part of each step: starts and ends of the marks.
 
     Of a whole recording without operators, this is from its first to its last call; so it is of one in which the host
-    is done before the work from before the recording is, after which the step begins.
+    is done before the work from before the recording is, after which the step begins. Where the host goes on after
+    that, its part begins before the step.
     """
     whole = steps.start_ns, steps.end_ns
     if steps.mark_ns is not None or steps.found_by not in ("whole-trace", "device-events") or len(steps) != 1:
@@ -131,8 +132,10 @@ def host_part(trace: Trace, steps: Steps) -> tuple[I64, I64]:
     start = np.concatenate((trace.host.start_ns[own], calls.start_ns))
     end = np.concatenate((trace.host.end_ns[own], calls.end_ns))
     by_device = trace.device.end_ns.max(initial=0) == steps.end_ns[0]
-    if not len(start) or not by_device or (own.any() and end.max() > steps.start_ns[0]):
+    if not len(start) or not by_device:
         return whole
+    if own.any() and end.max() > steps.start_ns[0]:
+        return np.minimum(steps.start_ns, start.min()), steps.end_ns
     return np.array([start.min()]), np.array([end.max()])
 
 
