@@ -19,7 +19,7 @@ NO_PARENT = -1
 
 _AT_ONCE = 1 << 15
 """Number of points in time that are looked up together (own choice: intermediate results fit the processor's cache)."""
-_FEW = 32
+_FEW = 8
 """Slices for each marked one from which on it is faster to nest the marked ones (measured)."""
 
 _STEPS_UP = 16
