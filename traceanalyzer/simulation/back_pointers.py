@@ -111,7 +111,7 @@ def _lasts(bounds: StepBounds, times: Times, points: int) -> I64:
     for step in last.tolist():
         point = int(bounds.end_point[step])
         events = bounds.events[after[step] - bounds.size[step] : after[step]]
-        is_event = times.point_ns[point] < ends[step]
+        is_event = len(events) > 0 and times.point_ns[point] < ends[step]
         lasts.append(points + int(events[np.argmax(times.end_ns[events])]) if is_event else point)
     return np.array(lasts, np.int64)
 

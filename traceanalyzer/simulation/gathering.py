@@ -136,9 +136,11 @@ def gather(context: Context, marks_ns: I64, graph: Graph, edits: Edits) -> Gathe
     gathered = Gathered(len(graph.host), len(graph.device), event_of_row)
     for edit in edits:
         _add(context, graph, edit, gathered)
-    for relaunched in gathered.relaunched:  # when it is known which waits are left
-        _relaunch(context, marks_ns, graph, relaunched, gathered)
     _shrunk(context, graph, gathered)
+    for relaunched in gathered.relaunched:  # when it is known which waits, and how much host time, are left
+        _relaunch(context, marks_ns, graph, relaunched, gathered)
+    if gathered.relaunched:
+        _shrunk(context, graph, gathered)
     return gathered
 
 
@@ -311,7 +313,8 @@ def _relaunch(context: Context, marks_ns: I64, graph: Graph, edit: RelaunchEdit,
     firsts, lasts = np.array([(points[0], points[-1]) for _, points in _grouped(key, marked)]).T
     thread, start, end = host.thread[firsts], host.time_ns[firsts], host.time_ns[lasts]
     gathered.host_times.append((ThreadTimes(thread, start, end), 0.0))
-    passed = np.append(0, np.cumsum(host.cost_ns))
+    left = np.where(gathered.unblocked, np.minimum(host.cost_ns, host.unblocked_ns), host.cost_ns)
+    passed = np.append(0, np.cumsum(scaled(left, gathered.host_factor)))
     # the launches in between take no time, so that the cost comes after all of them
     removed = passed[lasts + 1] - passed[firsts + 1]
     gathered.added_ns[lasts] = np.maximum(gathered.added_ns[lasts], np.minimum(edit.cost_ns, removed))

@@ -91,14 +91,14 @@ def starts(bounds: StepBounds, times: Times) -> I64:
 
 
 def ends(bounds: StepBounds, times: Times) -> I64:
-    """End of each step in a replay."""
+    """End of each step in a replay; not before its start, where its mark lies within one runtime call."""
     end = times.point_ns[bounds.end_point]
     some = np.flatnonzero(bounds.size)
     if len(some):
         first = np.cumsum(bounds.size) - bounds.size
         latest = np.maximum.reduceat(times.end_ns[bounds.events], first[some])
         end[some] = np.maximum(end[some], latest)
-    return end
+    return np.maximum(end, starts(bounds, times))
 
 
 def lengths(bounds: StepBounds, times: Times) -> I64:
