@@ -180,6 +180,10 @@ def test_only_what_stands_around_an_odd_event_is_left_to_msgspec(monkeypatch: py
     part = ScanningDecoder().decode(text)
     assert isinstance(part, Part)
     assert left == [3, 2, 3, 1]  # with what follows within 200 bytes
+    left.clear()
+    dense = memoryview(f"[{', '.join([*texts[1:90], *texts[:1] * 90])}]".encode())
+    assert isinstance(ScanningDecoder().decode(dense), Part)
+    assert left == [2, 4, 8, 15, 29, 32], "twice as many bytes each time, as more of them follow"
     general: Any = msgspec.json.Decoder(list[Event])
     assert repr(contents(part)) == repr(contents(part_from(general, text, [0, len(text) - 1])))
     damaged = bytes(text).replace(b'"6"', b'"6', 1)
@@ -296,7 +300,8 @@ def test_the_scan_is_given_up_where_it_does_not_help() -> None:
     decoder = ScanningDecoder()
     plain, odd = (memoryview(f"[{EVENT % rest}]".encode()) for rest in ("", ', "args": {"stream": "7"}'))
     for _ in range(scanning._PATIENCE):
-        assert isinstance(decoder.decode(odd), list)
+        assert isinstance(decoder._scanned(odd, [0, len(odd) - 1]), int)
+        decoder.decode(odd)
     assert isinstance(decoder.decode(plain), list)
 
 

@@ -51,15 +51,29 @@ def part_from(decoder: Decoder, text: memoryview, borders: Sequence[int]) -> Par
     collector = Collector()
     try:
         for start, cut in pairwise(borders):
-            window = bytearray(text[start : cut + 1])
-            window[0], window[-1] = b"[]"
-            found = decoder.decode(memoryview(window))
-            if isinstance(found, Part):
-                join(collector, found)
-            else:
-                collector.add(found)
+            add(collector, decoder.decode(as_list(text, start, cut)))
     except Exception:
         return None
+    return part_of(collector)
+
+
+def as_list(text: memoryview, start: int, cut: int) -> memoryview:
+    """A copy of the events between two borders, as a list."""
+    window = bytearray(text[start : cut + 1])
+    window[0], window[-1] = b"[]"
+    return memoryview(window)
+
+
+def add(collector: Collector, found: Part | list[Any]) -> None:
+    """Append what a decoder found in a window."""
+    if isinstance(found, Part):
+        join(collector, found)
+    else:
+        collector.add(found)
+
+
+def part_of(collector: Collector) -> Part:
+    """The part that all windows of a collector make."""
     return Part(
         elements=collector.elements,
         losses=collector.losses,

@@ -18,7 +18,7 @@ from traceanalyzer.readers.kineto import header, implausible
 from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import NOT_JSON
 from traceanalyzer.readers.kineto.fields import POOL_OF, none_of
-from traceanalyzer.readers.kineto.parts import Part, join
+from traceanalyzer.readers.kineto.parts import add
 from traceanalyzer.readers.kineto.scanning import ScanningDecoder
 from traceanalyzer.readers.kineto.windows import EventWindows
 from traceanalyzer.readers.source import Source
@@ -63,10 +63,7 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     collector = Collector()
     with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
         for found in windows:
-            if isinstance(found, Part):
-                join(collector, found)
-            else:
-                collector.add(found)
+            add(collector, found)
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)

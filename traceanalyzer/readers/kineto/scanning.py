@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from traceanalyzer.readers.kineto.columns import Collector
 from traceanalyzer.readers.kineto.events import Args, EventDecoder
 from traceanalyzer.readers.kineto.fields import (
     BY_CONTENT,
@@ -33,7 +35,7 @@ from traceanalyzer.readers.kineto.fields import (
     classify,
     none_of,
 )
-from traceanalyzer.readers.kineto.parts import Part, part_from
+from traceanalyzer.readers.kineto.parts import Part, add, as_list, part_from, part_of
 from traceanalyzer.readers.kineto.recovery import BORDER
 from traceanalyzer.readers.kineto.values import described
 from traceanalyzer.trace.strings import StringPool
@@ -49,14 +51,14 @@ else:
     scan = _scan.scan if _is_current and tuple(Kind.__members__) == _scan.KINDS else None
 
 _PATIENCE = 8
-"""Windows that may be left to msgspec, beyond as many as are scanned, until the scan is given up."""
+"""Windows that may mostly be left to msgspec, beyond as many as are scanned, until the scan is given up."""
 
 _SEED = int.from_bytes(os.urandom(8))
 """Of the scan's hash, so that nobody can make a file whose texts all have the same one; the trace is the same."""
 
 _AROUND = 1 << 14
 """Bytes that are left to msgspec from an event on that is not plain, as the next ones often are not either (own choice:
-all that describes processes and threads)."""
+all that describes processes and threads); twice as many each time that the next one is not plain."""
 
 _MOST = 128
 """Most categories that are scanned; writers know some fifty."""
@@ -131,13 +133,9 @@ class ScanningDecoder:
         """
         found = self._scanned(text, [0, len(text) - 1])
         if isinstance(found, int):
-            found = self._around(text, found)
-        if found is not None:
-            return found
-        events = self._decoder.decode(text)
-        if self._patience:
-            self._learn({event.cat for event in events})
-        return events
+            with suppress(Exception):  # msgspec says of the whole list what is wrong
+                return self._in_pieces(text, found)
+        return found if isinstance(found, Part) else self._events(text)
 
     def part(self, text: memoryview, borders: list[int]) -> Part | None:
         """The part that some windows make, as of `part_from`; None after any error."""
@@ -150,18 +148,47 @@ class ScanningDecoder:
             return None
         found = scan(text, borders, self._known, _COLUMNS, _BEGINS_EMPTY, _SEED)
         part = found if isinstance(found, int) else _part(list(self._numbers), *found)
-        self._patience += 1 if isinstance(part, Part) else -1
+        self._patience += isinstance(part, Part)
         return part
 
-    def _around(self, text: memoryview, event: int) -> Part | None:
+    def _in_pieces(self, text: memoryview, event: int) -> Part | None:
         """The part that a list makes in which an event at some place is not plain.
 
-        None after any error, and if the list has nothing but what stands around the event.
+        The longer the events are not plain, the more is left to msgspec at once.
+
+        Raises:
+            Exception: As from msgspec.
         """
-        before = max(0, bytes(text[:event]).rfind(b","))
-        after = BORDER.search(text, event + _AROUND)
-        borders = {0, before, after.start(1) if after else len(text) - 1, len(text) - 1}
-        return part_from(self, text, sorted(borders)) if len(borders) > 2 else None
+        collector, end = Collector(), len(text) - 1
+        start, left, at_once = 0, 0, _AROUND
+        rest: Part | int | None = event
+        while isinstance(rest, int):
+            before = max(start, start + bytes(text[start:rest]).rfind(b","))
+            border = BORDER.search(text, rest + at_once)
+            after = border.start(1) if border else end
+            if before > start:
+                add(collector, self._plain(text, start, before))
+            add(collector, self._events(as_list(text, before, after)))
+            left += after - before
+            rest = self._scanned(text, [after, end]) if after < end else None
+            at_once = 2 * at_once if isinstance(rest, int) and rest - after < at_once else _AROUND
+            start = after
+        if start < end:
+            add(collector, rest or self._events(as_list(text, start, end)))
+        self._patience -= 2 * left > end
+        return part_of(collector)
+
+    def _plain(self, text: memoryview, start: int, cut: int) -> Part | list[Any]:
+        """What a list makes, from one border to another."""
+        found = self._scanned(text, [start, cut])
+        return found if isinstance(found, Part) else self._events(as_list(text, start, cut))
+
+    def _events(self, text: memoryview) -> list[Any]:
+        """The events of a list from msgspec; their categories are looked for from now on."""
+        events = self._decoder.decode(text)
+        if self._patience:
+            self._learn({event.cat for event in events})
+        return events
 
     def _learn(self, categories: Iterable[str]) -> None:
         """Remember categories, as far as they alone tell the table."""
