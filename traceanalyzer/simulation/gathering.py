@@ -227,17 +227,18 @@ def _shrunk(context: Context, graph: Graph, gathered: Gathered) -> None:
     begins = np.where(after, np.append(device.start_ns + device.dur_ns, 0)[host.held_by], begins)
     after |= host.held_by_point != NOTHING
     for _, points in members(host.chain) if gathered.host_times else ():
-        edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]))
+        time, judged = host.time_ns[points], host.is_judged[points]
+        begin = np.append(time[:1], time[:-1])  # the time before the first point is never shortened
+        handed = np.flatnonzero(judged & after[points])
+        since = begins[points[handed]]
+        window = int(since.min(initial=time[0])), int(time[-1])
+        edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]), window)
         if not len(edges):
             continue
         left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
-        time, judged = host.time_ns[points], host.is_judged[points]
-        begin = np.append(time[0] - host.cost_ns[points[0]], time[:-1])
         remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
         gathered.host_factor[points] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
-        handed = np.flatnonzero(judged & after[points])
         if len(handed):
-            since = begins[points[handed]]
             remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
             gathered.delay_factor[points[handed]] = _shares(remains, time[handed] - since)
 
@@ -247,20 +248,34 @@ def _shares(remains: F64, length: I64) -> F64:
     return np.where(length > 0, np.round(remains / np.maximum(length, 1), SHARE_DIGITS), 1.0)
 
 
-def _pieces(times: Sequence[HostTimes], thread: int) -> tuple[I64, F64]:
-    """Times at which the factor of a thread changes, ascending, and the factor from each to the next."""
-    parts = [(part, factor) for of_thread, factor in times if (part := of_thread.of(thread))]
-    if len(parts) == 1:
-        part, factor = parts[0]
+def _pieces(times: Sequence[HostTimes], thread: int, window: tuple[int, int]) -> tuple[I64, F64]:
+    """Times at which the factor of a thread changes, ascending, and the factor from each to the next.
+
+    Args:
+        times: Host intervals with their factors.
+        thread: Row of the thread.
+        window: Intervals outside of it are left out.
+    """
+    parts: dict[float, list[Intervals]] = {}
+    for of_thread, factor in times:
+        if part := of_thread.of(thread).around(*window):
+            parts.setdefault(factor, []).append(part)
+    if [len(own) for own in parts.values()] == [1]:
+        ((factor, (part,)),) = parts.items()
         return np.column_stack((part.start, part.end)).ravel(), np.tile((factor, 1.0), len(part))
-    edges = ascending(np.concatenate([bound for part, _ in parts for bound in (part.start, part.end)] or [_NO_TIMES]))
+    bounds = {factor: _bounds(own) for factor, own in parts.items()}
+    edges = ascending(np.concatenate([_NO_TIMES, *(bound for both in bounds.values() for bound in both)]))
     factors = np.ones(len(edges))
-    for part, factor in parts:
-        change = np.zeros(len(edges) + 1, np.int64)
-        change[np.searchsorted(edges, part.start)] += 1  # no time is both a start and an end, or twice one
-        change[np.searchsorted(edges, part.end)] -= 1
-        factors[np.cumsum(change)[:-1] > 0] *= factor
+    for factor, both in bounds.items():
+        begun, ended = (np.bincount(np.searchsorted(edges, bound), minlength=len(edges)) for bound in both)
+        depth = np.cumsum(begun - ended)
+        factors *= (factor ** np.arange(depth.max() + 1))[depth]
     return edges, factors
+
+
+def _bounds(parts: Sequence[Intervals]) -> tuple[I64, I64]:
+    """The starts of all intervals of some sets, and the ends."""
+    return np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
 
 
 def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:

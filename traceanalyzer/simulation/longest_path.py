@@ -8,6 +8,8 @@ only blocks and runs are computed one by one; all times within them are cumulati
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 import numpy as np
 
@@ -16,7 +18,7 @@ from traceanalyzer.trace.table import I64, Bool
 
 NEVER = -(1 << 60)
 """A time before all others: the neutral element of the maximum."""
-_ORIGIN = 0
+ORIGIN = 0
 """The node at time 0, the cause of all nodes without other causes."""
 
 
@@ -33,7 +35,7 @@ class Times(msgspec.Struct, frozen=True):
     """Number of causes that were left out because the recorded order contradicts them."""
 
 
-class Contracted(msgspec.Struct, frozen=True):
+class Contracted(msgspec.Struct, frozen=True, dict=True):
     """Blocks and runs in topological order, each with up to three causes."""
 
     cause: I64
@@ -53,6 +55,12 @@ class Contracted(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return int(self.cause.shape[1])
+
+    @cached_property
+    def causes(self) -> list[list[int]]:
+        """The causes of all nodes but the first; their weights may change between two replays."""
+        found: list[list[int]] = self.cause[:, 1:].tolist()
+        return found
 
 
 def replay(graph: Graph) -> Times:
@@ -82,10 +90,13 @@ def replay_contracted(graph: Graph, small: Contracted) -> Times:
 def _forward(small: Contracted) -> list[int]:
     """The time of each node: the latest time that its causes imply."""
     times = [0]
-    rows = zip(*small.cause[:, 1:].tolist(), *small.weight_ns[:, 1:].tolist(), strict=True)
+    rows = zip(*small.causes, *small.weight_ns[:, 1:].tolist(), strict=True)
     for first, second, third, a, b, c in rows:
-        time = max(times[first] + a, times[second] + b)
-        times.append(max(time, times[third] + c) if c > NEVER else time)
+        one, other = times[first] + a, times[second] + b
+        time = one if one > other else other  # a call of max would take longer than all the rest
+        if c > NEVER and (other := times[third] + c) > time:
+            time = other
+        times.append(time)
     return times
 
 
@@ -122,15 +133,15 @@ def contract(graph: Graph) -> Contracted:
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     block_at, run_at = position[1 : 1 + len(heads)], position[1 + len(heads) :]
-    cause = np.full((3, len(order)), _ORIGIN)
+    cause = np.full((3, len(order)), ORIGIN)
     weight = np.full((3, len(order)), NEVER)
     _connect_blocks(host, heads, (block, offset, block_at), (run, run_at), cause, weight)
     _connect_runs(device, runs, (offset, block_at, of_launch), (run, length, run_at), cause, weight)
-    weight[:, _ORIGIN] = NEVER
+    weight[:, ORIGIN] = NEVER
     wrong = (weight > NEVER) & (cause >= np.arange(len(order)))
-    cause[wrong], weight[wrong] = _ORIGIN, NEVER
+    cause[wrong], weight[wrong] = ORIGIN, NEVER
     lost = block_at[(weight[:, block_at] == NEVER).all(axis=0)]
-    cause[0, lost], weight[0, lost] = _ORIGIN, order_key[order][lost]
+    cause[0, lost], weight[0, lost] = ORIGIN, order_key[order][lost]
     return Contracted(cause, weight, block_at[block], offset, run_at[run], length, int(wrong.sum()))
 
 
@@ -172,7 +183,7 @@ def _connect_runs(
     latest = np.maximum.reduceat(ends, runs)
     known = latest > NEVER // 2
     blocks = of_launch[runs]
-    cause[1, at[known]] = np.where(blocks >= 0, np.append(block_at, 0)[blocks], _ORIGIN)[known]
+    cause[1, at[known]] = np.where(blocks >= 0, np.append(block_at, 0)[blocks], ORIGIN)[known]
     weight[1, at[known]] = (latest + length[last])[known]
     waits = np.flatnonzero(device.waits_for[runs] != NOTHING)
     event = runs[waits]

@@ -13,7 +13,15 @@ import numpy as np
 from msgspec.structs import asdict
 
 from traceanalyzer.simulation.graph import NOTHING, RECORDED, DeviceChain, Graph, HostPoints, Inputs, shifted
-from traceanalyzer.simulation.longest_path import Times, contract, replay_contracted, running_maximum
+from traceanalyzer.simulation.longest_path import (
+    NEVER,
+    ORIGIN,
+    Contracted,
+    Times,
+    contract,
+    replay_contracted,
+    running_maximum,
+)
 from traceanalyzer.simulation.step_times import StepBounds
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.table import I64, Bool
@@ -131,9 +139,11 @@ def periods(graph: Graph, bounds: StepBounds, repeated: Repeated) -> I64:
     count = int(bounds.part[-1]) + 1
     small = contract(steps.graph)
     point_part, event_part = steps.parts
+    parts = np.concatenate(steps.parts)
     host, device = steps.graph.host, steps.graph.device
     times = Times(host.time_ns, device.start_ns, device.start_ns + device.dur_ns, 0)
     found, passed = np.full(count, NOTHING), np.empty(0, np.int64)
+    only_leads = _only_leads(small, (small.block[steps.points.is_earlier], small.run[steps.events.is_earlier]))
     for _ in range(_MOST_ROUNDS):
         points, events = times.point_ns[steps.points.end], steps.ends_ns(times)
         drained = _latest(events, event_part, count)[point_part]
@@ -146,7 +156,16 @@ def periods(graph: Graph, bounds: StepBounds, repeated: Repeated) -> I64:
         before, passed = passed, np.concatenate((of_points, of_events))
         if np.array_equal(passed, before):  # of each thread and stream, not of the slowest alone
             break
+        if only_leads and np.array_equal(passed, found[parts]):
+            break  # the next round begins as this one did, only later
     return found
+
+
+def _only_leads(small: Contracted, leads: tuple[I64, I64]) -> bool:
+    """Whether all times of a round follow from what the round before left behind."""
+    begins = (small.cause == ORIGIN) & (small.weight_ns > NEVER)
+    begins[:, np.concatenate(leads)] = False
+    return not begins.any()
 
 
 def _latest(values: I64, part: I64, parts: int) -> I64:

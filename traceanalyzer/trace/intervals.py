@@ -91,6 +91,11 @@ class Intervals:
         """The part within one interval."""
         return self & Intervals.union(np.array([start]), np.array([end]))
 
+    def around(self, start: int, end: int) -> Intervals:
+        """The intervals that overlap one interval, as they are."""
+        rows = slice(np.searchsorted(self.end, start, side="right"), np.searchsorted(self.start, end))
+        return Intervals(self.start[rows], self.end[rows])
+
     def contains(self, times: I64) -> Bool:
         """Which points in time lie in the set."""
         row = _passed(self.start, times) - 1
