@@ -113,14 +113,13 @@ def is_mark(context: Context) -> Bool:
     annotations: Bool = host.category == Category.ANNOTATION
     others = np.flatnonzero(host.category == Category.OPERATOR)
     annotations[others[names.where(marks.is_mark_among_operators)[host.name[others]]]] = True
-    annotations &= ~names.where(marks.is_step)[host.name]
-    return annotations & context.in_scope(host.start_ns)
+    return annotations & ~names.where(marks.is_step)[host.name]
 
 
 @cached
 def mark_rows(context: Context) -> I64:
-    """Rows of the host table that are marks."""
-    return np.flatnonzero(is_mark(context))
+    """Rows of the host table that are marks in scope."""
+    return np.flatnonzero(is_mark(context) & context.in_scope(context.trace.host.start_ns))
 
 
 def _around(context: Context, tree: Tree) -> I64:

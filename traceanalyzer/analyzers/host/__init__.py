@@ -22,7 +22,7 @@ from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.host_waits import outermost_loads
-from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.owners import EVALUATION, OwnerIndex, owner_index
 from traceanalyzer.structure.owners.critical import device_idle
 from traceanalyzer.structure.owners.slices import broadcasts
@@ -352,7 +352,8 @@ def own_calls(context: Context) -> OwnCalls:
     is_operator = context.host.kind != NodeKind.MODULE
     is_operator[is_operator] = host_activity.operator_rows(context)[context.host.row[is_operator]]
     is_operator |= context.host.kind == NodeKind.COLLECTIVE
-    is_operator[is_among(context.host.row, mark_rows(context)) & (context.host.kind == NodeKind.OPERATOR)] = False
+    plain = context.host.kind == NodeKind.OPERATOR
+    is_operator[plain] &= ~is_mark(context)[context.host.row[plain]]
     around = take_or(tree.nearest(is_operator), tree.parent, NO_PARENT)
     nodes = np.flatnonzero(is_operator & is_among(tree.thread, threads) & found.kept.contains(tree.start_ns))
     owner = np.full(len(tree) + 1, NO_PARENT, np.int64)

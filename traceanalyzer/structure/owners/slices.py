@@ -18,7 +18,7 @@ from traceanalyzer.knowledge.first_match import finds
 from traceanalyzer.knowledge.kernel_names import NAMES_KEPT
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.context import Context
-from traceanalyzer.structure.mark_forest import mark_rows
+from traceanalyzer.structure.mark_forest import is_mark
 from traceanalyzer.structure.module_calls import forward_nodes, owners
 from traceanalyzer.structure.owners.critical import Critical
 from traceanalyzer.structure.sums import Columns, group, members, rows_by
@@ -131,7 +131,7 @@ def candidates(context: Context, found: Critical) -> Slices:
 
 def _marks(context: Context) -> Slices:
     """Marks except those of collectives, which are leaves like operators."""
-    rows = mark_rows(context)
+    rows = np.flatnonzero(is_mark(context))
     rows = rows[~context.trace.names.where(host_activity.is_communicating)[context.trace.host.name[rows]]]
     return Slices.of(OwnerKind.MARK, context.trace.host, rows)
 
