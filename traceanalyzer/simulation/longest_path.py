@@ -8,8 +8,6 @@ only blocks and runs are computed one by one; all times within them are cumulati
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import msgspec
 import numpy as np
 
@@ -20,6 +18,8 @@ NEVER = -(1 << 60)
 """A time before all others: the neutral element of the maximum."""
 ORIGIN = 0
 """The node at time 0, the cause of all nodes without other causes."""
+_AT_ONCE = 1 << 14
+"""Nodes whose causes are Python's numbers at a time (own choice: those of all nodes fill memory)."""
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Times(msgspec.Struct, frozen=True):
     """Number of causes that were left out because the recorded order contradicts them."""
 
 
-class Contracted(msgspec.Struct, frozen=True, dict=True):
+class Contracted(msgspec.Struct, frozen=True):
     """Blocks and runs in topological order, each with up to three causes."""
 
     cause: I64
@@ -55,12 +55,6 @@ class Contracted(msgspec.Struct, frozen=True, dict=True):
 
     def __len__(self) -> int:
         return int(self.cause.shape[1])
-
-    @cached_property
-    def causes(self) -> list[list[int]]:
-        """The causes of all nodes but the first; their weights may change between two replays."""
-        found: list[list[int]] = self.cause[:, 1:].tolist()
-        return found
 
 
 def replay(graph: Graph) -> Times:
@@ -90,13 +84,15 @@ def replay_contracted(graph: Graph, small: Contracted) -> Times:
 def _forward(small: Contracted) -> list[int]:
     """The time of each node: the latest time that its causes imply."""
     times = [0]
-    rows = zip(*small.causes, *small.weight_ns[:, 1:].tolist(), strict=True)
-    for first, second, third, a, b, c in rows:
-        one, other = times[first] + a, times[second] + b
-        time = one if one > other else other  # a call of max would take longer than all the rest
-        if c > NEVER and (other := times[third] + c) > time:
-            time = other
-        times.append(time)
+    for low in range(1, len(small), _AT_ONCE):
+        part = slice(low, low + _AT_ONCE)
+        rows = zip(*small.cause[:, part].tolist(), *small.weight_ns[:, part].tolist(), strict=True)
+        for first, second, third, a, b, c in rows:
+            one, other = times[first] + a, times[second] + b
+            time = one if one > other else other  # a call of max would take longer than all the rest
+            if c > NEVER and (other := times[third] + c) > time:
+                time = other
+            times.append(time)
     return times
 
 

@@ -22,7 +22,7 @@ from traceanalyzer.structure.owners import EVALUATION, Owner, OwnerIndex, index_
 from traceanalyzer.structure.owners.critical import Critical, critical_in, device_idle, idle_in
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.steps import Steps
-from traceanalyzer.structure.sums import group, sum_by
+from traceanalyzer.structure.sums import first_rows, group, sum_by
 from traceanalyzer.trace.distinct import ascending, is_among
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array, Bool, take_or
@@ -33,6 +33,8 @@ UNKNOWN_OWNER = Owner("unknown", "[unknown]", None)
 """Frame for time without an owner; other profilers use the same name."""
 HOST, DEVICE, IDLE = "host", "device", "idle"
 QUANTITIES = (HOST, DEVICE, IDLE)
+_AT_ONCE = 1 << 17
+"""Pieces of time whose stacks are found together; it limits memory and does not change any figure."""
 
 
 class HostStack(msgspec.Struct, frozen=True):
@@ -177,22 +179,28 @@ def _called(context: Context, index: OwnerIndex) -> _Called:
     def near(table: HostEvents | Launches) -> Bool:
         return found.near(table.start_ns, table.end_ns) & is_among(table.thread, found.threads)
 
-    parts: Sequence[tuple[object, I64]] = (
+    parts: Sequence[tuple[HostEvents | Launches, I64]] = (
         (host, np.flatnonzero(is_operator & near(host))),
         (launches, np.flatnonzero(near(launches))),
     )
-    thread, start, dur, name = (
-        np.concatenate([getattr(table, field)[rows] for table, rows in parts])
-        for field in ("thread", "start_ns", "dur_ns", "name")
-    )
+    tree, order = _nested(parts)
+    name = np.concatenate([table.name[rows] for table, rows in parts])
     is_call = np.repeat([False, True], [len(rows) for _, rows in parts])
-    order = np.argsort(start, kind="stable")
-    tree, nested = Tree.build(thread[order], start[order], dur[order])
-    order = order[nested]
     owner = index.slice_at(tree.thread, tree.start_ns)
     same = owner == take_or(owner, tree.parent, NO_PARENT - 1)
     parent = np.where(same, tree.parent, NO_PARENT)
     return _Called(tree, _Chains.of(tree, parent, name[order].astype(np.int64)), owner, is_call[order])
+
+
+def _nested(parts: Sequence[tuple[HostEvents | Launches, I64]]) -> tuple[Tree, I64]:
+    """Some rows of tables as one tree, and the row of what is joined at each of its positions."""
+    thread, start, dur = (
+        np.concatenate([getattr(table, field)[rows] for table, rows in parts])
+        for field in ("thread", "start_ns", "dur_ns")
+    )
+    order = np.argsort(start, kind="stable")
+    tree, nested = Tree.build(thread[order], start[order], dur[order])
+    return tree, order[nested]
 
 
 class FlameGraph(msgspec.Struct, frozen=True):
@@ -277,25 +285,63 @@ def _graphs(context: Context, index: OwnerIndex, idle: Intervals | None) -> Iter
 def _of_host(stacks: HostStacks, found: Critical, idle: Intervals) -> Iterator[FlameGraph]:
     """Host time and idle time of the critical thread."""
     bounds = stacks.bounds
-    moments = np.concatenate([bounds[thread] for thread in (found.main, found.engine) if thread in bounds])
-    start, end = found.pieces(moments)
-    numbers, stack = stacks.at(found.at(start), start)
-    first, groups = group(numbers)
-    for quantity, time in ((HOST, end - start), (IDLE, idle.within(start, end))):
-        weights = sum_by(groups, time, len(first))
-        yield _drawn(quantity, None, [stack(row) for row in first.tolist()], weights, start[first])
+    moments = [bounds[thread] for thread in (found.main, found.engine) if thread in bounds]
+    pieces = found.pieces(np.concatenate(moments))
+    del bounds, moments  # as many as all pieces have
+    first_ns, weights = _by_stack(stacks, found.at, pieces, (_lengths, idle.within))
+    for quantity, weight in zip((HOST, IDLE), weights, strict=True):
+        yield _drawn(quantity, None, [*first_ns], weight, np.array([*first_ns.values()], np.int64))
+
+
+def _lengths(start: I64, end: I64) -> I64:
+    return end - start
+
+
+def _by_stack(
+    stacks: HostStacks,
+    thread_at: Callable[[I64], I64],
+    pieces: tuple[I64, I64],
+    quantities: Sequence[Callable[[I64, I64], I64]],
+) -> tuple[dict[HostStack, int], list[I64]]:
+    """The stacks in some pieces of time.
+
+    Args:
+        stacks: All stacks.
+        thread_at: Gives the thread of each moment.
+        pieces: Starts and ends, in each of which there is one stack.
+        quantities: What is summed up, by starts and ends.
+
+    Returns:
+        Each stack, and when it is first seen in ns; for each quantity the sum of each stack.
+    """
+    first_ns: dict[HostStack, int] = {}
+    place: dict[HostStack, int] = {}
+    sums: list[list[int]] = [[] for _ in quantities]
+    for low in range(0, len(pieces[0]), _AT_ONCE):
+        start, end = (bound[low : low + _AT_ONCE] for bound in pieces)
+        numbers, stack = stacks.at(thread_at(start), start)
+        first = first_rows(numbers, int(numbers.max()) + 1)
+        found = [*map(stack, first.tolist())]
+        for each, begin in zip(found, start[first].tolist(), strict=True):
+            first_ns.setdefault(each, begin)
+        where = [place.setdefault(each, len(place)) for each in found]
+        for known, quantity in zip(sums, quantities, strict=True):
+            known.extend([0] * (len(place) - len(known)))
+            for row, weight in zip(where, sum_by(numbers, quantity(start, end), len(first)).tolist(), strict=True):
+                known[row] += weight
+    return first_ns, [np.array(known, np.int64) for known in sums]
 
 
 def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) -> FlameGraph:
     """Host time of the owners of a further thread."""
+
+    def here(times: I64) -> I64:
+        return np.full(len(times), thread, np.int64)
+
     start, end = index.critical.pieces(stacks.bounds[thread])
-    threads = np.full(len(start), thread, np.int64)
-    owned = index.at(threads, start) != NO_PARENT
-    start, end, threads = start[owned], end[owned], threads[owned]
-    numbers, stack = stacks.at(threads, start)
-    first, groups = group(numbers)
-    weights = sum_by(groups, end - start, len(first))
-    return _drawn(HOST, name, [stack(row) for row in first.tolist()], weights, start[first])
+    owned = index.at(here(start), start) != NO_PARENT
+    first_ns, (weights,) = _by_stack(stacks, here, (start[owned], end[owned]), (_lengths,))
+    return _drawn(HOST, name, [*first_ns], weights, np.array([*first_ns.values()], np.int64))
 
 
 def _of_device(

@@ -151,7 +151,7 @@ class ScanningDecoder:
         self._patience += isinstance(part, Part)
         return part
 
-    def _in_pieces(self, text: memoryview, event: int) -> Part | None:
+    def _in_pieces(self, text: memoryview, event: int) -> Part:
         """The part that a list makes in which an event at some place is not plain.
 
         The longer the events are not plain, the more is left to msgspec at once.

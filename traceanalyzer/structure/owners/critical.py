@@ -73,9 +73,11 @@ class Critical(msgspec.Struct, frozen=True):
         (low, high), others = self.window, np.concatenate((moments, self.handed.start, self.handed.end))
         others = others[(others > low) & (others < high)]
         bounds = ascending(np.concatenate((others, self.kept.start, self.kept.end)))
-        start, end = bounds[:-1], bounds[1:]
-        inside = (end > start) & self.kept.contains(start)
-        return start[inside], end[inside]
+        opens = np.zeros(len(bounds), np.int8)
+        opens[np.searchsorted(bounds, self.kept.start)] = 1
+        opens[np.searchsorted(bounds, self.kept.end)] = -1
+        inside = (np.cumsum(opens, dtype=np.int8)[:-1] > 0) & (bounds[1:] > bounds[:-1])
+        return bounds[:-1][inside], bounds[1:][inside]
 
 
 def critical(context: Context) -> Critical:
