@@ -25,7 +25,7 @@ from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import is_allocation
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.sums import group, members
-from traceanalyzer.trace.distinct import ascending, distinct
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import F64, I64, Bool
 from traceanalyzer.trace.tree import NO_PARENT
@@ -256,26 +256,20 @@ def _pieces(times: Sequence[HostTimes], thread: int, window: tuple[int, int]) ->
         thread: Row of the thread.
         window: Intervals outside of it are left out.
     """
-    parts: dict[float, list[Intervals]] = {}
-    for of_thread, factor in times:
-        if part := of_thread.of(thread).around(*window):
-            parts.setdefault(factor, []).append(part)
-    if [len(own) for own in parts.values()] == [1]:
-        ((factor, (part,)),) = parts.items()
+    near = [(of_thread.of(thread).around(*window), factor) for of_thread, factor in times]
+    parts = [(part, factor) for part, factor in near if part]
+    if not parts:
+        return _NO_TIMES, np.empty(0)
+    if len(parts) == 1:
+        ((part, factor),) = parts
         return np.column_stack((part.start, part.end)).ravel(), np.tile((factor, 1.0), len(part))
-    bounds = {factor: _bounds(own) for factor, own in parts.items()}
-    edges = ascending(np.concatenate([_NO_TIMES, *(bound for both in bounds.values() for bound in both)]))
-    factors = np.ones(len(edges))
-    for factor, both in bounds.items():
-        begun, ended = (np.bincount(np.searchsorted(edges, bound), minlength=len(edges)) for bound in both)
-        depth = np.cumsum(begun - ended)
-        factors *= (factor ** np.arange(depth.max() + 1))[depth]
-    return edges, factors
-
-
-def _bounds(parts: Sequence[Intervals]) -> tuple[I64, I64]:
-    """The starts of all intervals of some sets, and the ends."""
-    return np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
+    edges = np.concatenate([*(part.start for part, _ in parts), *(part.end for part, _ in parts)])
+    order = np.argsort(edges, kind="stable")
+    own = np.repeat([factor for _, factor in parts], [len(part) for part, _ in parts])
+    logs, is_removed = np.log(np.where(own > 0, own, 1.0)), (own == 0).astype(np.int8)
+    factors = np.exp(np.cumsum(np.append(logs, -logs)[order]))  # of intervals that overlap, the product
+    factors[np.cumsum(np.append(is_removed, -is_removed)[order], dtype=np.int32) > 0] = 0.0
+    return edges[order], factors
 
 
 def _remaining(edges: I64, factor: F64, left: F64, times: I64) -> F64:

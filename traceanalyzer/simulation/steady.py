@@ -8,6 +8,9 @@ takes as long as the one before it, this is the period.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import msgspec
 import numpy as np
 from msgspec.structs import asdict
@@ -32,7 +35,7 @@ _LATER_NS = 1_000
 """Recorded time of the first row of a round, after that of all earlier rows; only the order of these times counts."""
 
 
-class _Rows(msgspec.Struct, frozen=True):
+class _Rows(msgspec.Struct, frozen=True, dict=True):
     """The rows of a table that are repeated, and rows that stand for what an earlier round did."""
 
     row: I64
@@ -82,6 +85,21 @@ class _Rows(msgspec.Struct, frozen=True):
         place[before], place[kept] = np.arange(len(row) - len(before), len(row)), np.flatnonzero(~is_earlier)
         is_lead = np.arange(len(last) + len(before)) < len(last)
         return cls(row, is_earlier, groups, place, place[np.append(last, own[at])], is_lead)
+
+    def taken(self, table: HostPoints | DeviceChain) -> dict[str, Any]:
+        """The columns of a table here; those that no edit changes are taken once."""
+        columns = asdict(table)
+        for name, values in columns.items():
+            if name not in self._taken:
+                self._taken[name] = values, values[self.row]
+            first, taken = self._taken[name]
+            columns[name] = taken if first is values else values[self.row]
+        return columns
+
+    @cached_property
+    def _taken(self) -> dict[str, tuple[Any, Any]]:
+        """By name the first column that was taken, and its rows here."""
+        return {}
 
 
 class Repeated(msgspec.Struct, frozen=True):
@@ -201,8 +219,8 @@ def _round(graph: Graph, bounds: StepBounds, repeated: Repeated) -> _Round:
 def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:
     """The points of a round; earlier points begin chains."""
     row, earlier = points.row, points.is_earlier
-    columns = {name: values[row] for name, values in asdict(host).items()}
-    columns["part"][earlier] = columns["part"][points.end]
+    columns = points.taken(host)
+    columns["part"] = _of_next_round(points, columns["part"])
     of_part = np.searchsorted(bounds.part, columns["part"])
     mark = bounds.start_point[of_part]
     is_mark = ~earlier & (row == mark)
@@ -221,11 +239,18 @@ def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, la
     return HostPoints(**columns)
 
 
+def _of_next_round(rows: _Rows, part: I64) -> I64:
+    """The part of each row; an earlier one has that of the row that takes its place."""
+    found = part.copy()
+    found[rows.is_earlier] = part[rows.end]
+    return found
+
+
 def _device(device: DeviceChain, launch: I64, points: _Rows, events: _Rows, later: int) -> DeviceChain:
     """The events of a round; earlier events, without a duration, begin streams."""
     row, earlier = events.row, events.is_earlier
-    columns = {name: values[row] for name, values in asdict(device).items()}
-    columns["part"][earlier] = columns["part"][events.end]
+    columns = events.taken(device)
+    columns["part"] = _of_next_round(events, columns["part"])
     first = ~earlier & np.append(False, earlier)[:-1] & (events.group == shifted(events.group, NOTHING))
     gap = np.where(first, np.where(device.is_first[row], 0, np.maximum(columns["gap_ns"], 0)), columns["gap_ns"])
     waits = np.where(earlier, NOTHING, events.place[columns["waits_for"]])

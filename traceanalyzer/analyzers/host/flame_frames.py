@@ -21,8 +21,9 @@ from traceanalyzer.structure.recording.program_steps import program_steps
 FRAMES = 1000
 """Most frames of a graph with rows of their own (own choice: more than a screen can show side by side)."""
 
-EVENTS = 50_000
-"""Most events of the host in the steps that are added (own choice: a million of them take a second and 300 MB)."""
+EVENTS = 100_000
+"""Most events of the host and Python calls in the steps that are added (own choice: a million of them take a second and
+300 MB)."""
 
 
 class FlameRows(msgspec.Struct, frozen=True):

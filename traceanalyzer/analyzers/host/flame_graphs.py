@@ -243,7 +243,8 @@ def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
 
     Args:
         context: The trace.
-        most_events: If given, only the first steps that have no more host events than this, and at least one step.
+        most_events: If given, only the first steps that have no more host events and Python calls than this, at least
+            one.
     """
     index, steps = context.cached(owner_index), program_steps(context).typical
     if most_events is not None and len(steps) > 1 and len(steps) == index.critical.steps:
@@ -254,8 +255,9 @@ def of_steps(context: Context, most_events: int | None = None) -> FlameGraphs:
 
 
 def _first_steps(context: Context, steps: Steps, most_events: int) -> int:
-    """How many of the first steps have no more host events than this, at least one."""
-    starts = [ascending(table.start_ns) for table in (context.trace.host, context.trace.launches)]
+    """How many of the first steps have no more host events and Python calls than this, at least one."""
+    trace = context.trace
+    starts = [ascending(table.start_ns) for table in (trace.host, trace.launches, trace.frames)]
     size = sum(np.searchsorted(start, steps.end_ns) - np.searchsorted(start, steps.start_ns) for start in starts)
     return max(1, int(np.searchsorted(np.cumsum(size), most_events, side="right")))
 
