@@ -13,7 +13,7 @@ from functools import cached_property
 
 import msgspec
 
-from traceanalyzer.structure.sums import rows_by
+from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array
 
@@ -56,21 +56,20 @@ class ThreadTimes:
     """Intervals of host threads; those of a thread are joined once, however many replays ask."""
 
     def __init__(self, thread: Array, start_ns: I64, end_ns: I64) -> None:
-        self._rows, self._start, self._end = rows_by(thread), start_ns, end_ns
-        self._known: dict[int, Intervals] = {}
+        self._known = {number: Intervals.union(start_ns[rows], end_ns[rows]) for number, rows in members(thread)}
 
     def of(self, thread: int) -> Intervals:
         """The times of one thread, given by its row."""
-        if thread not in self._known:
-            rows = self._rows(thread)
-            self._known[thread] = Intervals.union(self._start[rows], self._end[rows])
-        return self._known[thread]
+        return self._known.get(thread, _NEVER)
+
+
+_NEVER = Intervals.none()
 
 
 class HostEdit(msgspec.Struct, frozen=True, dict=True):
     """Shorten or lengthen host time. Intervals of one thread must not overlap."""
 
-    thread: I64
+    thread: Array
     """Rows of the thread table, shape (intervals,)."""
     start_ns: I64
     end_ns: I64

@@ -20,7 +20,7 @@ from traceanalyzer.simulation.edits import (
     ThreadTimes,
     UnblockEdit,
 )
-from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints
+from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import is_allocation
 from traceanalyzer.structure.owners import owner_index
@@ -70,6 +70,8 @@ def _engine(context: Context, followed: I64, thread: I64) -> int | None:
 SHARE_DIGITS = 9
 """Digits of a share of time; with so few, products in floating point do not depend on the order of edits."""
 _NO_TIMES = np.empty(0, np.int64)
+_AT_ONCE = 1 << 14
+"""Points whose host time is shortened together; it limits memory and does not change any figure."""
 
 HostTimes = tuple[ThreadTimes, float]
 """Host intervals, and their common factor."""
@@ -226,21 +228,23 @@ def _shrunk(context: Context, graph: Graph, gathered: Gathered) -> None:
     after = works_after(context, host) if gathered.host_times else np.zeros(len(host), np.bool_)
     begins = np.where(after, np.append(device.start_ns + device.dur_ns, 0)[host.held_by], begins)
     after |= host.held_by_point != NOTHING
-    for _, points in members(host.chain) if gathered.host_times else ():
-        time, judged = host.time_ns[points], host.is_judged[points]
-        begin = np.append(time[:1], time[:-1])  # the time before the first point is never shortened
-        handed = np.flatnonzero(judged & after[points])
-        since = begins[points[handed]]
-        window = int(since.min(initial=time[0])), int(time[-1])
-        edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]), window)
-        if not len(edges):
-            continue
-        left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
-        remaining = _remaining(edges, factor, left, np.append(begin[:1], time))
-        gathered.host_factor[points] = np.where(judged, _shares(np.diff(remaining), time - begin), 1.0)
-        if len(handed):
-            remains = remaining[handed + 1] - _remaining(edges, factor, left, since)
-            gathered.delay_factor[points[handed]] = _shares(remains, time[handed] - since)
+    # the time before the first point of a thread is never shortened
+    before = np.where(host.is_first, host.time_ns, shifted(host.time_ns, 0))
+    for _, chain in members(host.chain) if gathered.host_times else ():
+        for first in range(0, len(chain), _AT_ONCE):
+            points = chain[first : first + _AT_ONCE]
+            time, since, judged = host.time_ns[points], before[points], host.is_judged[points]
+            handed = np.flatnonzero(judged & after[points])
+            waited = begins[points[handed]]
+            window = int(waited.min(initial=since[0])), int(time[-1])
+            edges, factor = _pieces(gathered.host_times, int(host.thread[points[0]]), window)
+            if not len(edges):
+                continue
+            left = np.append(0.0, np.cumsum(np.diff(edges) * factor[:-1]))
+            remaining = _remaining(edges, factor, left, np.append(since[:1], time))
+            gathered.host_factor[points] = np.where(judged, _shares(np.diff(remaining), time - since), 1.0)
+            remains = remaining[handed + 1] - _remaining(edges, factor, left, waited)
+            gathered.delay_factor[points[handed]] = _shares(remains, time[handed] - waited)
 
 
 def _shares(remains: F64, length: I64) -> F64:

@@ -59,13 +59,12 @@ class Contracted(msgspec.Struct, frozen=True):
 
 def replay(graph: Graph) -> Times:
     """Compute the times of all points and events."""
-    return replay_contracted(graph, contract(graph))
+    return replay_contracted(graph.device, contract(graph))
 
 
-def replay_contracted(graph: Graph, small: Contracted) -> Times:
-    """The same, with the blocks and runs of a graph."""
+def replay_contracted(device: DeviceChain, small: Contracted) -> Times:
+    """The same, with the device events, and the blocks and runs, of a graph."""
     node_ns = np.array(_forward(small), np.int64)
-    device = graph.device
     point = node_ns[small.block] + small.offset_ns
     launched = np.where(device.launch >= 0, np.append(point, 0)[device.launch] + device.latency_ns, NEVER)
     launched = np.where(device.launch == RECORDED, device.latency_ns, launched)

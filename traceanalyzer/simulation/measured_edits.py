@@ -21,7 +21,7 @@ from traceanalyzer.structure.host_activity import operator_rows
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import F64, I64
+from traceanalyzer.trace.table import F64, I32, I64
 
 _ALL = 0.99
 """Share of the exposed waiting from which on all of it is meant (own choice: less than its uncertainty)."""
@@ -122,7 +122,7 @@ def without_recording(context: Context, windows: tuple[ModelledWindow, ...], sca
         (trace.frames, np.full(len(trace.frames), _median("frame"))),
         (trace.memory, np.full(len(trace.memory), _median("memory"))),
     )
-    parts = [_within(windows, table.thread.astype(np.int64), table.start_ns, costs) for table, costs in tables]
+    parts = [_within(windows, table.thread, table.start_ns, costs) for table, costs in tables]
     thread, time, costs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     less = np.rint(scale * costs).astype(np.int64)
     order = np.argsort(time, kind="stable")
@@ -134,7 +134,7 @@ def without_recording(context: Context, windows: tuple[ModelledWindow, ...], sca
     return HostEdit(thread, end - less, end, 0.0)
 
 
-def _within(windows: tuple[ModelledWindow, ...], thread: I64, time: I64, costs: F64) -> tuple[I64, I64, F64]:
+def _within(windows: tuple[ModelledWindow, ...], thread: I32, time: I64, costs: F64) -> tuple[I32, I64, F64]:
     """Events inside the windows."""
     inside = np.zeros(len(time), np.bool_)
     for window in windows:

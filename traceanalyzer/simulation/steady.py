@@ -8,7 +8,6 @@ takes as long as the one before it, this is the period.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -31,11 +30,13 @@ from traceanalyzer.trace.table import I64, Bool
 
 _MOST_ROUNDS = 8
 """Most rounds (own choice): nearly all programs take two or three until their rounds are equally long."""
+_UNREAD = frozenset(("thread", "unblocked_ns", "call", "is_end", "in_loader", "is_judged"))
+"""Columns of points that no replay reads."""
 _LATER_NS = 1_000
 """Recorded time of the first row of a round, after that of all earlier rows; only the order of these times counts."""
 
 
-class _Rows(msgspec.Struct, frozen=True, dict=True):
+class _Rows(msgspec.Struct, frozen=True):
     """The rows of a table that are repeated, and rows that stand for what an earlier round did."""
 
     row: I64
@@ -86,21 +87,6 @@ class _Rows(msgspec.Struct, frozen=True, dict=True):
         is_lead = np.arange(len(last) + len(before)) < len(last)
         return cls(row, is_earlier, groups, place, place[np.append(last, own[at])], is_lead)
 
-    def taken(self, table: HostPoints | DeviceChain) -> dict[str, Any]:
-        """The columns of a table here; those that no edit changes are taken once."""
-        columns = asdict(table)
-        for name, values in columns.items():
-            if name not in self._taken:
-                self._taken[name] = values, values[self.row]
-            first, taken = self._taken[name]
-            columns[name] = taken if first is values else values[self.row]
-        return columns
-
-    @cached_property
-    def _taken(self) -> dict[str, tuple[Any, Any]]:
-        """By name the first column that was taken, and its rows here."""
-        return {}
-
 
 class Repeated(msgspec.Struct, frozen=True):
     """Which points and events of a graph a round has; edits that leave their order alone do not change it."""
@@ -125,51 +111,49 @@ class Repeated(msgspec.Struct, frozen=True):
 
 
 class _Round(msgspec.Struct, frozen=True):
-    """The repeated steps as a graph, and what one round hands over to the next."""
+    """The repeated steps, and what one round hands over to the next."""
 
-    graph: Graph
+    device: DeviceChain
+    small: Contracted
     points: _Rows
     events: _Rows
+    parts: tuple[I64, I64]
+    """The number of the part of each earlier point and event."""
     drains: Bool
     """For each earlier point whether it is of the thread of the steps, and a step starts when no device works."""
+    begins: tuple[I64, I64]
+    """When what each earlier point and event stands for was recorded."""
 
-    def ends_ns(self, times: Times) -> I64:
-        """When what each earlier event stands for ends: a whole stream, or one event that others wait for.
+    def ends_ns(self, times: Times) -> tuple[I64, I64]:
+        """When what each earlier point and event stands for ends; of events a whole stream, or one that others await.
 
-        Its last event need not be the last to end on a stream, because events may overlap.
+        The last event need not be the last to end on a stream, because events may overlap.
         """
-        stream_end = running_maximum(times.end_ns, self.events.group)
-        end, leads = self.events.end, self.events.is_lead
-        return np.where(leads, stream_end[end], times.end_ns[end])
+        return times.point_ns[self.points.end], _ends_ns(self.events, times.end_ns)
 
-    @property
-    def parts(self) -> tuple[I64, I64]:
-        """The number of the part of each earlier point and event."""
-        return (
-            self.graph.host.part[self.points.is_earlier],
-            self.graph.device.part[self.events.is_earlier],
-        )
+
+def _ends_ns(events: _Rows, end_ns: I64) -> I64:
+    stream_end = running_maximum(end_ns, events.group)
+    return np.where(events.is_lead, stream_end[events.end], end_ns[events.end])
 
 
 def periods(graph: Graph, bounds: StepBounds, repeated: Repeated) -> I64:
     """Time in ns that one round of the steps of each part takes, in the order of parts."""
     steps = _round(graph, bounds, repeated)
-    count = int(bounds.part[-1]) + 1
-    small = contract(steps.graph)
+    count, small = int(bounds.part[-1]) + 1, steps.small
     point_part, event_part = steps.parts
     parts = np.concatenate(steps.parts)
-    host, device = steps.graph.host, steps.graph.device
-    times = Times(host.time_ns, device.start_ns, device.start_ns + device.dur_ns, 0)
     found, passed = np.full(count, NOTHING), np.empty(0, np.int64)
-    only_leads = _only_leads(small, (small.block[steps.points.is_earlier], small.run[steps.events.is_earlier]))
+    leads = small.block[steps.points.is_earlier], small.run[steps.events.is_earlier]
+    only_leads = _only_leads(small, leads)
+    points, events = steps.begins
     for _ in range(_MOST_ROUNDS):
-        points, events = times.point_ns[steps.points.end], steps.ends_ns(times)
         drained = _latest(events, event_part, count)[point_part]
         points = np.where(steps.drains, np.maximum(points, drained), points)
-        small.weight_ns[0, small.block[steps.points.is_earlier]] = points
-        small.weight_ns[1, small.run[steps.events.is_earlier]] = events
-        times = replay_contracted(steps.graph, small)
-        of_points, of_events = times.point_ns[steps.points.end] - points, steps.ends_ns(times) - events
+        small.weight_ns[0, leads[0]], small.weight_ns[1, leads[1]] = points, events
+        point_ends, event_ends = steps.ends_ns(replay_contracted(steps.device, small))
+        of_points, of_events = point_ends - points, event_ends - events
+        points, events = point_ends, event_ends
         found = np.maximum(_latest(of_points, point_part, count), _latest(of_events, event_part, count))
         before, passed = passed, np.concatenate((of_points, of_events))
         if np.array_equal(passed, before):  # of each thread and stream, not of the slowest alone
@@ -206,21 +190,23 @@ def _round(graph: Graph, bounds: StepBounds, repeated: Repeated) -> _Round:
     ahead[bounds.part[(bounds.start_event != NOTHING) | (bounds.previous_event != NOTHING)]] = True
     ahead[bounds.part[bounds.lag_ns > 0]] = True
     ahead[device.part[on_device & (device.launch == RECORDED) & (device.called != RECORDED)]] = True
-    graph = Graph(
-        _host(host, points, events, bounds, later),
-        _device(device, _launch(device), points, events, later),
-        Inputs(),
-    )
-    earlier = points.row[points.is_earlier]
-    drains = repeated.is_main[earlier] & ~ahead[graph.host.part[points.is_earlier]]
-    return _Round(graph, points, events, drains)
+    chain = _device(device, _launch(device), points, events, later)
+    threads = _host(host, points, events, bounds, later)
+    parts = threads.part[points.is_earlier], chain.part[events.is_earlier]
+    drains = repeated.is_main[points.row[points.is_earlier]] & ~ahead[parts[0]]
+    begins = threads.time_ns[points.end], _ends_ns(events, chain.start_ns + chain.dur_ns)
+    small = contract(Graph(threads, chain, Inputs()))
+    return _Round(chain, small, points, events, parts, drains, begins)
 
 
 def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, later: int) -> HostPoints:
     """The points of a round; earlier points begin chains."""
     row, earlier = points.row, points.is_earlier
-    columns = points.taken(host)
-    columns["part"] = _of_next_round(points, columns["part"])
+    unread = np.broadcast_to(np.int64(0), len(row))
+    columns: dict[str, Any] = {
+        name: unread if name in _UNREAD else values[row] for name, values in asdict(host).items()
+    }
+    columns["part"][earlier] = columns["part"][points.end]
     of_part = np.searchsorted(bounds.part, columns["part"])
     mark = bounds.start_point[of_part]
     is_mark = ~earlier & (row == mark)
@@ -239,18 +225,11 @@ def _host(host: HostPoints, points: _Rows, events: _Rows, bounds: StepBounds, la
     return HostPoints(**columns)
 
 
-def _of_next_round(rows: _Rows, part: I64) -> I64:
-    """The part of each row; an earlier one has that of the row that takes its place."""
-    found = part.copy()
-    found[rows.is_earlier] = part[rows.end]
-    return found
-
-
 def _device(device: DeviceChain, launch: I64, points: _Rows, events: _Rows, later: int) -> DeviceChain:
     """The events of a round; earlier events, without a duration, begin streams."""
     row, earlier = events.row, events.is_earlier
-    columns = events.taken(device)
-    columns["part"] = _of_next_round(events, columns["part"])
+    columns = {name: values[row] for name, values in asdict(device).items()}
+    columns["part"][earlier] = columns["part"][events.end]
     first = ~earlier & np.append(False, earlier)[:-1] & (events.group == shifted(events.group, NOTHING))
     gap = np.where(first, np.where(device.is_first[row], 0, np.maximum(columns["gap_ns"], 0)), columns["gap_ns"])
     waits = np.where(earlier, NOTHING, events.place[columns["waits_for"]])
