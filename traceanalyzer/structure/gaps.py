@@ -80,12 +80,13 @@ class Gaps(Columns, frozen=True):
         """
         first = np.searchsorted(end_ns, self.start_ns, side="right")
         count = np.maximum(np.searchsorted(start_ns, self.end_ns, side="left") - first, 0)
-        gap = np.repeat(np.arange(len(self)), count)
-        within = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(gap))
-        low, high = np.maximum(self.start_ns[gap], start_ns[within]), np.minimum(self.end_ns[gap], end_ns[within])
-        filled = high > low
-        parts = self.take(gap[filled])
-        return replace(parts, start_ns=low[filled], end_ns=high[filled]), within[filled]
+        parts, within = self, first
+        if not (count == 1).all():
+            parts = self.take(np.repeat(np.arange(len(self)), count))
+            within = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(parts))
+        low, high = np.maximum(parts.start_ns, start_ns[within]), np.minimum(parts.end_ns, end_ns[within])
+        cut = replace(parts, start_ns=low, end_ns=high)
+        return (cut, within) if (filled := high > low).all() else (cut.take(filled), within[filled])
 
 
 def find(context: Context, rows: I64, window: tuple[int, int]) -> Gaps:

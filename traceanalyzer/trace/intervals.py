@@ -114,6 +114,9 @@ class Intervals:
         """How much time of this set lies before each of the given times, in nanoseconds."""
         if not self:
             return np.zeros(len(times), np.int64)
+        if len(self) == 1:
+            passed: I64 = np.clip(times, self.start[0], self.end[0]) - self.start[0]
+            return passed
         passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
         row = _passed(self.start, times)
         open_part = np.where(row > 0, np.minimum(times, self.end[row - 1]) - self.start[row - 1], 0)
