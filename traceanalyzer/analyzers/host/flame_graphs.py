@@ -8,8 +8,9 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import add, itemgetter
 
 import msgspec
 import numpy as np
@@ -290,9 +291,9 @@ def _of_host(stacks: HostStacks, found: Critical, idle: Intervals) -> Iterator[F
     moments = [bounds[thread] for thread in (found.main, found.engine) if thread in bounds]
     pieces = found.pieces(np.concatenate(moments))
     del bounds, moments  # as many as all pieces have
-    first_ns, weights = _by_stack(stacks, found.at, pieces, (_lengths, idle.within))
-    for quantity, weight in zip((HOST, IDLE), weights, strict=True):
-        yield _drawn(quantity, None, [*first_ns], weight, np.array([*first_ns.values()], np.int64))
+    times = _by_stack(stacks, found.at, pieces, (_lengths, idle.within))
+    for place, quantity in enumerate((HOST, IDLE), 1):
+        yield _drawn(quantity, None, [(stack, own[0], own[place]) for stack, own in times.items()])
 
 
 def _lengths(start: I64, end: I64) -> I64:
@@ -304,34 +305,25 @@ def _by_stack(
     thread_at: Callable[[I64], I64],
     pieces: tuple[I64, I64],
     quantities: Sequence[Callable[[I64, I64], I64]],
-) -> tuple[dict[HostStack, int], list[I64]]:
-    """The stacks in some pieces of time.
+) -> dict[HostStack, list[int]]:
+    """When each stack is first seen in some pieces of time, in ns, and then its sum of each quantity.
 
     Args:
         stacks: All stacks.
         thread_at: Gives the thread of each moment.
         pieces: Starts and ends, in each of which there is one stack.
         quantities: What is summed up, by starts and ends.
-
-    Returns:
-        Each stack, and when it is first seen in ns; for each quantity the sum of each stack.
     """
-    first_ns: dict[HostStack, int] = {}
-    place: dict[HostStack, int] = {}
-    sums: list[list[int]] = [[] for _ in quantities]
+    times: dict[HostStack, list[int]] = {}
     for low in range(0, len(pieces[0]), _AT_ONCE):
         start, end = (bound[low : low + _AT_ONCE] for bound in pieces)
         numbers, stack = stacks.at(thread_at(start), start)
         first = first_rows(numbers, int(numbers.max()) + 1)
-        found = [*map(stack, first.tolist())]
-        for each, begin in zip(found, start[first].tolist(), strict=True):
-            first_ns.setdefault(each, begin)
-        where = [place.setdefault(each, len(place)) for each in found]
-        for known, quantity in zip(sums, quantities, strict=True):
-            known.extend([0] * (len(place) - len(known)))
-            for row, weight in zip(where, sum_by(numbers, quantity(start, end), len(first)).tolist(), strict=True):
-                known[row] += weight
-    return first_ns, [np.array(known, np.int64) for known in sums]
+        sums = [sum_by(numbers, quantity(start, end), len(first)).tolist() for quantity in quantities]
+        for row, begin, *own in zip(first.tolist(), start[first].tolist(), *sums, strict=True):
+            known = times.setdefault(stack(row), [begin, *[0] * len(own)])
+            known[1:] = map(add, known[1:], own)
+    return times
 
 
 def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) -> FlameGraph:
@@ -342,8 +334,8 @@ def _of_thread(stacks: HostStacks, index: OwnerIndex, thread: int, name: str) ->
 
     start, end = index.critical.pieces(stacks.bounds[thread])
     owned = index.at(here(start), start) != NO_PARENT
-    first_ns, (weights,) = _by_stack(stacks, here, (start[owned], end[owned]), (_lengths,))
-    return _drawn(HOST, name, [*first_ns], weights, np.array([*first_ns.values()], np.int64))
+    times = _by_stack(stacks, here, (start[owned], end[owned]), (_lengths,))
+    return _drawn(HOST, name, [(stack, first, time) for stack, (first, time) in times.items()])
 
 
 def _of_device(
@@ -363,20 +355,19 @@ def _of_device(
         HostStack((*above.frames, Owner("kernel", names[event], None)), above.owners)
         for above, event in zip(map(stack, first.tolist()), device.name[rows[first]].tolist(), strict=True)
     ]
-    return _drawn(DEVICE, name, drawn, weights, start[first])
+    return _drawn(DEVICE, name, zip(drawn, start[first].tolist(), weights.tolist(), strict=True))
 
 
-def _drawn(quantity: str, thread: str | None, stacks: Sequence[HostStack], weights: I64, first_ns: I64) -> FlameGraph:
-    """A flame graph; equal stacks are one."""
+def _drawn(quantity: str, thread: str | None, rows: Iterable[tuple[HostStack, int, int]]) -> FlameGraph:
+    """A flame graph of stacks, each with when it is first seen and its time; equal stacks are one."""
     time: dict[HostStack, int] = {}
     rank: dict[tuple[Owner, ...], int] = {}
-    for row in np.argsort(first_ns, kind="stable").tolist():
-        if weights[row] <= 0:
+    for stack, _, weight in sorted(rows, key=itemgetter(1)):
+        if weight <= 0:
             continue
-        frames = stacks[row].frames
-        time[stacks[row]] = time.get(stacks[row], 0) + int(weights[row])
-        for depth in range(1, len(frames) + 1):
-            rank.setdefault(frames[:depth], len(rank))
+        time[stack] = time.get(stack, 0) + weight
+        for depth in range(1, len(stack.frames) + 1):
+            rank.setdefault(stack.frames[:depth], len(rank))
 
     def place(stack: HostStack) -> list[int]:
         return [rank[stack.frames[:depth]] for depth in range(1, len(stack.frames) + 1)]
