@@ -51,6 +51,8 @@ class Resolver:
         self._found: dict[Portion, Selected | None] = {}
         self._calls: dict[str, I64] = {}
         """The host nodes that are calls of an operator, by its name."""
+        self._before_gaps: dict[tuple[int, ...], tuple[HostTimes, float]] = {}
+        """Host time before launches that end gaps of some causes, and how long it is in ns per step."""
 
     def edits(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
         """Edits that remove this much time per step from the events of a change.
@@ -75,14 +77,22 @@ class Resolver:
         found = self.select(COMMUNICATION)
         if found is None:
             return ()
-        rows, device = found.device, self.context.trace.device
+        rows, exposed = found.device, self._exposed
+        total = mean(float(exposed[self._counted[rows] > 0].sum()), self._steps)
+        length = self.context.trace.device.dur_ns[rows]
+        left = np.ceil(length - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
+        return (edits.ScaleEdit(rows, 0.0, left),)
+
+    @cached_property
+    def _exposed(self) -> I64:
+        """How long each collective is not hidden by other work, in ns."""
+        found, device = self.select(COMMUNICATION), self.context.trace.device
+        rows = np.empty(0, np.int64) if found is None else found.device
         others = np.ones(len(device), np.bool_)
         others[rows] = False
         busy = Intervals.union(device.start_ns[others], device.end_ns[others])
-        exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
-        total = mean(float(exposed[self._counted[rows] > 0].sum()), self._steps)
-        left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
-        return (edits.ScaleEdit(rows, 0.0, left),)
+        exposed: I64 = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
+        return exposed
 
     def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
         """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
@@ -162,8 +172,8 @@ class Resolver:
         starved = self._starved(change.claims)
         if starved is not None:
             missing = fsum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
-            there = self._host_ns(*starved) - mean(self._waiting.within(*starved[1:]).sum(), self._steps)
-            return (edits.HostEdit(*starved, _left(least, float(there) - missing)),)
+            times, there = starved
+            return (edits.HostEdit(*times, _left(least, there - missing)),)
         return self._any_host_time(least, 0.0)
 
     def unblocked(self, change: TimeSaved) -> I64 | None:
@@ -187,22 +197,27 @@ class Resolver:
         calls = [each.calls for each in found if each is not None]
         return np.concatenate(calls) if calls else np.empty(0, np.int64)
 
-    def _starved(self, claims: Mapping[Portion, float]) -> HostTimes | None:
-        """Host time before launches that came too late for the device, mostly for the claimed causes.
+    def _starved(self, claims: Mapping[Portion, float]) -> tuple[HostTimes, float] | None:
+        """Host time before launches that came too late for the device, mostly for the claimed causes; and in ns a step.
 
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
         """
-        columns = [CAUSES.index(key.name) for key in claims if key.of is Of.IDLE and key.name in CAUSES]
-        found = self.context.cached(starvation)
-        if not columns or not len(found.start_ns):
-            return None
-        time = found.by_cause[:, columns].sum(axis=1)
+        columns = tuple(CAUSES.index(key.name) for key in claims if key.of is Of.IDLE and key.name in CAUSES)
+        if columns and columns not in self._before_gaps:
+            times = self._before_launches(columns)
+            waiting = mean(self._waiting.within(*times[1:]).sum(), self._steps)
+            self._before_gaps[columns] = times, float(self._host_ns(*times) - waiting)
+        found = self._before_gaps.get(columns)
+        return found if found is not None and len(found[0][0]) else None
+
+    def _before_launches(self, causes: tuple[int, ...]) -> HostTimes:
+        found, launches = self.context.cached(starvation), self.context.trace.launches
+        time = found.by_cause[:, list(causes)].sum(axis=1)
         rows = np.flatnonzero(2 * time > found.end_ns - found.start_ns)  # what else caused the others must go first
-        launches = self.context.trace.launches
         end, thread = launches.start_ns[found.launch[rows]], launches.thread[found.launch[rows]].astype(np.int64)
         inside = self._model.judged.within(end, end + 1) > 0
         rows, end, thread = rows[inside], end[inside], thread[inside]
-        return (thread, end - (found.end_ns - found.start_ns)[rows], end) if len(rows) else None
+        return thread, end - (found.end_ns - found.start_ns)[rows], end
 
     def select(self, part: Portion) -> Selected | None:
         """The events of a part; None if the trace has none, or if no table counts them."""

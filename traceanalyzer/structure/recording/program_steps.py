@@ -270,9 +270,12 @@ def _around_a_pass(context: Context) -> Steps | None:
     """The outermost marks of one name around work and what trains with it, if they fill half of their thread."""
     host = context.trace.host
     plain = (host.category == Category.ANNOTATION) & (context.kind == NodeKind.NONE)
+    works = host.category == Category.OPERATOR
+    updates, backward = context.kind == NodeKind.OPTIMIZER, context.cached(evaluations)
+    passes = ascending(np.append(host.start_ns[updates], context.host.tree.start_ns[backward]))
     for _, own in members(host.thread):
         rows = outermost(context, own[plain[own]])
-        rows = rows[_trains_after_work(context, rows)]
+        rows = rows[_trains_after_work(context, rows, passes, host.start_ns[own[works[own]]])]
         rows = rows[host.name[rows] == host.name[rows[:1]]]
         span = int(host.end_ns[own].max() - host.start_ns[own].min())
         if len(rows) and int(host.dur_ns[rows].sum()) >= _TILES * span:
@@ -295,15 +298,17 @@ def _around_everything(context: Context) -> Steps | None:
     return _of_marks(context, rows, ("0",), context.trace.names[int(host.name[rows[0]])]) if len(rows) else None
 
 
-def _trains_after_work(context: Context, marks: I64) -> Bool:
-    """Which marks contain a backward pass or an optimizer's update, and operators of their thread before it."""
-    host, tree = context.trace.host, context.host.tree
-    updates = host.start_ns[context.kind == NodeKind.OPTIMIZER]
-    passes = ascending(np.append(updates, tree.start_ns[context.cached(evaluations)]))
-    begin, end = host.start_ns[marks], host.end_ns[marks]
+def _trains_after_work(context: Context, marks: I64, passes: I64, works: I64) -> Bool:
+    """Which marks contain a backward pass or an optimizer's update, and operators of their thread before it.
+
+    Args:
+        context: The trace.
+        marks: Host rows.
+        passes: Starts of backward passes and updates, ascending.
+        works: Starts of operators of the thread, ascending.
+    """
+    begin, end = context.trace.host.start_ns[marks], context.trace.host.end_ns[marks]
     first = np.minimum(take_or(passes, np.searchsorted(passes, begin), _NEVER), end)
-    threads = host.thread[marks[:1]]
-    works = ascending(host.start_ns[np.isin(host.thread, threads) & (host.category == Category.OPERATOR)])
     return (first < end) & (np.searchsorted(works, first) > np.searchsorted(works, begin))
 
 
