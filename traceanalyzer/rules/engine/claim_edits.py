@@ -51,7 +51,7 @@ class Resolver:
         self._found: dict[Portion, Selected | None] = {}
         self._calls: dict[str, I64] = {}
         """The host nodes that are calls of an operator, by its name."""
-        self._before_gaps: dict[tuple[int, ...], tuple[HostTimes, float]] = {}
+        self._before_gaps: dict[tuple[int, ...], tuple[HostTimes, float] | None] = {}
         """Host time before launches that end gaps of some causes, and how long it is in ns per step."""
 
     def edits(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
@@ -77,22 +77,14 @@ class Resolver:
         found = self.select(COMMUNICATION)
         if found is None:
             return ()
-        rows, exposed = found.device, self._exposed
-        total = mean(float(exposed[self._counted[rows] > 0].sum()), self._steps)
-        length = self.context.trace.device.dur_ns[rows]
-        left = np.ceil(length - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
-        return (edits.ScaleEdit(rows, 0.0, left),)
-
-    @cached_property
-    def _exposed(self) -> I64:
-        """How long each collective is not hidden by other work, in ns."""
-        found, device = self.select(COMMUNICATION), self.context.trace.device
-        rows = np.empty(0, np.int64) if found is None else found.device
+        rows, device = found.device, self.context.trace.device
         others = np.ones(len(device), np.bool_)
         others[rows] = False
         busy = Intervals.union(device.start_ns[others], device.end_ns[others])
-        exposed: I64 = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
-        return exposed
+        exposed = device.dur_ns[rows] - busy.within(device.start_ns[rows], device.end_ns[rows])
+        total = mean(float(exposed[self._counted[rows] > 0].sum()), self._steps)
+        left = np.ceil(device.dur_ns[rows] - exposed * (1 - _left(ns + gone, total))).astype(np.int64)
+        return (edits.ScaleEdit(rows, 0.0, left),)
 
     def _on_device(self, change: TimeSaved, ns: float, gone: Mapping[Portion, float]) -> tuple[Edit, ...]:
         """Make kernels shorter: the claimed ones, each by its part, or all kernels if none is named."""
@@ -172,8 +164,7 @@ class Resolver:
         starved = self._starved(change.claims)
         if starved is not None:
             missing = fsum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
-            times, there = starved
-            return (edits.HostEdit(*times, _left(least, there - missing)),)
+            return (edits.HostEdit(*starved[0], _left(least, starved[1] - missing)),)
         return self._any_host_time(least, 0.0)
 
     def unblocked(self, change: TimeSaved) -> I64 | None:
@@ -202,22 +193,20 @@ class Resolver:
 
         Before the launch that ends a gap, as much host time as the gap is long: with less of it, the gap is shorter.
         """
-        columns = tuple(CAUSES.index(key.name) for key in claims if key.of is Of.IDLE and key.name in CAUSES)
-        if columns and columns not in self._before_gaps:
-            times = self._before_launches(columns)
-            waiting = mean(self._waiting.within(*times[1:]).sum(), self._steps)
-            self._before_gaps[columns] = times, float(self._host_ns(*times) - waiting)
-        found = self._before_gaps.get(columns)
-        return found if found is not None and len(found[0][0]) else None
+        causes = tuple(CAUSES.index(key.name) for key in claims if key.of is Of.IDLE and key.name in CAUSES)
+        if causes not in self._before_gaps:
+            self._before_gaps[causes] = self._before_launches(causes)
+        return self._before_gaps[causes]
 
-    def _before_launches(self, causes: tuple[int, ...]) -> HostTimes:
+    def _before_launches(self, causes: tuple[int, ...]) -> tuple[HostTimes, float] | None:
         found, launches = self.context.cached(starvation), self.context.trace.launches
         time = found.by_cause[:, list(causes)].sum(axis=1)
         rows = np.flatnonzero(2 * time > found.end_ns - found.start_ns)  # what else caused the others must go first
+        rows = rows[self._model.judged.contains(launches.start_ns[found.launch[rows]])]
         end, thread = launches.start_ns[found.launch[rows]], launches.thread[found.launch[rows]].astype(np.int64)
-        inside = self._model.judged.within(end, end + 1) > 0
-        rows, end, thread = rows[inside], end[inside], thread[inside]
-        return thread, end - (found.end_ns - found.start_ns)[rows], end
+        times = thread, end - (found.end_ns - found.start_ns)[rows], end
+        waiting = mean(self._waiting.within(*times[1:]).sum(), self._steps)
+        return (times, float(self._host_ns(*times) - waiting)) if len(rows) else None
 
     def select(self, part: Portion) -> Selected | None:
         """The events of a part; None if the trace has none, or if no table counts them."""
