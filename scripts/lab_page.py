@@ -12,7 +12,7 @@ from examples.lab.score import score
 from traceanalyzer.knowledge.profiler_overhead import overheads
 
 PAGE = Path(__file__).parents[1] / "docs" / "lab.md"
-RUNS = ("first", "second", "third", "fourth", "fifth", "sixth")
+RUNS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 
 
 def text() -> str:

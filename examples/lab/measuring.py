@@ -19,6 +19,7 @@ from examples.lab.catalogue import Fault
 from examples.lab.reading import recorded
 from examples.lab.results import Row, Run, Side, Turn
 from examples.lab.task import SIDES, Task
+from traceanalyzer.errors import TraceAnalyzerError
 
 _PATIENCE_S = 600
 
@@ -55,7 +56,7 @@ def measure(faults: Iterable[Fault], sizes: Iterable[str], effort: Effort, trace
         sys.stderr.write(f"{machine.now()} {fault.name}\n")
         try:
             rows += _rows(fault, tuple(sizes), effort, traces / fault.name)
-        except (subprocess.SubprocessError, RuntimeError, ta.TraceAnalyzerError) as error:
+        except (subprocess.SubprocessError, RuntimeError, TraceAnalyzerError) as error:
             failed[fault.name] = str(error).strip().splitlines()[-1]
     versions = {"python": platform.python_version(), "torch": version("torch"), "traceanalyzer": ta.__version__}
     return Run(started, machine.now(), machine.facts(load, gpu), versions, tuple(rows), failed)

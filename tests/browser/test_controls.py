@@ -95,10 +95,10 @@ def test_copying_as_csv_what_is_shown_in_its_order(text: str, opened: Callable[.
     shown.page.keyboard.press("Enter")
     shown.wait_until("document.querySelector('#section-operators .csv').textContent === 'Copied'")
     head, *rows = csv.reader(io.StringIO(clipboard(shown)))
-    assert head[:3] == ["Operator", "Calls", "Device self [ns]"]
+    assert head[:3] == ["Operator", "Calls/step", "Device self/step [ns]"]
     assert [row[0] for row in rows] == names
     assert [float(row[1]) for row in rows] == calls
-    assert all(row[2].isdigit() for row in rows)
+    assert [float(row[2]) for row in rows] == pytest.approx(raw(shown, 2))
     shown.wait_until("document.querySelector('#section-operators .csv').textContent === 'Copy as CSV'")
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from examples.lab.catalogue import FAULTS
+from examples.lab import measuring
+from examples.lab.catalogue import BY_NAME, FAULTS
 from examples.lab.keeping import keep
 from tests.capture.capturing import PATIENCE_S, needs_torch
 from tests.cli.running import ROOT, spawn
+from traceanalyzer.errors import TraceAnalyzerError
 
 LAB = (sys.executable, "-m", "examples.lab")
 STEP_EACH = """
@@ -74,6 +76,22 @@ def test_faults_are_recorded_and_timed_and_their_traces_kept(tmp_path: Path) -> 
         for name in ("ddp-sync-in-accumulation.rank1", "ddp-sync-in-accumulation", "loop-over-elements")
         for side in ("after", "before")
     ]
+
+
+@pytest.mark.torch
+def test_a_fault_whose_traces_cannot_be_analyzed_is_listed_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of one fault, of any kind, leaves the others their turn."""
+    needs_torch()
+    errors = iter((TraceAnalyzerError("no events"), RuntimeError("a line\nended with 1")))
+
+    def fail(*_: object) -> NoReturn:
+        raise next(errors)
+
+    monkeypatch.setattr(measuring, "_rows", fail)
+    run = measuring.measure((BY_NAME["clones"], BY_NAME["fp64"]), ("small",), measuring.Effort(), tmp_path)
+    assert run.failed == {"clones": "no events", "fp64": "ended with 1"}
 
 
 @pytest.mark.torch

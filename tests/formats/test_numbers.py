@@ -87,32 +87,73 @@ def compare(table: list[dict[str, str]], rows: list[dict[str, Any]], fields: dic
 
 
 def section(report: Report, title: str) -> readback.Part:
-    return readback.parts(render(report, "markdown"))[title]
+    found = readback.parts(render(report, "markdown"))
+    return found[title] if title in found else found[f"{title} (whole recording)"]
+
+
+def compare_steps(
+    table: list[dict[str, str]], found: dict[str, Any], steps: int, sums: dict[str, str], figures: dict[str, str]
+) -> None:
+    """The rows of a table, those of which a typical step has most first, then in the order of the recording."""
+    name = next(iter(table[0]))
+    typical = {row["name"]: row for row in (found["rows"] if found["in_steps"] is None else found["in_steps"])}
+    ranked = next(field for field in sums.values() if field != "calls")
+    rows = sorted(found["rows"], key=lambda row: -typical.get(row["name"], {}).get(ranked, 0))
+    assert all(_names(shown[name], row["name"]) for shown, row in zip(table, rows, strict=False))
+    whole = sum(row[ranked] for row in typical.values())
+    for shown, row in zip(table, rows, strict=False):
+        own = typical.get(row["name"], {})
+        for title, field in sums.items():
+            same(shown[f"{title}/step"], own.get(field, 0) / steps)
+        for title, field in figures.items():
+            same(shown.get(title, "unknown"), own.get(field))
+        same(shown["Calls in all"], row["calls"])
+        same(shown["Share"], own.get(ranked, 0) / whole)
 
 
 @with_gpu
 def test_operators(path: Path) -> None:
     report = report_of(path)
-    rows = plain(report)["operators"]["rows"]
+    found, rows = plain(report)["operators"], plain(report)["operators"]["rows"]
     on_device = any(row["device_self_ns"] for row in rows)
     table = section(report, f"Operators by {'device' if on_device else 'host'} self time").rows()
-    compare(table, rows, OPERATORS)
-    assert set(OPERATORS if on_device else {"Calls", "Host self", "Host total"}) < set(table[0])
+    fields = OPERATORS if on_device else {title: OPERATORS[title] for title in ("Calls", "Host self", "Host total")}
     assert len(table) >= min(10, len(rows)), "a page that is too long shows fewer rows"
+    if "Calls/step" in table[0]:
+        compare_steps(table, found, plain(report)["recording"]["typical"]["steps"], fields, {})
+        return
+    compare(table, rows, fields)
+    assert set(fields) < set(table[0])
     assert [row["Operator"] for row in table] == [row["name"] for row in rows[: len(table)]]
 
 
 @with_gpu
 def test_kernels(path: Path) -> None:
     report = report_of(path)
-    rows = plain(report)["kernels"]["rows"]
+    found, rows = plain(report)["kernels"], plain(report)["kernels"]["rows"]
     table = section(report, "Kernels").rows()
+    if "Calls/step" in table[0]:
+        figures = {title: field for title, field in KERNELS.items() if title not in ("Calls", "Total")}
+        sums = {"Calls": "calls", "Total": "total_ns"}
+        compare_steps(table, found, plain(report)["recording"]["typical"]["steps"], sums, figures)
+        return
     compare(table, rows, KERNELS)
     tensor_cores = {True: "yes", False: "no", None: "unknown"}
     assert [row["Tensor cores"] for row in table] == [tensor_cores[row["tensor_cores"]] for row in rows[: len(table)]]
     whole = sum(row["total_ns"] for row in rows)
     for shown, row in zip(table, rows, strict=False):
         same(shown["Share"], row["total_ns"] / whole)
+
+
+def _names(shown: str, name: str) -> bool:
+    """Whether a name is shown like this, perhaps shortened in the middle."""
+    first, cut, last = shown.partition("...")
+    return shown == name or bool(cut and name.startswith(first) and name.endswith(last))
+
+
+def test_both_kinds_of_tables_are_compared() -> None:
+    tables = [section(report_of(path), "Kernels").rows()[0] for path in SOUND if "kernels" in plain(report_of(path))]
+    assert {"Calls/step" in row for row in tables} == {True, False}
 
 
 @with_gpu

@@ -15,6 +15,7 @@ from traceanalyzer.inputs.opening import FileProgress, silent
 from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.report.difference import SCHEMA_VERSION, Difference, GpuUse, MemoryPeak
 from traceanalyzer.report.model import Generator, Report
+from traceanalyzer.sections.in_steps import has_calls_in_steps, has_typical_steps
 
 Input = str | Path | Report
 
@@ -73,9 +74,7 @@ def _measured(base: Given, head: Given, config: Config) -> tuple[Measurement, Me
         )
         return one, two
     common = frozenset(traces.ranks_of(base.reports)).intersection(traces.ranks_of(head.reports)) or None
-    steps, calls = (
-        all(map(has, (*base.reports, *head.reports))) for has in (traces.has_typical_steps, traces.has_calls_in_steps)
-    )
+    steps, calls = (all(map(has, (*base.reports, *head.reports))) for has in (has_typical_steps, has_calls_in_steps))
     one, two = (
         traces.measure(s.name, s.reports, common, s.ignored, is_typical=steps, is_host_typical=calls, config=config)
         for s in (base, head)

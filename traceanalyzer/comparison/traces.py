@@ -33,6 +33,7 @@ from traceanalyzer.config import Config
 from traceanalyzer.report.difference import Cost, Side
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resources
+from traceanalyzer.sections.in_steps import rows_of
 from traceanalyzer.structure.operator_times import PRODUCTS
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
@@ -40,8 +41,6 @@ from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 _MARKED = "ProfilerStep"
 _MUCH = 0.1
 """Own choice: share of the steps from which on something else than the program's work changes what they show."""
-_FEW_CALLS = 0.5
-"""Own choice: if operators in typical steps launch less of the work there, the host is ahead of the device by steps."""
 _KEPT_BY_COMPILERS = frozenset({"gemm", "moe", "convolution", "attention", "recurrent", "communication"})
 
 Figures = tuple[Key, float, float | None, float | None]
@@ -145,25 +144,10 @@ def _side(
     )
 
 
-def has_typical_steps(report: Report) -> bool:
-    """Whether a report knows its typical steps, unlike reports of old versions."""
-    recording = report.result("recording", Recording)
-    return recording is not None and recording.typical is not None and bool(recording.typical.rows)
-
-
 def _number_recorded(report: Report) -> int:
     """Number of steps of the program, typical or not; at least one."""
     recording = report.result("recording", Recording)
     return max(1, len(recording.steps) if recording is not None else 0, len(_recorded_steps(report)[1]))
-
-
-def has_calls_in_steps(report: Report) -> bool:
-    """Whether the typical steps have the calls that launch their work: not where the host runs far ahead."""
-    if not has_typical_steps(report):
-        return False
-    kernels: int = sum(row.total_ns for row in _rows(report.result("kernels", Kernels), True))
-    launched: int = sum(row.device_self_ns for row in _rows(report.result("operators", Operators), True))
-    return launched >= _FEW_CALLS * kernels
 
 
 def _steps(report: Report) -> tuple[str | None, tuple[Step, ...]]:
@@ -215,28 +199,20 @@ def _plus(a: float | None, b: float | None) -> float | None:
     return b if a is None else (a if b is None else a + b)
 
 
-def _rows(table: Any, is_typical: bool) -> tuple[Any, ...]:
-    """The rows of a table for the typical steps, or for the whole recording."""
-    if table is None:
-        return ()
-    rows: tuple[Any, ...] = table.in_steps if is_typical and table.in_steps is not None else table.rows
-    return rows
-
-
 def _operators(report: Report, is_typical: bool) -> Iterator[Figures]:
-    for row in _rows(report.result("operators", Operators), is_typical):
+    for row in rows_of(report.result("operators", Operators), is_typical=is_typical):
         yield Key(row.name), row.calls, row.device_self_ns, row.host_self_ns
 
 
 def _operators_by_shape(report: Report, is_typical: bool) -> Iterator[Figures]:
     """Only where shapes were recorded: without them it is the table by name again."""
-    rows = _rows(report.result("operators_by_shape", OperatorsByShape), is_typical)
+    rows = rows_of(report.result("operators_by_shape", OperatorsByShape), is_typical=is_typical)
     for row in rows if any(row.input_shapes for row in rows) else ():
         yield Key(row.name, row.input_shapes), row.calls, row.device_self_ns, row.host_self_ns
 
 
 def _kernels(report: Report, is_typical: bool) -> Iterator[Figures]:
-    for row in _rows(report.result("kernels", Kernels), is_typical):
+    for row in rows_of(report.result("kernels", Kernels), is_typical=is_typical):
         yield Key(row.name), row.calls, row.total_ns, None
 
 
@@ -295,13 +271,13 @@ def _subjects(reports: Sequence[Report]) -> dict[tuple[str, str], float]:
         if recording is None or recording.typical is None:
             continue
         typical, count = recording.typical, recording.typical.steps * len(reports)
-        for kernel in _rows(report.result("kernels", Kernels), True):
+        for kernel in rows_of(report.result("kernels", Kernels), is_typical=True):
             times["device", kernel.name] += kernel.total_ns / count
             for kind in _kinds_of_work(kernel):
                 times["class", kind] += kernel.total_ns / count
         for row in owners.rows if owners else ():
             times["host", row.name] += row.host_ns_per_step / len(reports)
-        for row in _rows(report.result("operators", Operators), True):
+        for row in rows_of(report.result("operators", Operators), is_typical=True):
             times["device", row.name] += row.device_self_ns / count
             times["call", row.name] += row.host_total_ns / count
             if ("host", row.name) not in times:
@@ -333,7 +309,7 @@ def _classes(reports: Sequence[Report]) -> dict[str, str]:
     kinds = {
         kernel.name: next(iter(_kinds_of_work(kernel)))
         for report in reports
-        for kernel in _rows(report.result("kernels", Kernels), True)
+        for kernel in rows_of(report.result("kernels", Kernels), is_typical=True)
     }
     times: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for report in reports:

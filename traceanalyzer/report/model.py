@@ -139,7 +139,8 @@ class CodePlace(msgspec.Struct, frozen=True):
     shapes: str | None = None
     """Input shapes as recorded, where they matter; else null."""
     value: float | None = None
-    """The value measured at this place, in `unit`; null if nothing was measured there."""
+    """The value measured at this place, in `unit`; null if nothing was measured there. Times of recurring calls are
+    those of a typical step, of a table as printed; the time of one occurrence is its own."""
     unit: str = ""
     """Unit of the value, such as `ns` or `bytes`; empty without a value."""
     start_ns: int | None = None

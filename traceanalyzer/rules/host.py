@@ -96,7 +96,7 @@ def _python_gap_in_trace(facts: Facts, limits: Limits) -> Drafts:
     subject = _PYTHON_GAP.text("subject")()
     if 0 < shown < time:
         subject = _PYTHON_GAP.text("subject-listed")(shown=shown, time=time)
-    where = where or tuple(map(_place, device.host_gaps[:5]))
+    where = where or tuple(_place(row, mean(row.time_ns, idle.steps)) for row in device.host_gaps[:5])
     evidence = Evidence(idle_time.counted(subject, counted), share, limits["gap_share"], "share", where)
     first = owners[0] if owners and _is_largest(owners[0], device, time) else None
     what = _PYTHON_GAP.text("unknown")() if first is None else host_owners.name(first)
@@ -145,14 +145,14 @@ def _claims(device: DeviceInSteps, time: float) -> dict[Portion, float]:
     return {Portion.idle(cause): time * ns / total for cause, ns in times.items() if ns}
 
 
-def _place(row: HostGap) -> CodePlace:
+def _place(row: HostGap, time_ns: float) -> CodePlace:
     kinds = {
         "python": row.python_line,
         "operator": row.operator,
         "time": row.annotation or _PYTHON_GAP.text("unknown")().text,
     }
     kind, name = next((kind, name) for kind, name in kinds.items() if name)
-    return CodePlace(kind, name, value=row.time_ns, unit="ns", start_ns=row.longest_start_ns)
+    return CodePlace(kind, name, value=time_ns, unit="ns", start_ns=row.longest_start_ns)
 
 
 def _postprocessing(facts: Facts, limits: Limits) -> Drafts:

@@ -134,7 +134,7 @@ def _unused(facts: Facts, limits: Limits) -> Drafts:
     if own.unused_device is None or own.step_ns < limits["step"]:
         return
     longest = sorted(if_known(lambda: facts.operators), key=lambda row: (-row.host_self_ns, row.name))[:5]
-    where = tuple(CodePlace("operator", row.name, None, row.host_self_ns, "ns") for row in longest)
+    where = tuple(CodePlace("operator", row.name, None, facts.per_step(row.host_self_ns), "ns") for row in longest)
     if where:
         evidence = Evidence(_UNUSED.text("subject")(), own.step_ns, limits["step"], "ns", where)
         yield Draft((evidence,), None, {"device": own.unused_device, "step": own.step_ns}, "high")

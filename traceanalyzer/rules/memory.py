@@ -147,7 +147,8 @@ def _churn(facts: Facts, limits: Limits) -> Drafts:
     # Recording memory makes every allocation slower than it is.
     if share > limits["host_share"] and facts.find("memory", MemoryUse) is None:
         longest = sorted(rows, key=lambda row: (-row.host_self_ns, row.name))[:5]
-        where = tuple(CodePlace("operator", row.name, value=row.host_self_ns, unit="ns") for row in longest)
+        times = ((row, facts.per_step(row.host_self_ns)) for row in longest)
+        where = tuple(CodePlace("operator", row.name, value=time, unit="ns") for row, time in times)
         evidence.append(Evidence(_CHURN.text("host")(), share, limits["host_share"], "share", where))
     evidence += _turnover(facts, limits["turnover"])
     if evidence and rows:

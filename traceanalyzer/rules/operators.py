@@ -59,7 +59,7 @@ _NO_SHAPES = Text("rule-gaps-no-shapes", "no table is grouped by input shapes: u
 
 
 class _Gap(msgspec.Struct, frozen=True):
-    """Calls that cost too much; times are of the whole recording."""
+    """Calls that cost too much; times are sums over the typical steps."""
 
     name: str
     shapes: str
@@ -221,7 +221,8 @@ def _gaps(facts: Facts, limits: Limits) -> Drafts:
 def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
     low, high = map(facts.on_device, gap.saved_ns)
     peer, claims = gap.peer, {Portion.operator(gap.name, gap.shapes): high}
-    where = [CodePlace("operator", gap.name, gap.shapes, gap.time_ns, "ns")]
+    time = facts.at_place(gap.time_ns) if peer is None else gap.ratio * peer.device_ns_per_call  # of one call each
+    where = [CodePlace("operator", gap.name, gap.shapes, time, "ns")]
     if peer is not None:
         where.append(CodePlace("operator", gap.name, peer.input_shapes, peer.device_ns_per_call, "ns"))
     subject = _GAP.text("subject-roof") if peer is None else _GAP.text("subject-peer")

@@ -257,7 +257,7 @@ def _most_frequent(rows: Sequence[Synchronization]) -> tuple[CodePlace, ...]:
     for row in rows:
         place = ("python", row.python_line) if row.python_line is not None else ("operator", " > ".join(row.operators))
         counts[place] = counts.get(place, 0.0) + (row.calls_per_step or 0.0)
-    order = sorted(counts, key=lambda place: (-counts[place], place))
+    order = sorted((place for place in counts if counts[place]), key=lambda place: (-counts[place], place))
     return tuple(CodePlace(kind, name, value=counts[kind, name], unit="count") for kind, name in order)
 
 

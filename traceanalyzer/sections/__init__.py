@@ -17,6 +17,7 @@ from traceanalyzer.sections import (
     findings,
     host,
     idle,
+    in_steps,
     kernels,
     launches,
     memory,
@@ -75,4 +76,5 @@ def build(report: Report, top: int) -> tuple[Section, ...]:
         report: The report.
         top: Number of rows of each ranking.
     """
-    return explained.ordered(report, (section for builder in _BUILDERS for section in builder(report, top)))
+    found = (section for builder in _BUILDERS for section in builder(report, top))
+    return explained.ordered(report, in_steps.named(report, found))

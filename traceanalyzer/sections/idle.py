@@ -39,6 +39,7 @@ _CAUSE = Column(Text("idle-cause", "Cause"), "", lambda row: word(CAUSE_LABELS, 
 _CAUSE_COLUMNS = (
     columns.GPU.of("device.device"),
     _CAUSE.of(lambda row: word(CAUSE_LABELS, row.cause.cause)),
+    Column(Text("idle-per-step", "Time/step", "of a typical step"), "ns", "ns_per_step", if_any=known),
     columns.TIME.of("cause.time_ns"),
     Column(Text("idle-share", "Share of idle"), "share", "cause.share", has_bar=True),
     Column(
@@ -173,6 +174,8 @@ class _Row(NamedTuple):
 
     device: DeviceIdle
     cause: Cause
+    ns_per_step: float | None
+    """Time of a typical step; null for devices other than the busiest one."""
 
 
 def build_utilization(report: Report, top: int) -> Iterator[Section]:
@@ -198,7 +201,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
     idle = report.result("idle", Idle)
     if idle is None or not idle.devices:
         return
-    causes = table("idle_causes", _CAUSE_COLUMNS, _causes(idle), top)
+    causes = table("idle_causes", _CAUSE_COLUMNS, _causes(idle, report.result("recording", Recording)), top)
     yield detail("idle", TITLE, Topic.GPU, (causes,), terms=_TERMS)
     for id_, key, title, shown, rows in (
         ("idle-longest", "idle_longest_gaps", _LONGEST, _GAP_COLUMNS, idle.longest_gaps),
@@ -208,11 +211,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
             yield detail(id_, title, Topic.GPU, (table(key, shown, rows, top),))
 
 
-def _causes(idle: Idle) -> list[_Row]:
-    """Causes that occur, per device, largest first."""
-    return [
-        _Row(device, cause)
+def _causes(idle: Idle, recording: Recording | None) -> list[_Row]:
+    """Causes that occur, per device, largest first; by the time of a typical step where that is known."""
+    typical = recording.typical if recording is not None and recording.has_more else None
+    busiest = typical.resources.device if typical else None
+    times = {(busiest, cause.cause): cause.ns_per_step for cause in typical.idle} if typical else {}
+    rows = [
+        _Row(device, cause, times.get((device.device, cause.cause)))
         for device in idle.devices
         for cause in sorted(device.causes, key=lambda cause: -cause.time_ns)
         if cause.time_ns
     ]
+    return sorted(rows, key=lambda row: (row.device.device, -(row.ns_per_step or 0)))

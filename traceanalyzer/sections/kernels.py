@@ -16,6 +16,7 @@ from traceanalyzer.report.names import word
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, table
+from traceanalyzer.sections.in_steps import in_steps
 
 TITLE = Text("kernels-title", "Kernels")
 _BY_OPERATOR = Text("kernels-by-operator-title", "Kernels by operator")
@@ -58,37 +59,29 @@ _TERMS = (
         TITLE,
         Text(
             "define-kernels-say",
-            "Every kernel of the trace counts, inside or outside of a step. Means of blocks per SM and "
-            "occupancy are weighted by duration.",
+            "Every kernel of the trace counts, inside or outside of a step; for figures per step and for means only "
+            "those that start in typical steps. Means of blocks per SM and occupancy are weighted by duration.",
         ),
     ),
 )
 _CLASSES = Text("kernel-classes-title", "Kernels by kind of work")
 _UNEXPLAINED = Text(
     "kernel-classes-unexplained",
-    "{share:share} of kernel time ({time:ns}) is in kernels whose names do not show what they do.",
+    "{share:share} of the recorded kernel time ({time:ns}) is in kernels whose names do not show what they do.",
 )
-_CLASS_COLUMNS = (
-    Column(Text("kernel-classes-class", "Class"), "", lambda row: class_label(row.name)),
-    Column(Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count", "kernels"),
-    columns.CALLS,
-    columns.TOTAL,
-    columns.SHARE,
-    Column(
-        Text("kernel-classes-generated", "Generated", "time of kernels that a compiler generated"),
-        "ns",
-        "generated_ns",
-        is_extra=True,
-        if_any=bool,
-    ),
-    Column(Text("kernel-classes-longest", "Longest kernel"), "", "longest", is_name=True),
+_CLASS = Column(Text("kernel-classes-class", "Class"), "", lambda row: class_label(row.name))
+_NUMBER_OF_KERNELS = Column(
+    Text("kernel-classes-kernels", "Kernels", "number of distinct kernel names"), "count", "kernels"
 )
-_UNEXPLAINED_COLUMNS = (
-    Column(Text("kernel-classes-name", "Unexplained kernel"), "", "name", is_name=True),
-    columns.CALLS,
-    columns.TOTAL,
-    columns.SHARE,
+_GENERATED = Column(
+    Text("kernel-classes-generated", "Generated", "time of kernels that a compiler generated"),
+    "ns",
+    "generated_ns",
+    is_extra=True,
+    if_any=bool,
 )
+_LONGEST_KERNEL = Column(Text("kernel-classes-longest", "Longest kernel"), "", "longest", is_name=True)
+_NAME = Column(Text("kernel-classes-name", "Unexplained kernel"), "", "name", is_name=True)
 
 _LABELS = {
     "gemm": Text("kernel-class-gemm", "Matrix products"),
@@ -240,18 +233,21 @@ def build(report: Report, top: int) -> Iterator[Section]:
     kernels = report.result("kernels", Kernels)
     if kernels is None or not kernels.rows:
         return
-    whole = sum(row.total_ns for row in kernels.rows)
+    steps = in_steps(report, kernels, "name")
+    ranked = steps.ranked(kernels.rows, columns.TOTAL)
+    calls, total = steps.sums(columns.CALLS, columns.TOTAL)
     shown = (
         columns.KERNEL,
-        columns.CALLS,
-        columns.TOTAL,
-        columns.share("total_ns", whole),
-        *_FIGURES,
-        *([_FUSED] if any(row.fused_operators for row in kernels.rows[:top]) else []),
-        *([_SOURCE] if any(row.source_file for row in kernels.rows[:top]) else []),
+        calls,
+        total,
+        columns.share(total.cell, sum(map(total.value, ranked))),
+        *steps.figures(*_FIGURES),
+        *([_FUSED] if any(row.fused_operators for row in ranked[:top]) else []),
+        *([_SOURCE] if any(row.source_file for row in ranked[:top]) else []),
         _NODES,
+        *steps.in_all(columns.CALLS, columns.TOTAL),
     )
-    rows = table("kernels", shown, kernels.rows, top)
+    rows = table("kernels", shown, ranked, top)
     yield Section("kernels", TITLE, tables=(rows,), topic=Topic.KERNELS, terms=_TERMS)
     by_operator = report.result("kernels_by_operator", KernelsByOperator)
     if by_operator is not None:
@@ -265,10 +261,17 @@ def build_classes(report: Report, top: int) -> Iterator[Section]:
     if classes is None or not (classes.rows or classes.unexplained):
         return
     messages: tuple[Message, ...] = ()
-    tables = [table("kernel_classes", _CLASS_COLUMNS, classes.rows)]
+    steps = in_steps(report, classes, "name")
+    calls, total = steps.sums(columns.CALLS, columns.TOTAL)
+    shares = columns.share(total.cell, sum(map(total.value, classes.rows)))
+    in_all = steps.in_all(columns.CALLS, columns.TOTAL)
+    kernels, longest = steps.figures(_NUMBER_OF_KERNELS, _LONGEST_KERNEL)
+    shown = (_CLASS, kernels, calls, total, shares, *steps.sums(_GENERATED), longest, *in_all)
+    tables = [table("kernel_classes", shown, steps.ranked(classes.rows, columns.TOTAL))]
     if classes.unexplained_ns:
         messages = (_UNEXPLAINED(share=classes.unexplained_share, time=classes.unexplained_ns),)
-        tables.append(table("kernel_classes_unexplained", _UNEXPLAINED_COLUMNS, classes.unexplained[:top]))
+        unexplained = (_NAME, *(in_all or (columns.CALLS, columns.TOTAL)), columns.SHARE)
+        tables.append(table("kernel_classes_unexplained", unexplained, classes.unexplained[:top]))
     yield detail("kernel-classes", _CLASSES, Topic.KERNELS, tables, messages=messages, terms=_CLASS_TERMS)
 
 

@@ -11,6 +11,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, table
+from traceanalyzer.sections.in_steps import InSteps, in_steps
 
 TITLE = Text("operators-title", "Operators by device self time")
 _HOST_TITLE = Text("operators-host-title", "Operators by host self time")
@@ -43,25 +44,28 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if operators is None or not operators.rows:
         return
     on_device = any(row.device_self_ns for row in operators.rows)
-    figures = _figures(operators.rows, on_device=on_device)
-    title = TITLE if on_device else _HOST_TITLE
+    rows, figures = _ranked(operators.rows, in_steps(report, operators, "name"), on_device=on_device)
     yield Section(
         "operators",
-        title,
-        tables=(table("operators", (columns.OPERATOR, *figures), operators.rows, top),),
+        TITLE if on_device else _HOST_TITLE,
+        tables=(table("operators", (columns.OPERATOR, *figures), rows, top),),
         topic=Topic.OPERATORS,
         terms=_TERMS,
     )
     by_shape = report.result("operators_by_shape", OperatorsByShape)
     if by_shape is not None and any(row.input_shapes for row in by_shape.rows):
-        figures = _figures(by_shape.rows, on_device=on_device)
+        steps = in_steps(report, by_shape, "name", "input_shapes", "input_types")
+        rows, figures = _ranked(by_shape.rows, steps, on_device=on_device)
         shown = (columns.OPERATOR, columns.INPUT_SHAPES, *figures)
-        rows = table("operators_by_shape", shown, by_shape.rows, top)
-        yield detail("operators-by-shape", _BY_SHAPE, Topic.OPERATORS, (rows,))
+        yield detail("operators-by-shape", _BY_SHAPE, Topic.OPERATORS, (table("operators_by_shape", shown, rows, top),))
 
 
-def _figures(rows: Sequence[Operator | OperatorByShape], *, on_device: bool) -> tuple[Column, ...]:
-    """The columns of calls and times, with the share of each row in the sum over all rows."""
+def _ranked(
+    rows: Sequence[Operator | OperatorByShape], steps: InSteps, *, on_device: bool
+) -> tuple[Sequence[Operator | OperatorByShape], tuple[Column, ...]]:
+    """The rows in order, and the columns of calls and times, with the share of each row in the sum over all rows."""
     ranked = columns.DEVICE_SELF if on_device else columns.HOST_SELF
-    figures = (columns.CALLS, ranked, columns.share(ranked.cell, sum(map(ranked.value, rows))))
-    return (*figures, _TOTALS[0], columns.HOST_SELF, _TOTALS[1]) if on_device else (*figures, _TOTALS[1])
+    others = (_TOTALS[0], columns.HOST_SELF, _TOTALS[1]) if on_device else (_TOTALS[1],)
+    calls, time, *rest = steps.sums(columns.CALLS, ranked, *others)
+    shares = columns.share(time.cell, sum(map(time.value, rows)))
+    return steps.ranked(rows, ranked), (calls, time, shares, *rest, *steps.in_all(columns.CALLS, ranked))

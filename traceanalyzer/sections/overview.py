@@ -38,6 +38,7 @@ _TYPICAL_BY_MARK = Text(
     one="A typical step takes {mean:ns}: {count:count} of {total:count} steps, by the marks of {mark}.",
 )
 _WHOLE = Text("overview-whole", "No steps are marked; the whole trace counts as one step of {mean:ns}.")
+_PART = Text("overview-part", "No steps are marked; {mean:ns} of the {span:ns} of the trace count as one step.")
 _INFERRED = Text(
     "overview-inferred",
     "Marks of {marks} suggest {count:count} steps of {mean:ns} on average, {median:ns} in the median.",
@@ -65,7 +66,8 @@ _TERMS = (
         Text(
             "define-step-say",
             "A ProfilerStep range on the host, extended to the end of the last kernel that it launched. "
-            "Without such marks the whole trace counts as one step.",
+            "Without such marks one step lasts from the first operator, or from the end of work from before the "
+            "recording, to the end of the last kernel.",
         ),
     ),
     Term(
@@ -115,7 +117,7 @@ def _typical(recording: Recording, average: Average) -> Iterator[Message]:
     counted, total = sum(step.is_typical for step in recording.steps), len(recording.steps)
     mean, mark = average.duration_ns, recording.steps_from
     if mark == "whole-trace":
-        yield _WHOLE(mean=mean)
+        yield _PART(mean=mean, span=mean + (recording.outside_ns or 0)) if recording.has_more else _WHOLE(mean=mean)
     elif mark != "ProfilerStep":
         text = _BY_MARK if counted == total else _TYPICAL_BY_MARK
         yield text(mark=frameworks.title(mark or ""), count=counted, total=total, mean=mean)

@@ -17,10 +17,8 @@ _BY_NAME = Text("phases-by-name-title", "Phases by name")
 _UNMARKED = Text("phases-unmarked", "{share:share} of the device time was launched outside of all marks.")
 _CROSSING = Text(
     "phases-crossing",
-    "{count:count} marks lie partly outside of a step; only what is within steps counts as device and idle time per "
-    "step.",
-    one="{count:count} mark lies partly outside of a step; only what is within steps counts as device and idle time "
-    "per step.",
+    "{count:count} marks lie partly outside of a step; only what is within typical steps counts per step.",
+    one="{count:count} mark lies partly outside of a step; only what is within typical steps counts per step.",
 )
 _EMPTY = Text(
     "phases-empty",
@@ -45,16 +43,15 @@ _MARK = Column(
     lambda row: _label(row),  # noqa: PLW0108 - defined below
     is_name=True,
 )
-_HOST_PER_STEP = Column(Text("phases-host-per-step", "Host/step"), "ns", "host_ns_per_step")
-_DEVICE_PER_STEP = Column(Text("phases-device-per-step", "Device/step"), "ns", "device_ns_per_step")
 _PER_STEP = optional(
     known,
-    _HOST_PER_STEP,
-    _DEVICE_PER_STEP,
+    Column(Text("phases-host-per-step", "Host/step"), "ns", "host_ns_per_step"),
+    Column(Text("phases-device-per-step", "Device/step"), "ns", "device_ns_per_step"),
     Column(Text("phases-idle-per-step", "Idle/step", "no device works"), "ns", "idle_ns_per_step"),
     Column(Text("phases-host-self-per-step", "Host self/step"), "ns", "host_self_ns_per_step", is_extra=True),
     Column(Text("phases-device-self-per-step", "Device self/step"), "ns", "device_self_ns_per_step", is_extra=True),
 )
+_PER_TYPICAL_STEP = tuple(column.of(str(column.cell).replace("per_step", "per_typical_step")) for column in _PER_STEP)
 _IN_ALL = optional(
     known,
     Column(Text("phases-host", "Host"), "ns", "host_ns"),
@@ -83,8 +80,8 @@ _KINDS = (
         Column(Text("phases-kind-steps", "Steps"), "count", "steps"),
         Column(Text("phases-kind-requests", "Requests/step", "median"), "count", "median_requests"),
         Column(Text("phases-kind-tokens", "Tokens/step", "median"), "count", "median_tokens"),
-        _HOST_PER_STEP.of("median_host_ns"),
-        _DEVICE_PER_STEP.of("median_device_ns"),
+        Column(Text("phases-kind-median-host", "Host, median"), "ns", "median_host_ns"),
+        Column(Text("phases-kind-median-device", "Device, median"), "ns", "median_device_ns"),
         Column(Text("phases-kind-host", "Host in all"), "ns", "host_ns"),
         Column(Text("phases-kind-device", "Device in all"), "ns", "device_ns"),
         Column(Text("phases-kind-idle", "Idle in all", "no device works"), "ns", "idle_ns"),
@@ -99,9 +96,9 @@ _TERMS = (
             "define-phases-say",
             "Ranges set by the program or a framework. Host: their duration. Device: the time of everything launched "
             "inside them, each in full. Idle: the time in them in which no device works. Self: without the ranges "
-            "inside. Times per step are those of the whole trace over all its steps. What autograd launches on its "
-            "own threads counts for the range that waits for it. A pass without a range is inferred from the activity "
-            "of autograd.",
+            "inside. Per step, only what lies in typical steps counts. What autograd launches on its own threads "
+            "counts for the range that waits for it. A pass without a range is inferred from the activity of "
+            "autograd.",
         ),
     ),
 )
@@ -119,13 +116,15 @@ def build(report: Report, top: int) -> Iterator[Section]:
     inferred = [row for row in phases.rows if row.is_inferred]
     rows: list[Phase | PhasePlace] = [*inferred, *_most_expensive(phases.tree, max(0, top - len(inferred)))]
     total = len(inferred) + len(phases.tree) + phases.hidden_places.count
-    figures = columns.kept(_IN_ALL if phases.steps is None else _PER_STEP, phases.rows)
+    per_step = _PER_STEP if phases.rows[0].host_ns_per_typical_step is None else _PER_TYPICAL_STEP
+    figures = columns.kept(_IN_ALL if phases.steps is None else per_step, phases.rows)
     shown = (_MARK, columns.CALLS, *figures)
     tables = (table("phases", shown, rows, total=total),)
     yield Section("phases", TITLE, messages=tuple(_messages(phases)), tables=tables, terms=_TERMS, topic=Topic.PHASES)
     if len(phases.tree) > len(phases.rows) - len(inferred) or any(place.depth for place in phases.tree):
         total = len(phases.rows) + phases.hidden_rows.count
-        tables = (table("phases_by_name", shown, phases.rows, top, total),)
+        by_time = sorted(phases.rows, key=lambda row: -_time(row))
+        tables = (table("phases_by_name", shown, by_time, top, total),)
         yield detail("phases-by-name", _BY_NAME, Topic.PHASES, tables)
 
 
@@ -143,11 +142,16 @@ def _messages(phases: Phases) -> Iterator[Message]:
 
 def _most_expensive(tree: Sequence[PhasePlace], top: int) -> list[PhasePlace]:
     """The places with most host time and those around them, in the order of the tree."""
-    least: list[int] = []
+    least: list[float] = []
     for place in tree:
-        least.append(place.host_ns if place.parent is None else min(place.host_ns, least[place.parent]))
+        least.append(_time(place) if place.parent is None else min(_time(place), least[place.parent]))
     chosen = sorted(range(len(tree)), key=lambda row: (-least[row], tree[row].depth, row))[:top]
     return [tree[row] for row in sorted(chosen)]
+
+
+def _time(row: Phase | PhasePlace) -> float:
+    """Host time in ns by which rows are ranked: in typical steps, where they are known."""
+    return row.host_ns if row.host_ns_per_typical_step is None else row.host_ns_per_typical_step
 
 
 def _label(row: Phase | PhasePlace) -> str | Message:

@@ -43,7 +43,7 @@ _OPTION = re.compile(r"\b(?:record_shapes|profile_memory|with_stack|with_flops)=
 _TRACE = Text("trace-title", "Trace")
 _STEPS_FOUND = {
     "ProfilerStep": Text("trace-steps-marked", "by the profiler's marks", note="prof.step() sets them"),
-    "whole-trace": Text("trace-steps-whole", "none is marked: the whole trace counts as one"),
+    "whole-trace": Text("trace-steps-whole", "none is marked: the trace counts as one"),
     "device-events": Text("trace-steps-device", "none is marked: one, from the device's first to its last event"),
     "host-annotations": Text("trace-steps-host", "none is marked: one, from the host's first to its last annotation"),
 }

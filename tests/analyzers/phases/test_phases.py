@@ -43,6 +43,35 @@ def test_inclusive_and_exclusive_times_of_nested_marks() -> None:
     assert found.tree[1].parent == 0
 
 
+def test_times_per_typical_step_are_of_what_lies_in_them() -> None:
+    """A first step of ten times the others is none of them, and a mark around several steps counts in each."""
+    trace = TraceBuilder()
+    trace.annotation("run", 0, 1300)
+    for number, (start, dur) in enumerate(((0, 1000), (1000, 100), (1100, 100), (1200, 100))):
+        trace.step(number, start, dur)
+        trace.annotation("outer", start + 10, dur - 40)
+        trace.annotation("inner", start + 20, 30)
+        trace.op("aten::mm", start + 21, 20)
+        trace.launch_kernel("gemm", start + 30, dur // 2, at=start + 22)
+    rows = by_name(phases_of(trace))
+    run, outer, inner = rows["run"], rows["outer"], rows["inner"]
+    assert us(outer.host_ns_per_step) == (960 + 3 * 60) / 4
+    assert (us(outer.host_ns_per_typical_step), us(outer.host_self_ns_per_typical_step)) == (60, 30)
+    assert (us(run.host_ns_per_typical_step), us(run.host_self_ns_per_typical_step)) == (100, 40)
+    assert (us(inner.device_ns_per_typical_step), us(inner.device_self_ns_per_typical_step)) == (50, 50)
+    assert (us(outer.device_ns_per_typical_step), us(outer.device_self_ns_per_typical_step)) == (50, 0)
+    assert us(run.idle_ns_per_typical_step) == 50
+    assert us(outer.idle_ns_per_typical_step) == 20
+
+
+def test_without_marked_steps_nothing_is_per_typical_step() -> None:
+    trace = TraceBuilder()
+    trace.annotation("outer", 10, 60)
+    trace.op("aten::mm", 0, 100)
+    (row,) = phases_of(trace).rows
+    assert row.host_ns_per_typical_step is None
+
+
 def test_idle_time_falls_into_the_innermost_mark() -> None:
     trace = TraceBuilder()
     trace.step(0, 0, 100)

@@ -14,6 +14,7 @@ import msgspec
 from traceanalyzer.analyzers.kernels import counted
 from traceanalyzer.knowledge.kernel_classes import KernelClass as Class
 from traceanalyzer.knowledge.kernel_classes import is_generated, kernel_class
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, Analysis
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import count_by, group, sum_by
@@ -75,10 +76,28 @@ class KernelClasses(msgspec.Struct, frozen=True):
     """Share of the time of all kernels (0 to 1) whose names fit no class; null if that is 0."""
     unexplained: tuple[ClassifiedKernel, ...]
     """Names of kernels that fit no class, those with the most time first."""
+    in_steps: tuple[KernelClassTime, ...] | None = None
+    """The rows of what starts in typical steps; null where everything does, and in reports of old versions."""
 
 
 def analyze(context: Context) -> KernelClasses:
     """Sort all kernels into classes. Every kernel counts, whoever launched it."""
+    rows, in_steps = typical.beside(context, _rows)
+    unexplained = context.cached(_kernels_of)[0].get(Class.OTHER, [])
+    total, time = sum(row.total_ns for row in rows), sum(row.total_ns for row in unexplained)
+    return KernelClasses(
+        rows=rows,
+        total_ns=total,
+        unexplained_calls=sum(row.calls for row in unexplained),
+        unexplained_ns=time,
+        unexplained_share=_share(time, total),
+        unexplained=tuple(unexplained[:_NAMES_SHOWN]),
+        in_steps=in_steps,
+    )
+
+
+def _kernels_of(context: Context) -> tuple[dict[Class, list[ClassifiedKernel]], set[Class]]:
+    """The kernels of each class, and the classes that were inferred from some name."""
     device, names = context.trace.device, context.trace.names
     kernels = counted(context)
     described = device.collective[kernels] > 0
@@ -102,17 +121,14 @@ def analyze(context: Context) -> KernelClasses:
         )
         for kind, own in figures.items()
     }
+    return kernels_of, inferred
+
+
+def _rows(context: Context) -> tuple[KernelClassTime, ...]:
+    kernels_of, inferred = context.cached(_kernels_of)
+    total = sum(row.total_ns for own in kernels_of.values() for row in own)
     rows = [_class(kind, own, total, inferred=kind in inferred) for kind, own in kernels_of.items()]
-    unexplained = kernels_of.get(Class.OTHER, [])
-    time = sum(row.total_ns for row in unexplained)
-    return KernelClasses(
-        rows=tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name))),
-        total_ns=total,
-        unexplained_calls=sum(row.calls for row in unexplained),
-        unexplained_ns=time,
-        unexplained_share=_share(time, total),
-        unexplained=tuple(unexplained[:_NAMES_SHOWN]),
-    )
+    return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name)))
 
 
 def _class(kind: Class, rows: list[ClassifiedKernel], total: int, *, inferred: bool) -> KernelClassTime:

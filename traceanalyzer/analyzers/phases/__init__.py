@@ -151,12 +151,10 @@ def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> H
 
 def _inferred(context: Context) -> Iterator[Phase]:
     """The passes of a training that no mark shows."""
-    steps, on_device = context.cached(windows).count, context.cached(costs).device_ns > 0
     for phase in inferred.missing_phases(context):
         spans = inferred.spans(context, phase)
         if spans.calls:
-            row = inferred.columns(context, spans)
-            yield Phase(phase, 1, True, **times(row, steps, on_device=on_device))
+            yield Phase(phase, 1, True, **times(context, inferred.columns(context, spans)))
 
 
 _MARKS = Need(

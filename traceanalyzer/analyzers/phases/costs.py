@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from traceanalyzer.structure import gaps
+from traceanalyzer.structure import gaps, typical
 from traceanalyzer.structure.autograd import critical_threads, engines
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -74,6 +74,30 @@ def windows(context: Context) -> Windows:
     return Windows(program.start_ns, program.end_ns, len(program.names), program.found_by)
 
 
+class TypicalTimes(msgspec.Struct, frozen=True):
+    """What lies in the typical steps."""
+
+    count: int
+    """Number of typical steps; 0 where none is marked."""
+    times: Intervals
+    """When one runs."""
+    idle: Intervals
+    """When, within one, no device works."""
+    device: I64
+    """Of each launch, the time in them of what it started on devices."""
+
+
+def in_typical_steps(context: Context) -> TypicalTimes:
+    """What lies in typical steps: nothing where no step is marked."""
+    steps, events, launch = program_steps(context).typical, context.trace.device, context.links.launch
+    if not len(steps) or steps.found_by in _NO_STEPS:
+        return TypicalTimes(0, Intervals.none(), Intervals.none(), np.zeros(len(context.trace.launches), np.int64))
+    times, linked = typical.times(context), launch != NO_PARENT
+    own = times.within(events.start_ns[linked], events.end_ns[linked])
+    device = sum_by(launch[linked], own, len(context.trace.launches))
+    return TypicalTimes(len(steps), times, times - gaps.any_busy(context), device)
+
+
 class MarkCosts(msgspec.Struct, frozen=True):
     """Times of each mark in ns, exclusive ones without the marks inside."""
 
@@ -86,6 +110,11 @@ class MarkCosts(msgspec.Struct, frozen=True):
     idle_self: I64
     has_idle: Bool
     """Whether idle time can be blamed on the mark: it is on the thread that launches, or on autograd's for it."""
+    host_in_typical: I64
+    """The part of each mark, the marks inside included, that lies in typical steps."""
+    host_self_in_typical: I64
+    device_self_in_typical: I64
+    idle_in_typical: I64
     device_ns: int
     """Device time of everything whose launch is known."""
     unmarked_device_ns: int
@@ -98,16 +127,21 @@ def costs(context: Context) -> MarkCosts:
     device, mark = context.cached(device_time), context.cached(launch_marks)
     inside = mark != NO_PARENT
     in_steps = np.where(context.cached(windows).contain(context.trace.launches.start_ns), device, 0)
-    own = [sum_by(mark[inside], values[inside], len(marks)) for values in (device, in_steps)]
-    idle, has_idle = _idle(context, marks)
+    steady = context.cached(in_typical_steps)
+    own = [sum_by(mark[inside], values[inside], len(marks)) for values in (device, in_steps, steady.device)]
+    idle, steady_idle, has_idle = _idle(context, marks)
     total = int(device[context.in_scope(context.trace.launches.start_ns)].sum())
     return MarkCosts(
-        host_self=_host_self(marks),
+        host_self=_host_self(marks, marks.end_ns - marks.start_ns),
         device_self=own[0],
         device_self_in_steps=own[1],
         idle=idle,
         idle_self=idle - marks.child_sums(idle),
         has_idle=has_idle,
+        host_in_typical=steady.times.within(marks.start_ns, marks.start_ns + marks.dur_ns),
+        host_self_in_typical=_host_self(marks, steady.times.within(marks.start_ns, marks.end_ns)),
+        device_self_in_typical=own[2],
+        idle_in_typical=steady_idle,
         device_ns=total,
         unmarked_device_ns=total - int(own[0].sum()),
     )
@@ -132,9 +166,8 @@ def launch_marks(context: Context) -> I64:
     return mark
 
 
-def _host_self(marks: Forest) -> I64:
-    """Duration of each mark without the marks inside it on its thread."""
-    duration = marks.end_ns - marks.start_ns
+def _host_self(marks: Forest, duration: I64) -> I64:
+    """Time of each mark without the marks inside it on its thread."""
     nested = (marks.parent != NO_PARENT) & (take_or(marks.is_adopted, marks.parent, False) == marks.is_adopted)
     return duration - sum_by(marks.parent[nested], duration[nested], len(marks))
 
@@ -144,8 +177,8 @@ def device_idle(context: Context) -> Intervals:
     return context.cached(windows).times - gaps.any_busy(context)
 
 
-def _idle(context: Context, marks: Forest) -> tuple[I64, Bool]:
-    """For each mark the idle time of the devices that falls into it, and whether it can be blamed on it.
+def _idle(context: Context, marks: Forest) -> tuple[I64, I64, Bool]:
+    """For each mark the idle time of the devices in it: in steps, in typical ones; and whether it can be blamed on it.
 
     Of two threads that work at the same time only one is blamed: autograd's until the mark that waits for it ends, or
     another begins.
@@ -153,14 +186,16 @@ def _idle(context: Context, marks: Forest) -> tuple[I64, Bool]:
     threads = context.cached(critical_threads)
     blamed: Bool = np.isin(marks.thread, threads)
     if not blamed.any():
-        return np.zeros(len(marks), np.int64), blamed
-    idle = context.cached(device_idle)
+        return np.zeros(len(marks), np.int64), np.zeros(len(marks), np.int64), blamed
     end = marks.end_ns.copy()
     on_engine = np.flatnonzero(np.isin(marks.thread, threads[1:]))
     if len(on_engine):
         end[on_engine] = np.minimum(end[on_engine], _limits(marks, on_engine, threads[0]))
-    time = idle.within(marks.start_ns, np.maximum(marks.start_ns, end))
-    return np.where(blamed, time, 0), blamed
+    of_steps, of_typical = (
+        np.where(blamed, idle.within(marks.start_ns, np.maximum(marks.start_ns, end)), 0)
+        for idle in (context.cached(device_idle), context.cached(in_typical_steps).idle)
+    )
+    return of_steps, of_typical, blamed
 
 
 def _limits(marks: Forest, on_engine: I64, waiting: int) -> I64:
@@ -193,6 +228,11 @@ class Sums(msgspec.Struct, frozen=True):
     idle: I64
     idle_self: I64
     has_idle: Bool
+    host_in_typical: I64
+    host_self_in_typical: I64
+    device_in_typical: I64
+    device_self_in_typical: I64
+    idle_in_typical: I64
 
 
 def names_of(context: Context) -> Labels:
@@ -234,6 +274,11 @@ def sums(context: Context, group: I64, count: int, level: I64 | None = None) -> 
         idle=of(outermost, cost.idle),
         idle_self=of(every, cost.idle_self),
         has_idle=count_by(group[cost.has_idle], count) > 0,
+        host_in_typical=of(outer, cost.host_in_typical),
+        host_self_in_typical=of(every, cost.host_self_in_typical),
+        device_in_typical=of(outermost, marks.sums(cost.device_self_in_typical)),
+        device_self_in_typical=of(every, cost.device_self_in_typical),
+        idle_in_typical=of(outermost, cost.idle_in_typical),
     )
 
 
@@ -346,26 +391,31 @@ class PhaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     """The same divided by the number of steps; null if it is unknown, or there are no steps."""
     idle_self_ns: int | None
     """The part of the idle time in ns that falls into no mark inside; null where it is unknown."""
+    host_ns_per_typical_step: float | None = None
+    """The part of the host time in ns that lies in typical steps, divided by their number; null without marked steps,
+    and in reports of old versions."""
+    host_self_ns_per_typical_step: float | None = None
+    """The same of the host time without the marks inside."""
+    device_ns_per_typical_step: float | None = None
+    """Of the work launched inside, what runs in typical steps, in ns, divided by their number; null as before, and if
+    no launch is known."""
+    device_self_ns_per_typical_step: float | None = None
+    """The same of the work launched in no mark inside."""
+    idle_ns_per_typical_step: float | None = None
+    """Time in ns, within typical steps, in which no device works while the program is in the mark, divided by their
+    number; null as before, and where it is unknown."""
 
 
 def figures(context: Context, sums: Sums) -> list[TimesByName]:
     """The times of each group of marks."""
     columns = [column.tolist() for column in msgspec.structs.astuple(sums)]
-    steps, on_device = context.cached(windows).count, context.cached(costs).device_ns > 0
-    return [
-        times(dict(zip(sums.__struct_fields__, row, strict=True)), steps, on_device=on_device)
-        for row in zip(*columns, strict=True)
-    ]
+    return [times(context, dict(zip(sums.__struct_fields__, row, strict=True))) for row in zip(*columns, strict=True)]
 
 
-def times(row: dict[str, Any], steps: int, *, on_device: bool) -> TimesByName:
-    """The fields of `PhaseTimes` from the columns of `Sums`.
-
-    Args:
-        row: The values of one group.
-        steps: Number of steps to divide by; 0 is unknown.
-        on_device: Whether any launch is known.
-    """
+def times(context: Context, row: dict[str, Any]) -> TimesByName:
+    """The fields of `PhaseTimes` from the columns of `Sums`, of one group."""
+    steps, typical_steps = context.cached(windows).count, context.cached(in_typical_steps).count
+    on_device = context.cached(costs).device_ns > 0
     figures = {name: row[name] for name in ("calls", "recursive_calls", "depth", "threads")}
     for name, in_steps, is_known in (
         ("host", "host", True),
@@ -376,6 +426,8 @@ def times(row: dict[str, Any], steps: int, *, on_device: bool) -> TimesByName:
     ):
         figures[f"{name}_ns"] = row[name] if is_known else None
         figures[f"{name}_ns_per_step"] = row[in_steps] / steps if is_known and steps else None
+        is_known = is_known and typical_steps > 0  # noqa: PLW2901 - two conditions
+        figures[f"{name}_ns_per_typical_step"] = row[f"{name}_in_typical"] / typical_steps if is_known else None
     return figures | {"idle_self_ns": row["idle_self"] if row["has_idle"] else None}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from traceanalyzer.analyzers.phases.costs import device_idle, launch_marks, windows
+from traceanalyzer.analyzers.phases.costs import device_idle, in_typical_steps, launch_marks, windows
 from traceanalyzer.knowledge import marks
 from traceanalyzer.structure.autograd import backward, critical_threads, engines, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
@@ -119,8 +119,9 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
     found_marks, launches, critical = context.cached(forest), context.trace.launches, context.cached(critical_threads)
     device, of_launch = context.cached(device_time), context.cached(launch_marks)
-    in_steps = context.cached(windows).contain(launches.start_ns)
+    in_steps, steady = context.cached(windows).contain(launches.start_ns), context.cached(in_typical_steps)
     total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
+    total |= dict.fromkeys(("device_in_typical", "device_self_in_typical", "idle_in_typical", "marked_in_typical"), 0)
     launching = np.flatnonzero(device)
     launched_by, marked_on = rows_by(launches.thread[launching]), rows_by(found_marks.thread)
     for thread, rows in members(spans.thread):
@@ -135,13 +136,17 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
         for name, counted in (("device", np.ones(len(own), np.bool_)), ("device_self", ~nested)):
             total[name] += int(device[own][counted].sum())
             total[f"{name}_in_steps"] += int(device[own][counted & in_steps[own]].sum())
+            total[f"{name}_in_typical"] += int(steady.device[own][counted].sum())
         marks = marked_on(thread)
         inside = marks[_span(start, end, found_marks.start_ns[marks]) >= 0]
         marked = Intervals.union(found_marks.start_ns[inside], found_marks.end_ns[inside])
         total["marked"] += int(marked.within(start, end).sum())
+        total["marked_in_typical"] += int((marked & steady.times).within(start, end).sum())
         if thread in critical:
             total["idle"] += int(context.cached(device_idle).within(start, end).sum())
+            total["idle_in_typical"] += int(steady.idle.within(start, end).sum())
     host = int((spans.end_ns - spans.start_ns).sum())
+    steady_host = int(steady.times.within(spans.start_ns, spans.end_ns).sum())
     return total | {
         "calls": spans.calls,
         "recursive_calls": 0,
@@ -149,6 +154,8 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
         "threads": len(distinct(spans.thread)),
         "host": host,
         "host_self": host - total["marked"],
+        "host_in_typical": steady_host,
+        "host_self_in_typical": steady_host - total["marked_in_typical"],
         "idle_self": None,
         "has_idle": bool(np.isin(spans.thread, critical).any()),
     }

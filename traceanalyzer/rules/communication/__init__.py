@@ -86,7 +86,7 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
         return
     slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
     direct = facts.in_collectives(fsum(excess for excess, _, _ in slow))
-    share, where = slow[0][1], tuple(_sized_place(row) for _, _, row in slow)
+    share, where = slow[0][1], tuple(_sized_place(facts, row) for _, _, row in slow)
     evidence = Evidence(_INEFFICIENT.text("slow")(), share, limits["of_best"], "share", where)
     change = _faster(facts, direct, _INEFFICIENT.text("basis")())
     params = {"share": share, "time": direct, "total": facts.resources.communication_ns or 0.0}
@@ -105,7 +105,7 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     reachable = _REACHED * link.gb_per_s
     excess = fsum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
     direct = facts.in_collectives(excess)
-    where = _longest([row for row, _ in moved])
+    where = _longest(facts, [row for row, _ in moved])
     evidence = Evidence(_INEFFICIENT.text("of-link")(), best / link.gb_per_s, limits["of_link"], "share", where)
     yield Draft(
         (evidence,),
@@ -138,7 +138,7 @@ def _small(facts: Facts, communication: Communication, small: list[CollectiveRow
     direct = facts.in_collectives(max(0, time - buckets * max(latency, time // calls)))
     size = int(limits["small_bytes"])
     subject = _INEFFICIENT.text("small")(size=size)
-    evidence = Evidence(subject, calls / every, limits["small_share"], "share", _longest(small))
+    evidence = Evidence(subject, calls / every, limits["small_share"], "share", _longest(facts, small))
     params = {"small": calls, "calls": every, "size": size, "time": facts.in_collectives(time), "share": 0.0}
     params["total"] = facts.resources.communication_ns or 0.0
     summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")
@@ -172,13 +172,13 @@ def _faster(facts: Facts, direct: float, basis: Message) -> TimeSaved:
     return TimeSaved("gpu", (0.0, direct), basis, (0.0, min(direct, exposed)), {COMMUNICATION: direct})
 
 
-def _longest(rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
-    return tuple(_sized_place(row) for row in sorted(rows, key=lambda row: -row.total_ns)[:5])
+def _longest(facts: Facts, rows: list[CollectiveRow]) -> tuple[CodePlace, ...]:
+    return tuple(_sized_place(facts, row) for row in sorted(rows, key=lambda row: -row.total_ns)[:5])
 
 
-def _sized_place(row: CollectiveRow) -> CodePlace:
+def _sized_place(facts: Facts, row: CollectiveRow) -> CodePlace:
     shapes = None if row.message_bytes is None else f"{row.message_bytes} B x {row.calls}"
-    return CodePlace("kernel", row.operation or "unknown", shapes, row.total_ns, "ns")
+    return CodePlace("kernel", row.operation or "unknown", shapes, facts.per_step(row.total_ns), "ns")
 
 
 def _exposed(facts: Facts, limits: Limits) -> Drafts:

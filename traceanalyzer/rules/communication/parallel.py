@@ -63,8 +63,10 @@ def _wrapper(facts: Facts, limits: Limits) -> Drafts:
         return
     many = len(wrapper.devices) > 1
     time = facts.per_step(wrapper.spread_ns if many else wrapper.own_host_ns)
-    where = [CodePlace("operator", _WRAPPER_NAME, value=wrapper.host_ns, unit="ns", start_ns=wrapper.start_ns)]
-    where += [CodePlace("operator", row.name, value=row.host_ns, unit="ns") for row in wrapper.distribution]
+    host = facts.per_step(wrapper.host_ns)
+    where = [CodePlace("operator", _WRAPPER_NAME, value=host, unit="ns", start_ns=wrapper.start_ns)]
+    times = ((row.name, facts.per_step(row.host_ns)) for row in wrapper.distribution)
+    where += [CodePlace("operator", name, value=time, unit="ns") for name, time in times]
     evidence = Evidence(_WRAPPER.text("subject")(), calls, limits["calls_per_step"], "number", tuple(where))
     direct = _WRAPPER_LEAST * time, time
     basis = (_WRAPPER.text("basis-many") if many else _WRAPPER.text("basis"))(least=_WRAPPER_LEAST)

@@ -64,7 +64,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     time, interval = fsum(row.time_ns for row in rows), (low, high)
     claims = {Portion.copies(row.name): high * row.time_ns / time for row in rows}
     change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
-    where = tuple(CodePlace("copy", row.name, value=row.time_ns, unit="ns") for row in rows)
+    where = tuple(CodePlace("copy", row.name, value=facts.on_device(row.time_ns), unit="ns") for row in rows)
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
     params = {"time": exposed, "share": share, "bytes": facts.per_step(size)}
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
@@ -106,9 +106,10 @@ def _blocking_in_trace(facts: Facts, limits: Limits) -> Drafts:
     share = avoidable / facts.step_ns if facts.step_ns else 0.0
     if not rows or share <= limits["gain_share"]:
         return
-    where = _callers(facts) or tuple(CodePlace("copy", row.name, value=row.avoidable_ns, unit="ns") for row in rows)
+    times = {row.name: facts.per_step(row.avoidable_ns or 0) for row in rows}
+    where = _callers(facts) or tuple(CodePlace("copy", name, value=time, unit="ns") for name, time in times.items())
     evidence = Evidence(avoidable_waits.SUBJECT(), share, limits["gain_share"], "share", where)
-    claims = {Portion.copies(row.name): facts.per_step(row.avoidable_ns or 0) for row in rows}
+    claims = {Portion.copies(name): time for name, time in times.items()}
     wait = facts.per_step(fsum(row.synchronized_ns or 0 for row in rows))
     calls = facts.per_step(sum(row.synchronized_calls or 0 for row in rows))
     params = {"calls": calls, "wait": wait, "gain": avoidable}
@@ -159,7 +160,7 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["host_share"]:
         return
     calls = facts.per_step(fsum(row.calls for row in rows))
-    where = tuple(map(_origin, rows))
+    where = tuple(_origin(row, facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     evidence = Evidence(_CREATED.text("subject")(), share, limits["host_share"], "share", where)
     claims = summed((Portion.operator(row.operator), facts.per_step(row.making_ns + row.moving_ns)) for row in rows)
     least = max(0.0, time - calls * _LAUNCH_NS)
@@ -169,9 +170,9 @@ def _created_in_trace(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), change, params, ceiling="low", figure="time")
 
 
-def _origin(row: HostOrigin) -> CodePlace:
+def _origin(row: HostOrigin, time_ns: float) -> CodePlace:
     kind, name = ("operator", row.operator) if row.python_line is None else ("python", row.python_line)
-    return CodePlace(kind, name, row.shapes, row.making_ns + row.moving_ns, "ns", row.first_start_ns)
+    return CodePlace(kind, name, row.shapes, time_ns, "ns", row.first_start_ns)
 
 
 RULES = (

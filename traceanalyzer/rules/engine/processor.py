@@ -74,8 +74,9 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
         return self.facts.step_ns * total_ns / recorded if recorded else 0.0
 
     def places(self, rows: Iterable[OperatorFact]) -> tuple[CodePlace, ...]:
-        """Operators with the time of all their calls in ns, as places of findings."""
-        return tuple(CodePlace("operator", row.name, row.shapes, self.self_ns(row), "ns") for row in rows)
+        """Operators with their time per step in ns, as places of findings."""
+        times = ((row, self.per_step(self.self_ns(row))) for row in rows)
+        return tuple(CodePlace("operator", row.name, row.shapes, time, "ns") for row, time in times)
 
     def share(self, total_ns: float) -> float:
         """Share of the GPU's time; of the step on a CPU."""

@@ -247,9 +247,8 @@ def _norms(facts: Facts) -> _Norms | None:
 
 def _recorded_norms(facts: Facts) -> _Norms:
     norms = facts.need("convolution_norms", ConvolutionNorms)
-    where = tuple(
-        CodePlace("operator", row.name, row.input_shapes or None, row.bias_ns + row.norm_ns, "ns") for row in norms.rows
-    )
+    times = ((row, facts.at_place(row.bias_ns + row.norm_ns)) for row in norms.rows)
+    where = tuple(CodePlace("operator", row.name, row.input_shapes or None, time, "ns") for row, time in times)
     return _Norms(
         norms.with_norm,
         norms.with_bias,
@@ -308,8 +307,10 @@ def _algorithms(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(saved)
     if share <= limits["gpu_share"] or program.wants_cudnn_choice(facts):
         return
-    where = tuple(CodePlace("operator", row.name, row.input_shapes, row.saving_ns, "ns") for row in rows)
-    claims = {Portion.operator(row.name, row.input_shapes): facts.on_device(row.saving_ns) for row in rows}
+    savings = [facts.on_device(row.saving_ns) for row in rows]
+    pairs = list(zip(rows, savings, strict=True))
+    where = tuple(CodePlace("operator", row.name, row.input_shapes, saving, "ns") for row, saving in pairs)
+    claims = {Portion.operator(row.name, row.input_shapes): saving for row, saving in pairs}
     slow, best = rows[0].algorithms[-1], rows[0].algorithms[0]
     params = {
         "count": len(rows),

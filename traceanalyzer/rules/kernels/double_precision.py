@@ -133,7 +133,7 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
     for row in (row for row in (kernels.rows if kernels else ()) if '"double"' in row.input_types):
         call = op_models.parse(row.operator, row.input_shapes, row.input_types)
         if call is not None and _has_doubles_only(call):
-            place = CodePlace("operator", row.operator, row.input_shapes or None, row.total_ns, "ns")
+            place = CodePlace("operator", row.operator, row.input_shapes or None, facts.at_place(row.total_ns), "ns")
             doubles.append(_Double(row.kernel, Portion.operator(row.operator, row.input_shapes), place, row.total_ns))
     return doubles
 

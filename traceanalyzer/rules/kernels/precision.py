@@ -240,7 +240,7 @@ def _fp32_products(
         sum(times.values()),
         (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
         {Portion.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
-        tuple(CodePlace("operator", name, shapes or None, times[name, shapes], "ns") for name, shapes in order),
+        tuple(CodePlace("operator", key[0], key[1] or None, facts.at_place(times[key]), "ns") for key in order),
     )
 
 

@@ -67,7 +67,7 @@ def _misaligned(facts: Facts, limits: Limits) -> Drafts:
     worst = slow[0]
     low, high = (facts.on_device(fsum(entry.saved_ns[end] for entry in slow)) for end in (0, 1))
     claims = {_part(entry.row): facts.on_device(entry.saved_ns[1]) for entry in slow}
-    where = _places(entry.row for entry in slow)
+    where = _places(facts, (entry.row for entry in slow))
     params = {
         "time": facts.on_device(time),
         "share": share,
@@ -89,8 +89,9 @@ def _part(row: RooflineRow) -> Portion:
     return Portion.operator(row.name, row.input_shapes)
 
 
-def _places(rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
-    return tuple(CodePlace("operator", row.name, row.input_shapes, row.device_ns, "ns") for row in rows)
+def _places(facts: Facts, rows: Iterable[RooflineRow]) -> tuple[CodePlace, ...]:
+    times = ((row, facts.at_place(row.device_ns)) for row in rows)
+    return tuple(CodePlace("operator", row.name, row.input_shapes, time, "ns") for row, time in times)
 
 
 def _slow(facts: Facts, limits: Limits) -> list[_Slow]:
@@ -197,7 +198,8 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     least = fsum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
     saved = facts.on_device(least), facts.on_device(sum(excess))
     claims = {row.part: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
-    where = tuple(CodePlace("operator", row.name, row.shapes, row.device_self_ns, "ns") for row in rows)
+    times = ((row, facts.at_place(row.device_self_ns)) for row in rows)
+    where = tuple(CodePlace("operator", row.name, row.shapes, time, "ns") for row, time in times)
     yield Draft(
         (Evidence(_DEGENERATE.text("subject")(), share, limits["gpu_share"], "share", where),),
         TimeSaved("gpu", saved, _DEGENERATE.text("basis")(slow=slow, fast=fast), claims=claims),
@@ -244,7 +246,7 @@ def _below_roof(facts: Facts, limits: Limits) -> Drafts:
     }
     is_amd = any(device.vendor == "AMD" for device in facts.summary.devices) if facts.summary else False
     yield Draft(
-        (Evidence(_BELOW_ROOF.text("subject")(), reached, limits["pace"], "share", _places(rows)),),
+        (Evidence(_BELOW_ROOF.text("subject")(), reached, limits["pace"], "share", _places(facts, rows)),),
         TimeSaved("gpu", (0.0, saved), _BELOW_ROOF.text("basis")(best=best), claims=claims),
         params,
         ceiling="medium",
@@ -274,7 +276,7 @@ def _fp8_eligible(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["gpu_share"] or busy <= limits["busy_share"]:
         return
     evidence = (
-        Evidence(_FP8.text("subject")(), share, limits["gpu_share"], "share", _places(rows)),
+        Evidence(_FP8.text("subject")(), share, limits["gpu_share"], "share", _places(facts, rows)),
         Evidence(_FP8.text("busy")(), busy, limits["busy_share"], "share", ()),
     )
     rates = {"fp8": facts.gpu.fp8, "half": rows[0].peak_tflops_per_s}

@@ -93,8 +93,8 @@ def _not_fused(facts: Facts, limits: Limits) -> Drafts:
         if launches < limits["launches"] or share <= limits["host_share"] or not _could_use_lists(row):
             continue
         evidence = (
-            Evidence(_NOT_FUSED.text("subject")(), launches, limits["launches"], "count", _places((row,))),
-            Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places((row,))),
+            Evidence(_NOT_FUSED.text("subject")(), launches, limits["launches"], "count", _places(facts, (row,))),
+            Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places(facts, (row,))),
         )
         ended = claims(facts, row.exposed)
         direct, idle = (_LEAST * host, _MOST * host), fsum(ended.values())
@@ -127,10 +127,10 @@ def _not_fused_on_cpu(facts: Facts, row: Optimizer, limits: Limits) -> Drafts:
     saved = _saved_on_cpu(facts, row, limits["launches"])
     if saved is None or share <= limits["host_share"]:
         return
-    evidence = [Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places((row,)))]
+    evidence = [Evidence(_NOT_FUSED.text("host")(), share, limits["host_share"], "share", _places(facts, (row,)))]
     if each >= limits["launches"]:
         subject = _NOT_FUSED.text("subject-table")()
-        evidence.insert(0, Evidence(subject, each, limits["launches"], "count", _places((row,))))
+        evidence.insert(0, Evidence(subject, each, limits["launches"], "count", _places(facts, (row,))))
     host = processor.per_step(row.host_ns)
     least, most = saved
     basis = _NOT_FUSED.text("basis-cpu")(least=least, most=most)
@@ -236,7 +236,7 @@ def _expensive(facts: Facts, limits: Limits) -> Drafts:
         is_second_order = _SECOND_ORDER.search(row.name) is not None
         is_fused = any("_fused_" in operator.name for operator in row.operators)
         yield Draft(
-            (Evidence(_EXPENSIVE.text("subject")(), share, limits["host_share"], "share", _places((row,))),),
+            (Evidence(_EXPENSIVE.text("subject")(), share, limits["host_share"], "share", _places(facts, (row,))),),
             params={"optimizer": row.name, "host": host, "share": share},
             severity="low",
             advice=_EXPENSIVE.text("advice-second-order") if is_second_order else None,
@@ -282,7 +282,7 @@ def _zero_grad(facts: Facts, limits: Limits) -> Drafts:
         tuple(Portion.operator(row.name) for row in rows),
         at=partial(optimizers_at, rows=rows),
     )
-    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(rows))
+    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limits["host_share"], "share", _places(facts, rows))
     params = {"fills": _each(rows), "host": host, "idle": starved, "share": share}
     yield Draft((evidence,), change, params, figure="host")
 
@@ -306,7 +306,7 @@ def _zero_grad_on_cpu(facts: Facts, rows: Sequence[Optimizer], limit: float) -> 
         at=partial(optimizers_at, rows=rows),
     )
     params = {"fills": _each(rows), "host": host, "added": added, "share": share}
-    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(rows))
+    evidence = Evidence(_ZERO_GRAD.text("subject")(), share, limit, "share", _places(facts, rows))
     return Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-cpu"), figure="host")
 
 
@@ -337,9 +337,10 @@ def _zero_grad_in_table(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), change, params, summary=_ZERO_GRAD.text("summary-table"))
 
 
-def _places(rows: Sequence[Optimizer]) -> tuple[CodePlace, ...]:
-    """Calls of optimizers with their host time in ns, as places of findings."""
-    return tuple(CodePlace("operator", row.name, None, row.host_ns, "ns", row.start_ns) for row in rows)
+def _places(facts: Facts, rows: Sequence[Optimizer]) -> tuple[CodePlace, ...]:
+    """Calls of optimizers with their host time per step in ns, as places of findings."""
+    times = ((row, facts.per_step(row.host_ns)) for row in rows)
+    return tuple(CodePlace("operator", row.name, None, time, "ns", row.start_ns) for row, time in times)
 
 
 RULES = (

@@ -166,6 +166,13 @@ class Recording(msgspec.Struct, frozen=True):
     outside_omitted: int = 0
     """Number of times of a hundredth of a typical step or more that `outside` leaves out."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether it is more than one typical step: marked ones, or more than a twentieth of it outside of that one."""
+        if self.typical is None or (self.steps_from != WHOLE and self.typical.steps > 1):
+            return self.typical is not None
+        return 19 * (self.outside_ns or 0) > self.typical.parts.duration_ns
+
 
 @cached
 def analyze(context: Context) -> Recording:

@@ -254,9 +254,14 @@ class Facts:
         """Kind of a place of findings: as given in a trace, such as `operator`; a row in a table."""
         return kind if self.table is None else "row"
 
+    def at_place(self, device_ns: float) -> float:
+        """Device time of all calls in ns as a place shows it: of a typical step; of a table as printed."""
+        return device_ns if self.table is not None else self.on_device(device_ns)
+
     def kernel_places(self, rows: Iterable[KernelFact]) -> tuple[CodePlace, ...]:
-        """Kernels with the time of all their calls in ns, as places of findings."""
-        return tuple(CodePlace(self.place_kind("kernel"), row.name, None, row.total_ns, "ns") for row in rows)
+        """Kernels with their time in ns, as places of findings."""
+        kind = self.place_kind("kernel")
+        return tuple(CodePlace(kind, row.name, None, self.at_place(row.total_ns), "ns") for row in rows)
 
     def idle_per_step(self, *causes: str) -> float:
         """Idle time per step of the busiest device for some causes, in ns; 0 where it is not known."""

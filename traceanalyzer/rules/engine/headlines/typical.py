@@ -158,6 +158,7 @@ _GRAPHS = Text(
 _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the genitive: 35 of the 152 ms of ...")
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
+_WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""
@@ -274,9 +275,9 @@ def _with_graphs(facts: Facts, message: Message) -> Message:
 
 
 def unit(recording: Recording) -> Message:
-    """The unit of the figures: a typical step, the only step, or the whole recording."""
+    """The unit of the figures: a typical step, the only step, or what was recorded of no marked step."""
     if recording.steps_from == "whole-trace":
-        return _RECORDING()
+        return _WORK() if recording.has_more else _RECORDING()
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
