@@ -41,8 +41,9 @@ def with_kernels(context: Context) -> list[int]:
 
 def times_of(table: SliceTable, rows: I64 | Bool) -> Intervals:
     """When any of some rows of a table runs."""
-    start = table.start_ns[rows]
-    return Intervals.union(start, start + table.dur_ns[rows])
+    where = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    start = table.start_ns.take(where)
+    return Intervals.union(start, start + table.dur_ns.take(where))
 
 
 class Gaps(Columns, frozen=True):

@@ -108,19 +108,28 @@ class Intervals:
 
     def within(self, start: I64, end: I64) -> I64:
         """For each of the given intervals, how much time of this set lies in it, in nanoseconds."""
-        return self.before(np.maximum(end, start)) - self.before(start)
+        passed = self._passed_before()
+        return self.before(np.maximum(end, start), passed) - self.before(start, passed)
 
-    def before(self, times: I64) -> I64:
-        """How much time of this set lies before each of the given times, in nanoseconds."""
+    def before(self, times: I64, passed: I64 | None = None) -> I64:
+        """How much time of this set lies before each of the given times, in nanoseconds.
+
+        Args:
+            times: Points in time.
+            passed: How much of it lies before each of its intervals, where that is known already.
+        """
         if not self:
             return np.zeros(len(times), np.int64)
         if len(self) == 1:
-            passed: I64 = np.clip(times, self.start[0], self.end[0]) - self.start[0]
-            return passed
-        passed = np.concatenate(([0], np.cumsum(self.end - self.start)))
-        row = _passed(self.start, times)
-        open_part = np.where(row > 0, np.minimum(times, self.end[row - 1]) - self.start[row - 1], 0)
-        return passed[np.maximum(row - 1, 0)] + open_part
+            time: I64 = np.clip(times, self.start[0], self.end[0]) - self.start[0]
+            return time
+        row = np.maximum(_passed(self.start, times) - 1, 0)
+        time = np.minimum(times, self.end.take(row)) - self.start.take(row)
+        np.maximum(time, 0, out=time)  # before the first interval
+        return time + (self._passed_before() if passed is None else passed).take(row)
+
+    def _passed_before(self) -> I64:
+        return np.concatenate(([0], np.cumsum(self.end[:-1] - self.start[:-1])))
 
 
 def _passed(bounds: I64, times: I64) -> I64:
@@ -160,13 +169,13 @@ class LabelledTime:
         moments = np.concatenate(times)
         order = np.argsort(moments, kind="stable")
         # Sets are disjoint intervals, so a sum of powers of two is the set of the sets that contain a time.
-        inside = np.cumsum(np.concatenate(change)[order], dtype=np.int32)
-        moments = moments[order]
-        winner = _winners([label for label, _ in used], unlabelled)[inside]
+        inside = np.cumsum(np.concatenate(change).take(order), dtype=np.intp)
+        moments = moments.take(order)
+        winner = _winners([label for label, _ in used], unlabelled).take(inside)
         last_at_time = np.flatnonzero(np.append(moments[1:] > moments[:-1], True))
-        winner = winner[last_at_time]
+        winner = winner.take(last_at_time)
         changes = np.flatnonzero(np.append(True, winner[1:] != winner[:-1]))
-        return cls(moments[last_at_time[changes]], winner[changes], unlabelled)
+        return cls(moments.take(last_at_time.take(changes)), winner.take(changes), unlabelled)
 
     def within(self, start: I64, end: I64, labels: Sequence[int]) -> list[I64]:
         """How much time each interval has of each label, in nanoseconds; intervals with end < start have none."""
@@ -182,6 +191,8 @@ class LabelledTime:
 
         def within(label: int) -> I64:
             counts = self.label[low:high] == label
+            if not counts.any():
+                return np.zeros(len(start), np.int64)
             passed = np.append(0, np.cumsum(length * counts[:-1]))
             time: I64 = passed[last] + after * counts[last] - passed[first] - before * counts[first]
             return time

@@ -97,7 +97,8 @@ class Table:
 
     def take(self, rows: Array) -> Self:
         """The given rows (indices or a mask), in the given order."""
-        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        where = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return replace(self, **{f.name: getattr(self, f.name).take(where) for f in fields(self)})
 
     def to_pandas(self) -> pd.DataFrame:
         """All columns as a DataFrame; codes stay codes.

@@ -65,7 +65,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def counted(*given: Any) -> Any:
         result = scan(*given)
-        found.append(not isinstance(result, int))
+        found.append(result[-1] < 0)
         return result
 
     monkeypatch.setattr(scanning, "scan", counted)
@@ -153,7 +153,7 @@ def test_a_trace_does_not_depend_on_the_seed_of_the_hash(monkeypatch: pytest.Mon
     parts = []
     for seed in (0, 1, 2**64 - 1):
         monkeypatch.setattr(scanning, "_SEED", seed)
-        part = ScanningDecoder()._scanned(text, [0, len(text) - 1])
+        part, _ = ScanningDecoder()._scanned(text, [0, len(text) - 1])
         assert isinstance(part, Part)
         parts.append(repr(contents(part)))
     assert len(set(parts)) == 1
@@ -198,7 +198,8 @@ def first_scan(event: str) -> bool:
     """Whether a list with one event is scanned."""
     decoder = ScanningDecoder()
     text = memoryview(f"[{event}]".encode("utf-8", "surrogatepass"))
-    return isinstance(decoder._scanned(text, [0, len(text) - 1]), Part)
+    part, stop = decoder._scanned(text, [0, len(text) - 1])
+    return part is not None and stop is None
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_durations_are_rounded_half_to_even() -> None:
     decoder = ScanningDecoder()
     texts = ["0.0005", "0.0015", "0.0025", "0.0035", "0.0045", "1000000000000.0005", "0.30000000000000004", "1e3"]
     text = "[" + ",".join(EVENT.replace('"dur": 3', f'"dur": {text}') % "" for text in texts) + "]"
-    part = decoder._scanned(memoryview(text.encode()), [0, len(text) - 1])
+    part, _ = decoder._scanned(memoryview(text.encode()), [0, len(text) - 1])
     assert isinstance(part, Part)
     assert part.tables["device"]["dur_ns"].tolist() == [round(float(text) * 1000) for text in texts]
 
@@ -300,9 +301,35 @@ def test_the_scan_is_given_up_where_it_does_not_help() -> None:
     decoder = ScanningDecoder()
     plain, odd = (memoryview(f"[{EVENT % rest}]".encode()) for rest in ("", ', "args": {"stream": "7"}'))
     for _ in range(scanning._PATIENCE):
-        assert isinstance(decoder._scanned(odd, [0, len(odd) - 1]), int)
+        assert decoder._scanned(odd, [0, len(odd) - 1])[1] == 1
         decoder.decode(odd)
     assert isinstance(decoder.decode(plain), list)
+
+
+ODD = ', "args": {"stream": "7"}'
+
+
+@pytest.mark.parametrize("rest", [ODD, ', "dur": 4', "} {", ', "cat": "unheard"'])
+@pytest.mark.parametrize("events", [0, 1, 3])
+def test_what_comes_before_an_event_that_is_not_plain_is_read_once(events: int, rest: str) -> None:
+    """Nothing of that event stays: neither its row nor the texts that it alone has."""
+    event = '{"ph": "X", "cat": "kernel", "name": "k%d", "pid": 0, "ts": %d, "dur": 1}'
+    before = ", ".join(event % (number, number) for number in range(events))
+    text = memoryview(f"[{before}{', ' if events else ''}{EVENT % rest}, {EVENT % ''}]".encode())
+    cut = memoryview(f"[{before}]".encode())
+    given = ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY, 0
+    *found, stop = scanning.scan(text, [0, len(text) - 1], *given)
+    assert (*found, -1) == scanning.scan(cut, [0, len(cut) - 1], *given)
+    assert stop == bytes(text).index(b'{"ph": "X", "cat": "kernel", "name": "n"')
+
+
+def test_what_msgspec_refuses_counts_against_the_scan() -> None:
+    decoder = ScanningDecoder()
+    damaged = memoryview(f"[{EVENT % ''}, {{]".encode())
+    for _ in range(scanning._PATIENCE):
+        with pytest.raises(msgspec.DecodeError):
+            decoder.decode(damaged)
+    assert decoder._patience == 0
 
 
 def test_kinds_of_columns_are_those_of_the_scan() -> None:
@@ -315,7 +342,7 @@ def test_kinds_of_columns_are_those_of_the_scan() -> None:
 def test_borders_outside_of_the_text_are_refused_or_enclose_nothing(borders: list[int]) -> None:
     text = memoryview(f"[{EVENT % ''}]".encode())
     found = scanning.scan(text, borders, ((b'"kernel"', 2),), scanning._COLUMNS, scanning._BEGINS_EMPTY, 0)
-    assert found == 0 or found[0] == 0
+    assert found[0] == 0
 
 
 def test_no_file_can_be_made_whose_texts_meet_in_every_process() -> None:

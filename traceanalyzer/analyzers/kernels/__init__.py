@@ -173,9 +173,9 @@ def _row(name: str, figures: _Figures, source: KernelSource, nodes: int | None, 
 
 def _sources(context: Context, kernels: I64, groups: I64, count: int) -> list[KernelSource]:
     """The source of each group of kernels: of the first that has one, from the operator that launched it."""
-    host = context.host
-    row = np.where(host.category == Category.FRAME, UNKNOWN, host.row)  # rows of another table
-    own = take_or(take_or(context.trace.host.source, row, 0), context.links.device_node()[kernels], 0)
+    node, host = context.links.device_node()[kernels], context.host
+    is_frame = take_or(host.category, node, Category.FRAME) == Category.FRAME  # a row of another table
+    own = take_or(context.trace.host.source, np.where(is_frame, UNKNOWN, take_or(host.row, node, UNKNOWN)), 0)
     told = np.flatnonzero(own > 0)[::-1]
     found = np.zeros(count, np.int64)
     found[groups[told]] = own[told]

@@ -337,7 +337,7 @@ def _idle(
     rows = np.flatnonzero((to_ns > start) & (from_ns < end))
     from_ns, to_ns, cause = np.maximum(from_ns[rows], start) - start, np.minimum(to_ns[rows], end) - start, cause[rows]
     length = to_ns - from_ns
-    longest = ascending(np.argsort(-length, kind="stable")[:_FEW])
+    longest = _longest(length, _FEW)
     return (
         differences(from_ns[longest]),
         tuple(length[longest].tolist()),
@@ -345,6 +345,15 @@ def _idle(
         len(rows) - len(longest),
         int(length.sum() - length[longest].sum()),
     )
+
+
+def _longest(length: I64, most: int) -> I64:
+    """Rows of the longest, at most so many, ascending; of equally long ones the first."""
+    if len(length) <= most:
+        return np.arange(len(length))
+    least = np.partition(length, len(length) - most)[len(length) - most]
+    longer = np.flatnonzero(length > least)
+    return ascending(np.append(longer, np.flatnonzero(length == least)[: most - len(longer)]))
 
 
 ANALYSES = (Analysis(135, "slices", RecordedSlices, analyze, needs=(STEPS,)),)

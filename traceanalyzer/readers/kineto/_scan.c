@@ -1,7 +1,7 @@
 /* Reads lists of events straight into columns: the compiled shortcut of `scanning.py`, which says what is read.
 
-   Only plain text is read: valid JSON, each event an object, each value of the expected kind. The scan gives up at
-   anything else and returns None; the text then goes through msgspec, which decides what is right. So nothing here
+   Only plain text is read: valid JSON, each event an object, each value of the expected kind. The scan stops at
+   anything else and says where; the text from there goes through msgspec, which decides what is right. So nothing here
    repairs, guesses or reports errors, and whatever is accepted means the same there. */
 
 #define PY_SSIZE_T_CLEAN
@@ -117,7 +117,9 @@ typedef struct {
     uint32_t mask;
     uint64_t seed; /* of the hash, so that no file can be made of texts that meet in one slot */
     Py_ssize_t elements;
-    const char *reached; /* the event that is being read */
+    const char *reached; /* the event that is being read, and what there was before it */
+    int32_t entries_before;
+    Py_ssize_t rows_before; /* of its table */
     int last_category;
     Object event, args;
     Span args_text;
@@ -717,35 +719,50 @@ static int category_of(Scan *scan)
     return -1;
 }
 
-/* Read the events between two borders; 0 if anything is not plain. */
+/* Forget the event that is being read, which is the last one; 0, because not everything is plain. */
+static int stop(Scan *scan, CategoryOf *known)
+{
+    scan->entry_count = scan->entries_before;
+    if (known) {
+        known->count--;
+        scan->elements--;
+        if (known->table != COUNTED)
+            scan->tables[known->table].rows = scan->rows_before;
+    }
+    return 0;
+}
+
+/* Read the events between two borders, up to the first that is not plain; 0 if there is one. */
 static int read_window(Scan *scan, const char *p, const char *end)
 {
     p = skip_white(p, end);
     while (p < end) {
         scan->reached = p;
+        scan->entries_before = scan->entry_count;
         scan->args.count = 0;
         scan->args_text = (Span){NULL, 0};
         p = read_object(p, end, &scan->event, &scan->args, &scan->args_text);
         if (!p)
-            return 0;
+            return stop(scan, NULL);
         int category = category_of(scan);
         if (category < 0)
-            return 0;
+            return stop(scan, NULL);
         CategoryOf *known = &scan->categories[category];
         if (!known->count++)
             known->first = scan->elements;
         scan->elements++;
+        scan->rows_before = known->table == COUNTED ? 0 : scan->tables[known->table].rows;
         if (known->table == COUNTED ? has_unclear(&scan->event) || has_unclear(&scan->args)
                                     : !append(scan, &scan->tables[known->table], category))
-            return 0;
+            return stop(scan, known);
         p = skip_white(p, end);
         if (p == end)
             return 1;
         if (*p != ',')
-            return 0;
+            return stop(scan, known);
         p = skip_white(p + 1, end);
         if (p == end)
-            return 0;
+            return stop(scan, known);
     }
     return 1;
 }
@@ -909,8 +926,10 @@ static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject 
     for (Py_ssize_t i = 0; i + 1 < PyList_Size(borders); i++) {
         Py_ssize_t before = PyLong_AsSsize_t(PyList_GetItem(borders, i));
         Py_ssize_t cut = before < 0 ? -1 : PyLong_AsSsize_t(PyList_GetItem(borders, i + 1));
-        if (before < 0 || cut <= before || cut > size)
+        if (before < 0 || cut <= before || cut > size) {
+            scan->reached = text;
             return 0;
+        }
         if (!read_window(scan, text + before + 1, text + cut))
             return 0;
     }
@@ -919,7 +938,7 @@ static int read_windows(Scan *scan, const char *text, Py_ssize_t size, PyObject 
 
 PyDoc_STRVAR(scan_doc,
 "scan(text, borders, categories, tables, pools, seed)\n--\n\n"
-"The columns of the events between borders, or the place of the first event that is not plain.\n\n"
+"The columns of the events between borders, up to the first event that is not plain, and its place.\n\n"
 "Arguments and result are explained in `scanning.py`, the only caller.");
 
 static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
@@ -938,18 +957,19 @@ static PyObject *scan_text(PyObject *Py_UNUSED(module), PyObject *arguments)
     scan->seed = seed;
     scan->reached = text.buf;
     int pool_count = (int)PyTuple_Size(pools);
-    if (prepare(scan, categories, tables, pool_count) && add_empty_texts(scan, pools) &&
-        read_windows(scan, text.buf, text.len, borders)) {
+    if (prepare(scan, categories, tables, pool_count) && add_empty_texts(scan, pools)) {
+        int is_plain = read_windows(scan, text.buf, text.len, borders);
         PyObject *texts = texts_of(scan, pool_count);
         PyObject *columns = texts ? columns_of(scan) : NULL, *counts = columns ? counts_of(scan) : NULL;
         if (counts)
-            result = Py_BuildValue("(nOOO)", scan->elements, counts, columns, texts);
+            result = Py_BuildValue("(nOOOn)", scan->elements, counts, columns, texts,
+                                   is_plain ? -1 : scan->reached - (const char *)text.buf);
         Py_XDECREF(texts);
         Py_XDECREF(columns);
         Py_XDECREF(counts);
     }
     if (!result && !PyErr_Occurred())
-        result = PyLong_FromSsize_t(scan->reached - (const char *)text.buf);
+        PyErr_NoMemory();
     release(scan);
     PyBuffer_Release(&text);
     return result;

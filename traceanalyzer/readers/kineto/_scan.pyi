@@ -14,8 +14,8 @@ def scan(
     begins_empty: tuple[bool, ...],
     seed: int,
     /,
-) -> tuple[int, list[tuple[int, int]], list[list[bytes]], list[list[tuple[bytes, bytes]]]] | int:
-    """The columns of the events between borders, or the place of the first event that is not plain.
+) -> tuple[int, list[tuple[int, int]], list[list[bytes]], list[list[tuple[bytes, bytes]]], int]:
+    """The columns of the events between borders, up to the first event that is not plain, and its place.
 
     Args:
         text: The text with the events.
@@ -27,6 +27,6 @@ def scan(
 
     Returns:
         The number of events; for each category the number of its events, and that of the first of them; the columns of
-        each table, as bytes; the texts of each pool by code, the second of each is empty but for pairs. If not all
-        events are plain: the offset of the first that is not; 0 if the borders are none.
+        each table, as bytes; the texts of each pool by code, the second of each is empty but for pairs; all of the
+        events before the first that is not plain, whose offset is the last value: -1 if all are, 0 if borders are none.
     """

@@ -131,57 +131,60 @@ class ScanningDecoder:
         Raises:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
-        found = self._scanned(text, [0, len(text) - 1])
-        if isinstance(found, int):
+        part, stop = self._scanned(text, [0, len(text) - 1])
+        if stop is not None:
             with suppress(Exception):  # msgspec says of the whole list what is wrong
-                return self._in_pieces(text, found)
-        return found if isinstance(found, Part) else self._events(text)
+                return self._in_pieces(text, part, stop)
+        elif part is not None:
+            return part
+        self._patience -= self._patience > 0
+        return self._events(text)
 
     def part(self, text: memoryview, borders: list[int]) -> Part | None:
         """The part that some windows make, as of `part_from`; None after any error."""
-        found = self._scanned(text, borders)
-        return found if isinstance(found, Part) else part_from(self, text, borders)
+        part, stop = self._scanned(text, borders)
+        return part_from(self, text, borders) if part is None or stop is not None else part
 
-    def _scanned(self, text: memoryview, borders: list[int]) -> Part | int | None:
-        """The part that plain events make; where the first one is that is not plain, None if that is not known."""
+    def _scanned(self, text: memoryview, borders: list[int]) -> tuple[Part | None, int | None]:
+        """The part that plain events make up to the first that is not plain, if it is valid, and where that one is."""
         if scan is None or not self._patience:
-            return None
-        found = scan(text, borders, self._known, _COLUMNS, _BEGINS_EMPTY, _SEED)
-        part = found if isinstance(found, int) else _part(list(self._numbers), *found)
-        self._patience += isinstance(part, Part)
-        return part
+            return None, None
+        elements, counts, columns, texts, stop = scan(text, borders, self._known, _COLUMNS, _BEGINS_EMPTY, _SEED)
+        part = _part(list(self._numbers), elements, counts, columns, texts)
+        self._patience += part is not None and stop < 0
+        return part, None if stop < 0 else stop
 
-    def _in_pieces(self, text: memoryview, event: int) -> Part:
+    def _in_pieces(self, text: memoryview, part: Part | None, stop: int) -> Part:
         """The part that a list makes in which an event at some place is not plain.
 
         The longer the events are not plain, the more is left to msgspec at once.
+
+        Args:
+            text: The list.
+            part: What the events before that one make, if they are valid.
+            stop: The place of that event.
 
         Raises:
             Exception: As from msgspec.
         """
         collector, end = Collector(), len(text) - 1
         start, left, at_once = 0, 0, _AROUND
-        rest: Part | int | None = event
-        while isinstance(rest, int):
-            before = max(start, start + bytes(text[start:rest]).rfind(b","))
-            border = BORDER.search(text, rest + at_once)
+        at: int | None = stop
+        while at is not None:
+            before = max(start, start + bytes(text[start:at]).rfind(b","))
+            border = BORDER.search(text, at + at_once)
             after = border.start(1) if border else end
             if before > start:
-                add(collector, self._plain(text, start, before))
+                add(collector, part or self._events(as_list(text, start, before)))
             add(collector, self._events(as_list(text, before, after)))
             left += after - before
-            rest = self._scanned(text, [after, end]) if after < end else None
-            at_once = 2 * at_once if isinstance(rest, int) and rest - after < at_once else _AROUND
+            part, at = self._scanned(text, [after, end]) if after < end else (None, None)
+            at_once = 2 * at_once if at is not None and at - after < at_once else _AROUND
             start = after
         if start < end:
-            add(collector, rest or self._events(as_list(text, start, end)))
+            add(collector, part or self._events(as_list(text, start, end)))
         self._patience -= 2 * left > end
         return part_of(collector)
-
-    def _plain(self, text: memoryview, start: int, cut: int) -> Part | list[Any]:
-        """What a list makes, from one border to another."""
-        found = self._scanned(text, [start, cut])
-        return found if isinstance(found, Part) else self._events(as_list(text, start, cut))
 
     def _events(self, text: memoryview) -> list[Any]:
         """The events of a list from msgspec; their categories are looked for from now on."""

@@ -64,7 +64,7 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     time, interval = fsum(row.time_ns for row in rows), (low, high)
     claims = {Portion.copies(row.name): high * row.time_ns / time for row in rows}
     change = TimeSaved("gpu", interval, _PAGEABLE.text("basis")(bandwidth=bandwidth), interval, claims)
-    where = tuple(CodePlace("copy", row.name, value=facts.on_device(row.time_ns), unit="ns") for row in rows)
+    where = tuple(CodePlace("copy", row.name, value=facts.per_step(row.time_ns), unit="ns") for row in rows)
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
     params = {"time": exposed, "share": share, "bytes": facts.per_step(size)}
     advice = None if program.has_loader(facts) else _PAGEABLE.text("advice-own")
