@@ -49,6 +49,8 @@ class Raw:
 
     events: tuple[tuple[Span, int, int], ...]
     """Time, device and stream of each."""
+    kernels: tuple[Span, ...] = ()
+    """Time of each kernel."""
 
     @classmethod
     def of(cls, text: bytes) -> Raw:
@@ -62,7 +64,8 @@ class Raw:
             return start, start + int(Decimal(event["dur"]) * 1000)
 
         own = [event for event in timed if event["cat"] in _ON_DEVICE]
-        return cls(tuple((span(event), event["args"]["device"], event["args"]["stream"]) for event in own))
+        kernels = tuple(span(event) for event in own if event["cat"] == "kernel")
+        return cls(tuple((span(event), event["args"]["device"], event["args"]["stream"]) for event in own), kernels)
 
     def busy(self, device: int | None) -> list[Span]:
         """When something runs on a device, or on any."""
@@ -114,7 +117,7 @@ def broken(case: Case) -> Iterator[tuple[str, str]]:
     """Law and violation, for all of them."""
     if not case.steps or not length(case.steps):
         return
-    for law in (_shares, _savings, _together, _where, _once, _rows, _same_step, _itself):
+    for law in (_shares, _savings, _together, _where, _once, _rows, _tables, _marks, _same_step, _itself):
         yield from law(case)
 
 
@@ -194,6 +197,38 @@ def _rows(case: Case) -> Iterator[tuple[str, str]]:
                 yield "free-device", f"it leaves {step - free}, the host has {left}"
         if half is not None and half > free + _TOLERANCE_NS:
             yield "rows", f"{name}: half saves {half}, all {free}"
+
+
+def _tables(case: Case) -> Iterator[tuple[str, str]]:
+    """Tables of kernels and of their classes sum up what starts in typical steps; places have the means of these."""
+    found = {key: case.report["analyses"].get(key) for key in ("kernels", "kernel_classes")}
+    if None in found.values() or case.report["analyses"]["recording"]["steps_from"] == "whole-trace":
+        return
+    own = {key: one["rows"] if one["in_steps"] is None else one["in_steps"] for key, one in found.items()}
+    total = sum(end - start for start, end in case.raw.kernels if any(a <= start < b for a, b in case.steps))
+    for key, rows in own.items():
+        if sum(row["total_ns"] for row in rows) != total:
+            yield "tables", f"{key}: {sum(row['total_ns'] for row in rows)} of {total}"
+    times = {row["name"]: (row["total_ns"] - row["earlier_ns"]) / len(case.steps) for row in own["kernels"]}
+    for finding in case.report["findings"]:
+        places = [place for evidence in finding["evidence"] for place in evidence["where"]]
+        for place in places:
+            is_sum = place["kind"] == "kernel" and place["unit"] == "ns" and place["start_ns"] is None
+            if is_sum and abs(place["value"] - times.get(place["name"], place["value"])) > _TOLERANCE_NS:
+                yield "tables", f"{finding['rule']}: {place['value']} of {times[place['name']]}"
+
+
+def _marks(case: Case) -> Iterator[tuple[str, str]]:
+    """A mark takes no more of a typical step than there is of it."""
+    steps, phases = len(case.steps), case.report["analyses"].get("phases") or {"rows": [], "tree": []}
+    idle = length(case.steps) - common(case.raw.busy(None), case.steps)
+    device = sum(common([span], case.steps) for span, *_ in case.raw.events)
+    for row in [*phases["rows"], *phases["tree"]]:
+        bounds = {"host": row["threads"] * length(case.steps), "device": device, "idle": idle}
+        for name, most in bounds.items():
+            time = row[f"{name}_ns_per_typical_step"]
+            if time is not None and time * steps > most + _TOLERANCE_NS:
+                yield "marks", f"{row['name']}: {name} {time} of {most / steps}"
 
 
 def _where(case: Case) -> Iterator[tuple[str, str]]:

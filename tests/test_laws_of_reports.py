@@ -200,6 +200,23 @@ def _graphs_save_device_work(case: Case) -> None:
     row(case, "--")["free_ns"][1] = case.step_ns
 
 
+def _a_table_of_all_steps(case: Case) -> None:
+    classes = case.report["analyses"]["kernel_classes"]
+    classes["in_steps"] = [{**row, "total_ns": row["total_ns"] + 1} for row in classes["in_steps"] or classes["rows"]]
+
+
+def _a_place_of_all_steps(case: Case) -> None:
+    kernel = case.report["analyses"]["kernels"]["rows"][0]
+    place = {"kind": "kernel", "name": kernel["name"], "value": kernel["total_ns"], "unit": "ns", "start_ns": None}
+    case.report["findings"][0]["evidence"][0]["where"].append(place)
+
+
+def _a_mark_of_all_steps(case: Case) -> None:
+    times = {f"{name}_ns_per_typical_step": None for name in ("device", "idle")}
+    row = {"name": "run", "threads": 1, "host_ns_per_typical_step": 2 * case.step_ns, **times}
+    case.report["analyses"]["phases"] = {"rows": [row], "tree": []}
+
+
 def _faster_than_itself(case: Case) -> None:
     case.difference["verdict"]["outcome"] = "faster"
 
@@ -232,6 +249,9 @@ FAULTS: tuple[tuple[str, Callable[[Case], None]], ...] = (
     ("rows", _half_saves_more),
     ("free-device", _a_free_device_takes_time),
     ("rows", _graphs_save_device_work),
+    ("tables", _a_table_of_all_steps),
+    ("tables", _a_place_of_all_steps),
+    ("marks", _a_mark_of_all_steps),
     ("self", _faster_than_itself),
     ("self", _fixed_without_a_change),
 )

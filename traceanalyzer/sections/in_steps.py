@@ -31,9 +31,12 @@ _SUMS = (
     "python-lines-outside-torch",
     "communication",
     "copies",
+    "idle-streams",
     "launches",
     "graph-repetitions",
     "launch-queues",
+    "memory-operators",
+    "synchronizations",
 )
 """Sections whose sums are always of the whole recording, by their ids."""
 _OF_OPERATORS = ("operators", "operators-by-shape")

@@ -255,7 +255,7 @@ class Facts:
         return kind if self.table is None else "row"
 
     def at_place(self, device_ns: float) -> float:
-        """Device time of all calls in ns as a place shows it: of a typical step, as tables do; of a table as printed."""
+        """Device time of all calls in ns as a place shows it: of a typical step, or of a table as printed."""
         return device_ns if self.table is not None else self.per_step(device_ns)
 
     def kernel_places(self, rows: Iterable[KernelFact]) -> tuple[CodePlace, ...]:
