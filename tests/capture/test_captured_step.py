@@ -21,12 +21,13 @@ def times(ms: float, **on_core: int) -> dict[str, Any]:
     return {"steps": 5, "mean_ns": int(ms * MS), "median_ns": int(ms * MS), **on_core}
 
 
-def report(**block: Any) -> Report:
-    """A training of five steps of 10 ms, of which 4 ms are an operator and the rest a pause."""
-    trace = TraceBuilder(devices=(), metadata={"traceanalyzer": {"version": 1, **block}})
-    for number in range(5):
-        trace.step(number, 10_000 * number, 10_000)
-        trace.op("aten::mm", 10_000 * number, 4000)
+def report(*lengths: int, **block: Any) -> Report:
+    """A training of steps of such lengths (five of 10 ms) in us, of which 4 ms are an operator and the rest a pause."""
+    trace, start = TraceBuilder(devices=(), metadata={"traceanalyzer": {"version": 1, **block}}), 0
+    for number, length in enumerate(lengths or (10_000,) * 5):
+        trace.step(number, start, length)
+        trace.op("aten::mm", start, 4000)
+        start += length
     return ta.analyze(read_built(trace))
 
 
@@ -44,6 +45,14 @@ def test_the_step_without_the_profiler_and_its_throughput_come_first() -> None:
     assert screen.index("without the profiler") < screen.index("What bounds it")
     page = ta.render(told, "html")
     assert page.index("samples per second in this process.") < page.index('<div class="headline">')
+
+
+def test_of_uneven_steps_savings_are_of_the_mean_and_not_of_the_median() -> None:
+    (line,) = lines(report(*(10_000, 20_000, 10_000) * 3, timing={"profiled": times(10), "after": times(8)}))
+    assert line == (
+        "A typical step would take 10.7 ms without the profiler: savings are of that. Steps took 8.0 ms in the median, "
+        "and recording made them 25 % longer; other times are of the recorded steps."
+    )
 
 
 def test_steps_that_compile_are_not_taken_for_the_cost_of_recording() -> None:

@@ -292,7 +292,7 @@ def _restarted_in_trace(facts: Facts, limits: Limits) -> Drafts:
     longer = max(0.0, epochs.total_ns - usual, epochs.excess_ns or 0.0)
     most = facts.spread(longer)
     least = min(max(0.0, facts.spread(epochs.wait_ns - usual)), most)
-    share = most / facts.step_ns
+    share = longer / facts.recorded_steps_ns if facts.recorded_steps_ns else 0.0
     if not starts or share <= limits["share"]:
         return
     where = tuple(

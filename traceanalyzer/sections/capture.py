@@ -21,6 +21,11 @@ _OVERHEAD = Text(
     "A step takes {control:ns} without the profiler: savings are of this step. Recording made it {profiled:ns} "
     "({overhead:share} longer), and other times are of that.",
 )
+_UNEVEN = Text(
+    "capture-real-step-uneven",
+    "A typical step would take {plain:ns} without the profiler: savings are of that. Steps took {control:ns} in the "
+    "median, and recording made them {overhead:share} longer; other times are of the recorded steps.",
+)
 _NO_OVERHEAD = Text(
     "capture-real-step-alike",
     "A step takes {control:ns} without the profiler, and took {profiled:ns} while it was recorded.",
@@ -47,6 +52,8 @@ _CALLS = Text("capture-calls", "Each call of the outermost module counts as a st
 _CUT = Text("capture-cut", "The recording ended after {steps:count} of {asked:count} steps.")
 _NOTICEABLE = 0.05
 """Least recording overhead for which host times are unreliable."""
+_UNEVENLY = 0.1
+"""Part by which the typical step differs from the median one, so that both are told (own choice)."""
 _BUSY = 0.1
 """Least share of the recorded steps without a core that is told (own choice: a quiet machine has a few percent)."""
 
@@ -107,19 +114,33 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
     framework = recording.framework if recording else None
     with_stack = report.trace.options.with_stack if report.trace else None
     run = report.result("ranks", Ranks)
-    messages = () if capture is None else tuple(_of_step(capture, framework, with_stack))
+    combined = report.headlines[0].combined if report.headlines else None
+    plain = None if combined is None else combined.step_ns
+    messages = () if capture is None else tuple(_of_step(capture, framework, with_stack, plain))
     if run is not None and run.control_step_ns is not None and run.mean_step_ns is not None:
         messages = (_OF_RANKS(control=run.control_step_ns, profiled=run.mean_step_ns),)
     if messages:
         yield Section("captured_step", _STEP_TITLE, messages, topic=Topic.SUMMARY, is_essential=True)
 
 
-def _of_step(capture: Capture, framework: str | None, with_stack: bool | None) -> Iterator[Message]:
+def _of_step(
+    capture: Capture, framework: str | None, with_stack: bool | None, plain: float | None
+) -> Iterator[Message]:
+    """What a step takes, and what it does.
+
+    Args:
+        capture: What was captured.
+        framework: Id of the framework that has the loop.
+        with_stack: Whether stacks were recorded.
+        plain: The typical step in ns without the profiler, as savings count it; None without savings.
+    """
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
     control, overhead = capture.control_step_ns, capture.overhead_share
     if not capture.is_of_equal_steps(with_stack=with_stack):
         yield _OTHER_STEPS(control=control, profiled=capture.profiled_step_ns)
+    elif control and overhead is not None and plain is not None and abs(plain - control) > _UNEVENLY * control:
+        yield _UNEVEN(plain=plain, control=control, overhead=overhead)
     elif overhead is not None and overhead >= _NOTICEABLE:
         yield _OVERHEAD(control=control, profiled=capture.profiled_step_ns, overhead=overhead)
     elif overhead is not None:

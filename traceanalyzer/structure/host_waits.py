@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.structure import gap_causes, gaps, host_activity
-from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.sums import group, members
@@ -22,6 +22,10 @@ LOADERS = 200
 OPERATORS = 32
 """Greatest number of operators around a wait that are compared and shown, the innermost ones (own choice: programs nest
 about a dozen, recursion has no end)."""
+_LEAST_NS = 1_000_000
+"""A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
+_WORK = 0.1
+"""Share of the time between two waits from which on operators are the program's own work (own choice)."""
 AVOIDABLE = 4
 """Column of `costs` with the time that is saved without the wait."""
 
@@ -40,6 +44,31 @@ def outermost_loads(context: Context) -> I64:
     around = take_or(tree.nearest(is_wait), tree.parent[rows], NO_PARENT)
     outermost: I64 = rows[around == NO_PARENT]
     return outermost
+
+
+@cached
+def loader_waits(context: Context) -> tuple[I64, I64]:
+    """Start and end of the waits within steps for loaders with worker processes, in the order of time."""
+    tree, names = context.host.tree, context.trace.names
+    rows = outermost_loads(context)
+    in_workers = names.where(lambda name: is_in_process(name) is False)[context.host.name[rows]]
+    rows = rows[in_workers & (context.steps.at(tree.start_ns[rows]) >= 0)]
+    rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
+    return tree.start_ns[rows], tree.end_ns[rows]
+
+
+@cached
+def epoch_turns(context: Context) -> tuple[I64, I64]:
+    """Positions of the last wait of each epoch and of the first one of the next, among `loader_waits`."""
+    start, end = loader_waits(context)
+    host = context.trace.host
+    since, until = end[:-1], start[1:]
+    gap = until - since
+    own = host_activity.operator_rows(context)
+    work = Intervals.union(host.start_ns[own], host.end_ns[own]).within(since, np.maximum(since, until))
+    launched = np.diff(np.searchsorted(context.trace.launches.start_ns, np.stack((since, until))), axis=0)[0]
+    found = np.flatnonzero((gap >= _LEAST_NS) & (work <= _WORK * gap) & (launched <= 0))
+    return found, found + 1
 
 
 def operator_chains(context: Context, node: I64) -> I64:

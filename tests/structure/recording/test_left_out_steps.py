@@ -45,6 +45,28 @@ def test_steps_of_which_many_differ_vary_and_all_count_but_a_first_that_is_the_l
     assert reasons(steps(100, 130, 100, 70, 100, 100)).count("unknown") == 2, "two are not many"
 
 
+def epochs(every: int, count: int) -> TraceBuilder:
+    """Steps of 20 ms; in every n-th one an epoch ends, processes start for 19 ms, and the first batch is waited for."""
+    trace, start = TraceBuilder(), 0
+    for number in range(count):
+        changes = number % every == every - 1
+        trace.step(number, start, 52_000 if changes else 20_000)
+        for wait, length in ((start, 8_000), (start + 27_000, 5_000)) if changes else ((start, 400),):
+            trace.annotation(LOADER, wait, length)
+        work = start + (32_500 if changes else 500)
+        trace.op("aten::mm", work, 19_000)
+        start += 52_000 if changes else 20_000
+    return trace
+
+
+def test_steps_with_a_change_of_epochs_are_left_out_unless_they_are_a_third() -> None:
+    """Its two waits explain less than half of what it takes more; with the start of processes between, most."""
+    rare = reasons(epochs(every=4, count=16))
+    assert rare == [None, None, None, "loader"] * 4
+    assert recorded(epochs(every=4, count=16)).typical_step_ns == 20_000 * US
+    assert reasons(epochs(every=3, count=15)) == [None] * 15
+
+
 def test_prefills_among_steps_that_decode_are_another_phase_however_many() -> None:
     trace, start = TraceBuilder(), 0
     for phase, length in zip(("DECODE", "EXTEND", "DECODE", "DECODE") * 4, (100, 300, 100, 100) * 4, strict=True):

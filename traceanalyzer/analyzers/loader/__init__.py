@@ -19,12 +19,12 @@ import numpy as np
 from traceanalyzer.knowledge import host_roles
 from traceanalyzer.knowledge.loaders import maker_of
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import gaps, host_activity, host_waits
+from traceanalyzer.structure import gaps, host_waits
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_activity import own_line_tree
 from traceanalyzer.structure.host_tree import NodeKind
-from traceanalyzer.structure.host_waits import is_in_process, outermost_loads
+from traceanalyzer.structure.host_waits import epoch_turns, is_in_process, loader_waits, outermost_loads
 from traceanalyzer.structure.owners.critical import critical
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.steps import step_names
@@ -38,10 +38,6 @@ _SHOWN = 5
 LONG = 5
 """A wait of more than this many medians stands out (own choice: batches vary by a factor of two or three)."""
 _STARTS = re.compile(r"_MultiProcessingDataLoaderIter|multiprocessing[/\\](?:popen_\w+|process|context)\.py")
-_LEAST_NS = 1_000_000
-"""A process does not start in less (own choice: a fork of a program with torch takes some milliseconds)."""
-_WORK = 0.1
-"""Share of the time between two waits from which on operators are the program's own work (own choice)."""
 
 
 class LongWait(msgspec.Struct, frozen=True):
@@ -203,7 +199,7 @@ class LoaderEpochs(msgspec.Struct, frozen=True):
 
 def epochs(context: Context) -> LoaderEpochs:
     """The changes of epochs, and what waits take otherwise."""
-    (last, first), (start, end) = context.cached(_turns), context.cached(_waits)
+    (last, first), (start, end) = epoch_turns(context), loader_waits(context)
     others = np.delete(end - start, np.concatenate((last, first)))
     waits = (end - start)[last] + (end - start)[first]
     length = end[first] - start[last]
@@ -223,33 +219,10 @@ def epochs(context: Context) -> LoaderEpochs:
 
 def turns_at(context: Context) -> Iterator[Occurrences]:
     """When one epoch ends and the next one begins."""
-    (last, first), (start, end) = context.cached(_turns), context.cached(_waits)
+    (last, first), (start, end) = epoch_turns(context), loader_waits(context)
     main = context.cached(critical).main
     thread = np.full(len(last), 0 if main is None else main, np.int64)
     yield Occurrences("host", "DataLoader", thread, start[last], end[first])
-
-
-def _waits(context: Context) -> tuple[I64, I64]:
-    """Start and end of the waits within steps for loaders with worker processes, in the order of time."""
-    tree, names = context.host.tree, context.trace.names
-    rows = outermost_loads(context)
-    in_workers = names.where(lambda name: is_in_process(name) is False)[context.host.name[rows]]
-    rows = rows[in_workers & (context.steps.at(tree.start_ns[rows]) >= 0)]
-    rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
-    return tree.start_ns[rows], tree.end_ns[rows]
-
-
-def _turns(context: Context) -> tuple[I64, I64]:
-    """Positions of the last wait of each epoch and of the first one of the next, among the waits."""
-    start, end = context.cached(_waits)
-    host = context.trace.host
-    since, until = end[:-1], start[1:]
-    gap = until - since
-    own = host_activity.operator_rows(context)
-    work = Intervals.union(host.start_ns[own], host.end_ns[own]).within(since, np.maximum(since, until))
-    launched = np.diff(np.searchsorted(context.trace.launches.start_ns, np.stack((since, until))), axis=0)[0]
-    found = np.flatnonzero((gap >= _LEAST_NS) & (work <= _WORK * gap) & (launched <= 0))
-    return found, found + 1
 
 
 def _excess(context: Context, turns: I64) -> float | None:
@@ -281,7 +254,7 @@ _LOADER = Need(
 )
 _NEEDED = Need(
     Text("skip-no-epochs", "no epoch of a loader with worker processes ends and begins in the steps"),
-    lambda context: len(context.cached(_turns)[0]),
+    lambda context: len(epoch_turns(context)[0]),
 )
 _LOADER_EPOCHS_QUESTION = "What does the change from one epoch to the next cost, where the loader has worker processes?"
 ANALYSES = (

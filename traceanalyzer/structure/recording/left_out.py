@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceanalyzer.structure import gap_causes, gaps
+from traceanalyzer.structure import gap_causes, gaps, host_waits
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.recorded_collectives import exposed_anywhere
 from traceanalyzer.structure.steps import Steps
 from traceanalyzer.structure.sums import count_by
 from traceanalyzer.structure.unrecorded_work import unrecorded_work
+from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
@@ -93,8 +94,9 @@ def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
                 found[step] = OTHER_PHASE
             elif found[step] == UNKNOWN and _explains(_communication(context, steps), excess, step):
                 found[step] = COMMUNICATION
-        if found[1:].count(LOADER) > 1:  # workers start once, but ones that are too slow deliver in bursts
-            found[1:] = [None if reason == LOADER else reason for reason in found[1:]]
+        if found[1:].count(LOADER) > 1:  # workers start once in an epoch, but ones that are too slow deliver in bursts
+            counted = np.delete(np.arange(len(steps)), [0, *_with_new_epochs(context, steps)])
+            found = [None if reason == LOADER and step in counted else reason for step, reason in enumerate(found)]
     if found[0] in (None, UNKNOWN) and _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
         found[0] = EARLIER_WORK
     tail = _tails(context, steps)
@@ -133,8 +135,17 @@ def _one_off(context: Context, steps: Steps) -> tuple[tuple[str, I64], ...]:
     """Time of each step in one-time events: loading code, allocating memory, starting workers of the loader."""
     timeline = gap_causes.timelines(context)[gap_causes.EVERY_THREAD]
     labels = (gap_causes.COMPILATION, gap_causes.ALLOCATION, gap_causes.DATALOADER)
-    times = timeline.within(steps.start_ns, steps.end_ns, labels)
-    return tuple(zip((LOADING, ALLOCATION, LOADER), map(np.asarray, times), strict=True))
+    loading, allocation, loader = timeline.within(steps.start_ns, steps.end_ns, labels)
+    (last, first), (start, end) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
+    starting = Intervals.union(end[last], start[first]).within(steps.start_ns, steps.end_ns)
+    return (LOADING, loading), (ALLOCATION, allocation), (LOADER, loader + starting)
+
+
+def _with_new_epochs(context: Context, steps: Steps) -> list[int]:
+    """The steps in which an epoch begins after another, unless that is how the program runs: in many of them."""
+    (last, _), (start, _) = host_waits.epoch_turns(context), host_waits.loader_waits(context)
+    found = np.unique(steps.at(start[last]))
+    return found[found >= 0].tolist() if len(found) < max(_OFTEN, _OFTEN_SHARE * len(steps)) else []
 
 
 def _communication(context: Context, steps: Steps) -> I64:
