@@ -14,6 +14,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections.columns import Column
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.typical import mean
 
 _FEW_CALLS = 0.5
 """Least share of the kernel time of typical steps that operators which start in them must launch (own choice: half)."""
@@ -79,7 +80,7 @@ class InSteps:
 
     def _mean(self, column: Column, row: Any) -> float:
         own = self.own.get(self.key(row))
-        return 0.0 if own is None else column.value(own) / self.steps
+        return 0.0 if own is None else mean(column.value(own), self.steps)
 
     def _figures(self, column: Column) -> Callable[[Any], Any]:
         return lambda row: column.value(self.own[self.key(row)]) if self.key(row) in self.own else None

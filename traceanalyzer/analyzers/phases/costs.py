@@ -426,8 +426,8 @@ def times(context: Context, row: dict[str, Any]) -> TimesByName:
     ):
         figures[f"{name}_ns"] = row[name] if is_known else None
         figures[f"{name}_ns_per_step"] = row[in_steps] / steps if is_known and steps else None
-        is_known = is_known and typical_steps > 0  # noqa: PLW2901 - two conditions
-        figures[f"{name}_ns_per_typical_step"] = row[f"{name}_in_typical"] / typical_steps if is_known else None
+        time = row[f"{name}_in_typical"] if is_known and typical_steps else None
+        figures[f"{name}_ns_per_typical_step"] = None if time is None else typical.mean(time, typical_steps)
     return figures | {"idle_self_ns": row["idle_self"] if row["has_idle"] else None}
 
 
