@@ -36,6 +36,13 @@ LAUNCHED = Plan(
     (), (), ((KERNEL, 0, 0, 4202, 0, 0, 7), (KERNEL, 0, 1, 4201, 0, 0, 8), (KERNEL, 0, 0, 4201, 0, 1, 8)), ()
 )
 """Three kernels, of which one may be removed and all launched at once: host time is saved only once."""
+AT_ITS_END = Plan(
+    (1, 239),
+    (),
+    (("my_kernel", 0, 0, 4201, 3, 3, 7), (KERNEL, 21, 0, 4201, 68, 120, 7), (KERNEL, 128, 10, 4202, 80, 120, 7)),
+    (),
+)
+"""A kernel that begins just before the one before it ends: it still takes all of its time if that one is removed."""
 
 
 def edits(found: Model, numbers: list[int]) -> list[Edit]:
@@ -91,6 +98,7 @@ def test_the_order_of_edits_does_not_matter(plan: Plan, numbers: list[int]) -> N
 @given(plans, choices, choices)
 @example(OVERLAPPING, [1], [2])
 @example(LAUNCHED, [3], [6])
+@example(AT_ITS_END, [7], [3, 5])
 def test_edits_together_save_at_least_what_each_saves_alone(plan: Plan, some: list[int], more: list[int]) -> None:
     found = modelled(plan)
     together = elapsed(found, edits(found, [*some, *more]))

@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 from traceanalyzer.simulation.edits import Edits
 from traceanalyzer.simulation.gathering import Gathered, gather, scaled
 from traceanalyzer.simulation.graph import NOTHING, DeviceChain, Graph, HostPoints, shifted
+from traceanalyzer.simulation.longest_path import NEVER
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.sums import sum_by
 from traceanalyzer.trace.table import F64, I64, Bool
@@ -70,11 +71,20 @@ def _changed_device(device: DeviceChain, gathered: Gathered) -> DeviceChain:
     # a floor limits shortening, but lengthens no event
     dur = np.where(gathered.device_factor <= 1, np.minimum(shorter, device.dur_ns), shorter)
     dropped = gathered.dropped
+    return _in_order(
+        replace(
+            device,
+            dur_ns=np.where(dropped, 0, dur),
+            gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
+            launch=np.where(dropped, NOTHING, device.launch),
+        )
+    )
+
+
+def _in_order(device: DeviceChain) -> DeviceChain:
+    """Let no event overlap more of the one before it on its stream than that still takes: it starts after it."""
     return replace(
-        device,
-        dur_ns=np.where(dropped, 0, dur),
-        gap_ns=np.where(dropped, np.minimum(device.gap_ns, 0), device.gap_ns),
-        launch=np.where(dropped, NOTHING, device.launch),
+        device, gap_ns=np.maximum(device.gap_ns, np.where(device.is_first, NEVER, -shifted(device.dur_ns, 0)))
     )
 
 
@@ -99,7 +109,8 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     columns = {name: values[order] for name, values in asdict(device).items()}
     columns |= {"stream": stream[order], "waits_for": place[waits][order], "wait_ns": delay[order]}
     chain = DeviceChain(**columns)
-    return replace(graph, host=replace(graph.host, held_by=place[graph.host.held_by]), device=chain), place[:-1]
+    host = replace(graph.host, held_by=place[graph.host.held_by])
+    return replace(graph, host=host, device=_in_order(chain)), place[:-1]
 
 
 def _left_out(device: DeviceChain, moved: Bool) -> I64:
