@@ -275,6 +275,13 @@ FAULTS: tuple[Fault, ...] = (
         ("sync-device-wide",),
         needs_gpu=True,
     ),
+    Fault(
+        "kernels-one-by-one",
+        "small kernels of inference are launched one by one",
+        "they are captured as a CUDA graph",
+        ("launch-bound-small-kernels",),
+        needs_gpu=True,
+    ),
 )
 
 BY_NAME = {fault.name: fault for fault in FAULTS}

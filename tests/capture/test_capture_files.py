@@ -16,9 +16,9 @@ from traceanalyzer.capture.agent.settings import Settings, decode
 RAW = '{\n  "schemaVersion": 1,\n  "traceEvents": [\n{"cat": "cpu_op", "name": "/a/b/c"}\n]}\n'
 
 
-def written(folder: Path, facts: dict[str, Any]) -> Path:
+def written(folder: Path, facts: dict[str, Any], text: str = RAW) -> Path:
     raw, trace = folder / "raw.json", folder / "packed"
-    raw.write_text(RAW)
+    raw.write_text(text, encoding="utf-8")
     assert tracefile.write_trace(raw, trace, facts, lambda line: line.replace(b"/a/b/", b""))
     return trace
 
@@ -32,6 +32,13 @@ def test_facts_come_first_and_the_rest_is_cleaned(tmp_path: Path) -> None:
     assert list(found) == ["traceanalyzer", "schemaVersion", "traceEvents"]
     assert found["traceanalyzer"] == {"version": 1, "text": 'a "quote" x'}
     assert found["traceEvents"][0]["name"] == "c"
+
+
+@pytest.mark.parametrize("before", ["", "\n  ", "\n\n", "\ufeff"], ids=["none", "as-on-a-gpu", "lines", "byte-order-mark"])
+def test_what_comes_before_the_object_does_not_break_it(before: str, tmp_path: Path) -> None:
+    """The profiler begins the trace of a program on a GPU with an empty line."""
+    found = content(written(tmp_path, {"version": 1}, before + RAW))
+    assert list(found) == ["traceanalyzer", "schemaVersion", "traceEvents"]
 
 
 def test_facts_can_be_replaced_and_nothing_else_changes(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def write_trace(raw: Path, target: Path, facts: Mapping[str, Any], clean: Callab
     """
     any_work = False
     with raw.open("rb") as lines, _whole(target) as out:
-        first = lines.readline()
+        first = next((line for line in lines if b"{" in line), b"")  # on a GPU an empty line comes first
         _, _, rest = first.partition(b"{")
         out.write(b"{\n" + clean(_facts_line(facts)) + rest)
         for line in lines:
