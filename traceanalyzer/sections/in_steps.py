@@ -13,8 +13,8 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Section
 from traceanalyzer.sections.columns import Column
+from traceanalyzer.structure import typical
 from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.typical import mean
 
 _FEW_CALLS = 0.5
 """Least share of the kernel time of typical steps that operators which start in them must launch (own choice: half)."""
@@ -80,7 +80,7 @@ class InSteps:
 
     def _mean(self, column: Column, row: Any) -> float:
         own = self.own.get(self.key(row))
-        return 0.0 if own is None else mean(column.value(own), self.steps)
+        return 0.0 if own is None else typical.mean(column.value(own), self.steps)
 
     def _figures(self, column: Column) -> Callable[[Any], Any]:
         return lambda row: column.value(self.own[self.key(row)]) if self.key(row) in self.own else None
@@ -109,8 +109,7 @@ def rows_of(table: Any, *, is_typical: bool) -> tuple[Any, ...]:
     """The rows of a table for the typical steps, or for the whole recording."""
     if table is None:
         return ()
-    rows: tuple[Any, ...] = table.in_steps if is_typical and table.in_steps is not None else table.rows
-    return rows
+    return typical.rows_of(table) if is_typical else table.rows
 
 
 def has_typical_steps(report: Report) -> bool:

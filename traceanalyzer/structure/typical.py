@@ -6,7 +6,7 @@ An event counts with the part of it that lies in a typical step. Which steps are
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,12 @@ def beside(context: Context, rows: Callable[[Context], tuple[T, ...]]) -> tuple[
     if steady is context or steady.cached(rows) == found:
         return found, None
     return found, steady.cached(rows)
+
+
+def rows_of(table: Any) -> tuple[Any, ...]:
+    """The rows of a table that `beside` made for the typical steps."""
+    rows: tuple[Any, ...] = table.rows if table.in_steps is None else table.in_steps
+    return rows
 
 
 @cached

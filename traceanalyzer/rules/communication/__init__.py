@@ -24,11 +24,11 @@ from traceanalyzer.knowledge.collectives import bus_factor
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.communication import parallel
 from traceanalyzer.rules.engine import late_rank
-from traceanalyzer.rules.engine.facts import steady
 from traceanalyzer.rules.engine.program import may_train
 from traceanalyzer.rules.engine.rule import CodePlace, Draft, Drafts, Evidence, Facts, Limits, Missing, TimeSaved, page
 from traceanalyzer.structure.portions import COMMUNICATION
 from traceanalyzer.structure.resources import StepResources
+from traceanalyzer.structure.typical import rows_of
 
 _INEFFICIENT = page("comm-inefficient")
 _EXPOSED = page("comm-exposed")
@@ -64,7 +64,7 @@ def _inefficient(facts: Facts, limits: Limits) -> Drafts:
     total = facts.need_step_resources().communication_ns or 0.0
     if total < limits["share"] * facts.step_ns:
         return
-    sized = [row for row in steady(communication) if row.message_bytes and (row.group_size or 2) > 1]
+    sized = [row for row in rows_of(communication) if row.message_bytes and (row.group_size or 2) > 1]
     if not sized:
         raise Missing(_INEFFICIENT.text("no-sizes")())
     large = [row for row in sized if _size(row) >= limits["large_bytes"]]
@@ -128,8 +128,8 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
 
 def _small(facts: Facts, communication: Communication, small: list[CollectiveRow], limits: Limits) -> Drafts:
     """Many small messages, which fewer buckets could carry."""
-    calls, every = sum(row.calls for row in small), sum(row.calls for row in steady(communication))
-    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in steady(communication))
+    calls, every = sum(row.calls for row in small), sum(row.calls for row in rows_of(communication))
+    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in rows_of(communication))
     if calls <= limits["small_share"] * every or time <= limits["small_share"] * whole:
         return
     payload = sum(row.calls * _size(row) for row in small)
@@ -197,7 +197,7 @@ def _exposed(facts: Facts, limits: Limits) -> Drafts:
         and late_rank.named(facts, ranks, resources.exposed_communication_ns or 0.0)
     ):
         raise Missing(_EXPOSED.text("waiting")())
-    names = ((row.operation or row.process_group or "unknown", row.total_ns) for row in steady(communication)[:5])
+    names = ((row.operation or row.process_group or "unknown", row.total_ns) for row in rows_of(communication)[:5])
     where = tuple(CodePlace("kernel", name, value=facts.per_step(time), unit="ns") for name, time in names)
     evidence = Evidence(_EXPOSED.text("subject")(), share, limits["exposed_share"], "share", where)
     missing = "" if ranks is None else late_rank.missing(ranks)
@@ -249,7 +249,7 @@ def _without_waiting(resources: StepResources, ranks: Ranks | None) -> tuple[flo
 def _kinds(communication: Communication) -> dict[str, int]:
     """Time of the collectives by kind, if it is known, the most first."""
     times: defaultdict[str, int] = defaultdict(int)
-    for row in steady(communication):
+    for row in rows_of(communication):
         if row.operation:
             times[row.operation] += row.total_ns
     total = sum(times.values())
@@ -280,11 +280,11 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
     communication = facts.need("communication", Communication)
     if not may_train(facts):
         raise Missing(_MANY.text("inference")())
-    rows = [row for row in steady(communication) if row.mean_ns < limits["mean_ns"]]
+    rows = [row for row in rows_of(communication) if row.mean_ns < limits["mean_ns"]]
     every = sum(row.calls for row in rows)
     calls = facts.per_step(every)
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in steady(communication))
+    time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in rows_of(communication))
     exposed *= time / total if total else 0.0
     if calls <= limits["calls"] or exposed <= limits["exposed_share"] * facts.step_ns:
         return

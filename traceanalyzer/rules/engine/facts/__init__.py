@@ -30,10 +30,10 @@ from traceanalyzer.structure.portions import Portion
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.typical import mean, rows_of
 from traceanalyzer.trace.document import TableRow
 
-__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact", "if_known", "steady"]
+__all__ = ["STARTUP_SHARE", "Facts", "KernelFact", "Missing", "OperatorFact", "if_known"]
 
 R = TypeVar("R")
 
@@ -92,12 +92,6 @@ def if_known(rows: Callable[[], tuple[R, ...]]) -> tuple[R, ...]:
         return rows()
     except Missing:
         return ()
-
-
-def steady(table: Any) -> tuple[Any, ...]:
-    """The rows of a table of operators, kernels or collectives for the typical steps."""
-    rows: tuple[Any, ...] = table.rows if table.in_steps is None else table.in_steps
-    return rows
 
 
 @dataclass(frozen=True)
@@ -324,7 +318,7 @@ class Facts:
         if self.view is not None:
             found = tuple(replace(_from_table(row), shapes=None) for row in self.rows(RowKind.OPERATOR))
         else:
-            found = tuple(_from_trace(row) for row in steady(self.need("operators", operators.Operators)))
+            found = tuple(_from_trace(row) for row in rows_of(self.need("operators", operators.Operators)))
         if not found:
             raise Missing(_NO_OPERATORS())
         return found
@@ -341,7 +335,7 @@ class Facts:
                 _from_table(row) for row in self.view.by_shape if row.input_shapes and not row.shapes_truncated
             )
         else:
-            recorded = steady(self.need("operators_by_shape", operators.OperatorsByShape))
+            recorded = rows_of(self.need("operators_by_shape", operators.OperatorsByShape))
             found = tuple(_from_trace(row) for row in recorded if row.input_shapes)
         if not found:
             raise Missing(_NO_SHAPES())
@@ -365,7 +359,7 @@ class Facts:
             recorded = bool(table.rows)
             found = tuple(
                 KernelFact(row.name, row.calls - row.earlier_calls, row.total_ns - row.earlier_ns, row.tensor_cores)
-                for row in steady(table)
+                for row in rows_of(table)
                 if row.calls > row.earlier_calls
             )
         if not found:
