@@ -16,6 +16,8 @@ CLEANER = Cleaner(PROJECT, ["/opt/env/lib/python3.11", "/opt/env/lib/python3.11/
         ('  "host_name": "gpu-17.example",', "  "),
         ('  "PT_PROFILER_JOB_NAME": "jane\\"s job", "a": 1', '   "a": 1'),
         ('  ],"traceName": "/home/jane.doe/t.json" }', "  ] }"),
+        ('  "traceName": "/home/jane.doe/t.json"', '  "traceName": ""'),
+        ('  "traceName": "plain.json"', '  "traceName": ""'),
         ('"name": "/opt/env/lib/python3.11/site-packages/torch/nn/a.py(3): f"', '"name": "torch/nn/a.py(3): f"'),
         ('"name": "/opt/env/lib/python3.11/threading.py(3): f"', '"name": "threading.py(3): f"'),
         ('"name": "/home/jane.doe/my work/src/train.py(3): main"', '"name": "src/train.py(3): main"'),

@@ -125,6 +125,8 @@ def _sync_folder(folder: Path) -> None:
 
 _KEYS = re.compile(rb'"(?:host_name|PT_PROFILER_JOB_\w+)"\s*:\s*"(?:[^"\\]|\\.)*"\s*,?')
 _TRACE_NAME = re.compile(rb',\s*"traceName"\s*:\s*"(?:[^"\\]|\\.)*"')
+_OWN_LINE = re.compile(rb'^(\s*"traceName"\s*:\s*)"(?:[^"\\]|\\.)*"')
+"""The name of the trace on a line of its own, whose comma is on the line before, as in traces of a GPU."""
 _FRAME = re.compile(rb'(?<=")(?:/|[A-Za-z]:[/\\])[^";]*[/\\](?=[^"/\\;]+\(\d+\): )')
 """The folder of a stack frame, which may hold blanks: `/any where/file.py(12): function`."""
 _FOLDER = re.compile(
@@ -149,13 +151,17 @@ class Cleaner:
         if b'_name"' in line or b"PT_PROFILER" in line:
             line = _KEYS.sub(b"", line)
         if b"/" not in line and b"\\" not in line:
-            return _TRACE_NAME.sub(b"", line) if b"traceName" in line else line
-        line = _TRACE_NAME.sub(b"", line)
+            return _without_trace_name(line) if b"traceName" in line else line
+        line = _without_trace_name(line)
         if self._known is not None:
             line = self._known.sub(b"", line)
         if self._home is not None:
             line = self._home.sub(b"~", line)
         return _FOLDER.sub(b"", _FRAME.sub(b"", line))
+
+
+def _without_trace_name(line: bytes) -> bytes:
+    return _OWN_LINE.sub(rb'\1""', _TRACE_NAME.sub(b"", line))
 
 
 def _is_a_folder_worth_naming(folder: str, home: str) -> bool:
