@@ -44,6 +44,22 @@ AT_ITS_END = Plan(
 )
 """A kernel that begins just before the one before it ends: it still takes all of its time if that one is removed."""
 
+WAITING = Plan(
+    (),
+    (),
+    (
+        *((KERNEL, 0, 0, 4201, 0, 0, 7),) * 4,
+        (KERNEL, 45, 0, 4201, 80, 0, 8),
+        (KERNEL, 44, 0, 4201, 80, 3, 7),
+        (KERNEL, 48, 0, 4201, 79, 0, 7),
+        (KERNEL, 47, 0, 4201, 77, 0, 8),
+        (KERNEL, 44, 0, 4201, 80, 0, 7),
+        (KERNEL, 44, 0, 4201, 80, 2, 9),
+    ),
+    (),
+)
+"""The last kernel of a stream waits for one of another stream; both are removed, and those before it move away."""
+
 
 def edits(found: Model, numbers: list[int]) -> list[Edit]:
     """Some edits that only shorten or remove."""
@@ -99,6 +115,8 @@ def test_the_order_of_edits_does_not_matter(plan: Plan, numbers: list[int]) -> N
 @example(OVERLAPPING, [1], [2])
 @example(LAUNCHED, [3], [6])
 @example(AT_ITS_END, [7], [3, 5])
+@example(WAITING, [], [3, 7])
+@example(WAITING, [3], [7])
 def test_edits_together_save_at_least_what_each_saves_alone(plan: Plan, some: list[int], more: list[int]) -> None:
     found = modelled(plan)
     together = elapsed(found, edits(found, [*some, *more]))

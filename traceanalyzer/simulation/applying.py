@@ -96,11 +96,11 @@ def _with_own_streams(graph: Graph, moved: Bool) -> tuple[Graph, I64]:
     previous = np.where(device.is_first, NOTHING, np.arange(len(device)) - 1)
     leaves = moved & (previous != NOTHING) & ~np.append(moved, False)[previous]
     waits = np.where(leaves, previous, device.waits_for)
-    delay = np.where(leaves | ~moved & (device.waits_for == NOTHING), device.gap_ns, device.wait_ns)
-    cut = ~moved & np.append(moved, False)[waits]
+    waits = np.where(~moved & np.append(moved, False)[waits], NOTHING, waits)
     orphan = ~moved & (previous != NOTHING) & np.append(moved, False)[previous] & (device.launch == NOTHING)
-    waits = np.where(cut, NOTHING, waits)
-    waits = np.where(orphan & (waits == NOTHING), previous, waits)
+    orphan &= waits == NOTHING
+    waits = np.where(orphan, previous, waits)
+    delay = np.where(leaves | orphan, device.gap_ns, device.wait_ns)
     order = np.lexsort((np.arange(len(device)), stream))
     place = np.full(len(device) + 1, NOTHING)
     place[order] = np.arange(len(order))
