@@ -30,7 +30,7 @@ _LEAST, _MOST = 0.9, 1.03
 """Own choice: code for sizes that change costs a little more than code for one size; new code costs more at first."""
 _SCHEDULE = "profile(schedule=torch.profiler.schedule(wait=2, warmup=3, active=5))"
 _JOINED = 2.0
-"""Greatest saving on a CPU as a multiple of the time at the breaks (measured in the lab, explained on the page)."""
+"""Greatest saving as a multiple of the time at the breaks (measured in the lab, explained on the page)."""
 
 
 def _in_step(facts: Facts, limits: Limits) -> Drafts:
@@ -147,8 +147,7 @@ def _breaks(facts: Facts, limits: Limits) -> Drafts:
     )
     evidence = Evidence(_BREAKS.text("subject")(), breaks, limits["breaks"], "number", where)
     interval = _saved_by_joining(facts, code, between)
-    on_device = facts.resources.gpu_ns is not None
-    basis = _BREAKS.text("basis-regions")() if on_device else _BREAKS.text("basis-cpu")(most=_JOINED)
+    basis = _BREAKS.text("basis-cpu")(most=_JOINED)
     change = TimeSaved(
         "host", interval, basis, interval, {Portion.other("breaks of graphs"): interval[1]}, at=breaks_at
     )
@@ -172,8 +171,6 @@ def _saved_by_joining(facts: Facts, code: CompiledCode, between: float) -> tuple
     guards = max(0.0, (code.guards_ns_per_step or 0.0) * (1 - (code.breaks_per_step or 0.0) / max(1.0, regions)))
     all_but_one = (entering + guards) * (1 - 1 / max(1.0, regions))
     most = between + all_but_one
-    if facts.resources.gpu_ns is not None:
-        return 0.0, min(most, facts.step_ns)
     return min(behind, most), min(_JOINED * most, facts.step_ns)
 
 

@@ -175,10 +175,31 @@ def _postprocessing(facts: Facts, limits: Limits) -> Drafts:
     yield Draft((evidence,), change, params)
 
 
+def _prints_beside_device(facts: Facts, limits: Limits) -> Drafts:
+    """Printing on a program with a device, while that has nothing to do; its pauses are host-python-gap's."""
+    reads = facts.find("value_reads", ValueReads)
+    if reads is None or not reads.printing_idle_ns:
+        return
+    idle_time.need_usual_idle_time(facts)
+    time, printing = mean(reads.printing_idle_ns, reads.steps), mean(reads.printing_ns, reads.steps)
+    if time <= limits["share"] * facts.step_ns:
+        return
+    kept = host_work.without_recording(facts, time, mean(reads.printing_operators, reads.steps))
+    interval, at = (_LEAST * kept, printing), partial(value_runs_at, prints=True)
+    basis, subject = _WAITS_OR_LOGS.text("basis-share")(least=_LEAST), _WAITS_OR_LOGS.text("subject-prints")()
+    change = TimeSaved("host", interval, basis, interval, at=at, is_at=True, is_removed=True)
+    evidence = Evidence(subject, time / facts.step_ns, limits["share"], "share", _places(reads, None))
+    params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": 0.0}
+    yield Draft((evidence,), change, params, ceiling="high", summary=_WAITS_OR_LOGS.text("summary-prints"), figure="")
+
+
 def _waits_or_logs_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    host_work.need_cpu_steps(facts)
     if _is_of_several_ranks(facts):
         raise Missing(_WAITS_OR_LOGS.text("ranks")())
+    if facts.resources.gpu_ns is not None and facts.find("value_reads", ValueReads) is not None:
+        yield from _prints_beside_device(facts, limits)
+        return
+    host_work.need_cpu_steps(facts)
     reads, pauses = facts.find("value_reads", ValueReads), facts.find("host_pauses", HostPauses)
     printing = 0.0 if reads is None else mean(reads.printing_ns, reads.steps)
     recorded = 0.0 if reads is None else mean(reads.printing_operators, reads.steps)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from math import fsum
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls, SetUp, set_up_at
@@ -113,22 +113,25 @@ def _growing(device: DeviceMemory, limit: float) -> Drafts:
     ends = [step.end_bytes for step in steps]
     rises = [after > before for before, after in pairwise(ends)]
     peak = device.peak_allocated_bytes or max(step.peak_bytes for step in steps)
-    slope = _slope(ends)
-    if peak <= 0 or slope / peak <= limit or sum(rises) < _RISING * len(rises):
+    slope, is_relative = _slope(ends), is_cpu or device.is_relative
+    held = peak if is_relative else median(ends)  # activations come and go; what stays is held between steps
+    if held <= 0 or slope / held <= limit or sum(rises) < _RISING * len(rises):
         return
     if is_cpu and slope < _LEAST_ON_CPU:
         return
     shown = (*steps[:2], *steps[-3:])
     where = tuple(CodePlace("step", step.name, value=step.end_bytes, unit="bytes") for step in shown)
-    params = {"device": device.device, "growth": round(slope), "share": slope / peak}
-    evidence = Evidence(_GROWTH.text("subject")(), slope / peak, limit, "share", where)
-    if device.capacity_bytes is None or device.is_relative:
+    params = {"device": device.device, "growth": round(slope), "share": slope / held}
+    subject = _GROWTH.text("subject") if is_relative else _GROWTH.text("subject-held")
+    evidence = Evidence(subject(), slope / held, limit, "share", where)
+    if device.capacity_bytes is None or is_relative:
         advice = _GROWTH.text("advice-cpu") if is_cpu else None
-        yield Draft((evidence,), params=params, severity="medium", advice=advice)
+        summary = None if is_relative else _GROWTH.text("summary-held")
+        yield Draft((evidence,), params=params, severity="medium", summary=summary, advice=advice)
         return
     left = max(0, int((device.capacity_bytes - peak) / slope))
     severity = "high" if left < _SOON else "medium"
-    summary = _GROWTH.text("summary-known")
+    summary = _GROWTH.text("summary-known-held")
     yield Draft((evidence,), params={**params, "left": left}, severity=severity, summary=summary)
 
 

@@ -30,6 +30,8 @@ _KEPT = 0.5
 """Own choice: operators on the whole tensor are few, but each takes longer than one on a piece."""
 _SMALL_NS = 10_000
 """Own choice: a call of an operator with next to no work takes 2 to 5 us with a profiler."""
+_MOSTLY_IDLE = 0.8
+"""Part of a loop's time in which a device does nothing from which on it only waits for the calls (own choice)."""
 _OF_SMALL = 0.65, 1.1
 """Least and most that goes away where operators are small (measured in the lab, explained on the rule's page)."""
 _WITH_GRADIENTS = 1.0, 1.6
@@ -91,13 +93,21 @@ def _loop(facts: Facts, row: Repeat, limits: Limits) -> Drafts:
     # not only the operator: on a CPU, time outside of operators is saved as well
     claims = {(Portion.other if processor.is_cpu else Portion.operator)(row.operators[0]): removed}
     least, most, basis = _KEPT, 1.0, _LOOP.text("basis")()
-    if processor.is_cpu and row.host_ns <= _SMALL_NS * row.turns * len(row.operators):
+    if _is_of_calls(row, is_cpu=processor.is_cpu):
         least, most = _WITH_GRADIENTS if row.backward_ns else _OF_SMALL
         basis = _LOOP.text("basis-calls")(least=least, most=most)
-    direct = least * removed, min(most * removed, facts.step_ns)
-    change = TimeSaved("host", direct, basis, exposed, claims, at=partial(loop_at, row=row))
+    beside = not processor.is_cpu  # with the calls goes what they launch
+    direct, at = (least * removed, min(most * removed, facts.step_ns)), partial(loop_at, row=row)
+    change = TimeSaved("host", direct, basis, exposed, claims, at=at, is_at=beside, is_removed=beside)
     params = {"turns": row.most_turns, "operators": ", ".join(row.operators), "time": per_step(taken)}
     yield Draft((evidence,), change, params, ceiling="high")
+
+
+def _is_of_calls(row: Repeat, *, is_cpu: bool) -> bool:
+    """Whether calling its operators is what takes most of a loop's time: they are short, or leave a device idle."""
+    if is_cpu:
+        return row.host_ns <= _SMALL_NS * row.turns * len(row.operators)
+    return row.idle_ns is not None and row.idle_ns >= _MOSTLY_IDLE * (row.host_ns + row.backward_ns)
 
 
 def _blowups(facts: Facts, limits: Limits) -> Drafts:

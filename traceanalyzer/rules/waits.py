@@ -101,6 +101,10 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls
     gain = part * avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
+    runs = facts.find("value_reads", ValueReads)
+    if runs is not None and mean(runs.idle_ns or 0, runs.steps) > max(gain, limits["host_share"] * facts.step_ns):
+        yield from _runs_beside_idle_device(facts, runs, limits["host_share"])
+        return
     share, often, where = gain / facts.step_ns, limits["calls_per_step"], tuple(map(avoidable_waits.place, rows))
     evidence = []
     if share > limits["gain_share"]:
@@ -117,6 +121,28 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         advice = _ENVIRONMENT
     params = {"calls": part * calls, "gain": gain, "step": facts.step_ns}
     yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice, figure="gain")
+
+
+def _runs_beside_idle_device(facts: Facts, reads: ValueReads, limit: float) -> Drafts:
+    """Runs of readings during which a device has nothing to do: with them go their operators and launches."""
+    time, idle = mean(reads.time_ns, reads.steps), mean(reads.idle_ns or 0, reads.steps)
+    least = _KEPT_ON_CPU * host_work.without_recording(facts, idle, mean(reads.operators, reads.steps))
+    basis, advice, code = _ITEM.text("basis-runs-idle")(least=_KEPT_ON_CPU), _ITEM.text("advice-cpu"), _CODE_CPU
+    if _steps_environment(facts):
+        least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
+    most = time + mean(_OWN_BESIDE * reads.beside_ns, reads.steps)
+    interval, at = (least, min(most, facts.step_ns)), partial(value_runs_at, prints=False)
+    where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
+    yield Draft(
+        (Evidence(_ITEM.text("runs-idle")(), idle / facts.step_ns, limit, "share", where),),
+        TimeSaved("host", interval, basis, interval, at=at, is_at=True, is_removed=True),
+        {"calls": mean(reads.readings, reads.steps), "time": time, "idle": idle, "step": facts.step_ns},
+        ceiling="high",
+        summary=_ITEM.text("summary-runs-idle"),
+        advice=advice,
+        code=code,
+        figure="idle",
+    )
 
 
 def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:

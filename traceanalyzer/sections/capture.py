@@ -8,7 +8,7 @@ from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Report
+from traceanalyzer.report.model import Combined, Report
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections.columns import Column, detail, facts, known, optional, table
 from traceanalyzer.structure.recording import Recording
@@ -20,6 +20,11 @@ _OVERHEAD = Text(
     "capture-real-step",
     "A step takes {control:ns} without the profiler: savings are of this step. Recording made it {profiled:ns} "
     "({overhead:share} longer), and other times are of that.",
+)
+_ALL_RECORDED = Text(
+    "capture-real-step-recorded",
+    "A step takes {control:ns} without the profiler. Recording made it {profiled:ns} ({overhead:share} longer), and "
+    "times and savings are of that.",
 )
 _UNEVEN = Text(
     "capture-real-step-uneven",
@@ -115,8 +120,7 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
     with_stack = report.trace.options.with_stack if report.trace else None
     run = report.result("ranks", Ranks)
     combined = report.headlines[0].combined if report.headlines else None
-    plain = None if combined is None else combined.step_ns
-    messages = () if capture is None else tuple(_of_step(capture, framework, with_stack, plain))
+    messages = () if capture is None else tuple(_of_step(capture, framework, with_stack, combined))
     if run is not None and run.control_step_ns is not None and run.mean_step_ns is not None:
         messages = (_OF_RANKS(control=run.control_step_ns, profiled=run.mean_step_ns),)
     if messages:
@@ -124,7 +128,7 @@ def build_step(report: Report, top: int) -> Iterator[Section]:
 
 
 def _of_step(
-    capture: Capture, framework: str | None, with_stack: bool | None, plain: float | None
+    capture: Capture, framework: str | None, with_stack: bool | None, combined: Combined | None
 ) -> Iterator[Message]:
     """What a step takes, and what it does.
 
@@ -132,8 +136,9 @@ def _of_step(
         capture: What was captured.
         framework: Id of the framework that has the loop.
         with_stack: Whether stacks were recorded.
-        plain: The typical step in ns without the profiler, as savings count it; None without savings.
+        combined: All savings together; None without savings.
     """
+    plain = None if combined is None else combined.step_ns
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
     control, overhead = capture.control_step_ns, capture.overhead_share
@@ -142,7 +147,8 @@ def _of_step(
     elif control and overhead is not None and plain is not None and abs(plain - control) > _UNEVENLY * control:
         yield _UNEVEN(plain=plain, control=control, overhead=overhead)
     elif overhead is not None and overhead >= _NOTICEABLE:
-        yield _OVERHEAD(control=control, profiled=capture.profiled_step_ns, overhead=overhead)
+        text = _OVERHEAD if plain is not None or combined is None else _ALL_RECORDED
+        yield text(control=control, profiled=capture.profiled_step_ns, overhead=overhead)
     elif overhead is not None:
         yield _NO_OVERHEAD(control=control, profiled=capture.profiled_step_ns)
     if capture.samples_per_s is not None:

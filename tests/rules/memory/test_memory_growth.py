@@ -20,9 +20,14 @@ MEGA = 2**20
 
 
 def training(
-    kept: Iterable[int], *, held: int = 1000 * MEGA, freed: Iterable[int] = (), device: int | None = 0
+    kept: Iterable[int],
+    *,
+    held: int = 1000 * MEGA,
+    freed: Iterable[int] = (),
+    device: int | None = 0,
+    used: int = 100 * MEGA,
 ) -> TraceBuilder:
-    """Steps that use 100 MiB and keep some bytes each; `freed` are steps that first give back all that was kept."""
+    """Steps that use memory and keep some bytes each; `freed` are steps that first give back all that was kept."""
     trace = TraceBuilder(options=("profile_memory",), **({} if device is not None else {"devices": ()}))
     host, stream, memory = Host(trace, at=10), Stream(), Allocator(device, held=held)
     mine: list[int] = []
@@ -32,7 +37,7 @@ def training(
                 while mine:
                     memory.free(host, mine.pop())
             with host.op("aten::mm"):
-                address = memory.allocate(host, 100 * MEGA)
+                address = memory.allocate(host, used)
                 if device is not None:
                     host.launch(Work("ampere_sgemm_128x64_nn", 500), stream)
             if size:
@@ -92,6 +97,13 @@ def test_tells_when_the_device_will_be_full() -> None:
     assert finding.summary.params["growth"] == pytest.approx(40 * MEGA, rel=0.01)
     assert finding.summary.params["left"] == pytest.approx((A100.memory - peak) / (40 * MEGA), rel=0.02)
     assert finding.saving is None
+
+
+def test_activations_do_not_hide_what_is_kept() -> None:
+    """Images of 12 MiB stay, beside activations of 6 GiB: 12 of about 260 MiB, which are held between steps."""
+    found = training([12 * MEGA] * 8, held=200 * MEGA, used=6000 * MEGA)
+    (finding,) = findings(found, RULE)
+    assert finding.summary.params["share"] == pytest.approx(12 / (200 + 5 * 12), rel=0.01)
 
 
 def test_without_a_gpu_the_memory_of_the_host_counts() -> None:

@@ -217,16 +217,17 @@ CALL = 200 * 26_000 + 3_000
 """20 us before, 5 us of the launch and 1 us after each, and 3 us of the range."""
 
 
-def test_half_to_four_fifths_of_the_host_time() -> None:
+def test_beside_a_device_as_much_host_time_goes_as_on_a_cpu() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * CALL, 0.8 * CALL))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.6 * CALL, 0.9 * CALL)), "SGD"
     # the GPU waits for each launch; for the 7 us of host time after the last one nothing waits
     point = finding.saving.point_ns_per_step
-    assert point == pytest.approx(0.65 * (CALL - 7_000), rel=0.001)
+    assert point == pytest.approx(0.75 * (CALL - 7_000), rel=0.001)
     low, high = finding.saving.wall_ns_per_step
-    assert low == pytest.approx(0.5 * (CALL - 7_000), rel=0.02), "without residuals launches take their usual time"
-    assert high == pytest.approx(0.8 * (CALL - 7_000), rel=0.001)
+    assert low == pytest.approx(0.6 * (CALL - 7_000), rel=0.02), "without residuals launches take their usual time"
+    # then only the device's own time is left: 200 kernels of 2 us, each 0.9 us after the one before
+    assert high == pytest.approx(CALL - 200 * 2_900, rel=0.001)
 
 
 def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
@@ -241,7 +242,7 @@ def test_is_latent_while_the_gpu_still_works_on_the_backward_pass() -> None:
     (finding,) = findings(loop.finish(), RULE)
     assert finding.latent
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.8 * CALL)
+    assert finding.saving.direct_ns_per_step[1] == pytest.approx(0.9 * CALL)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ def test_a_table_has_calls_of_arithmetic() -> None:
     assert finding.confidence == "C"
     assert finding.evidence[0].observed == 300
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((10_000_000, 16_000_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((10_000_000, 19_400_000))
 
 
 def test_without_an_optimizer_nobody_can_tell() -> None:

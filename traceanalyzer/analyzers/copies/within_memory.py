@@ -108,13 +108,14 @@ def analyze(context: Context) -> Conversions:
     device_ns, host_ns = times.device_total_ns[nodes], context.host.tree.dur_ns[asking]
     longest = np.lexsort((-host_ns, -device_ns, groups))
     longest = longest[np.unique(groups[longest], return_index=True)[1]]
+    made = _made(context, asking)
     sums = {
         "calls": count_by(groups, count),
         "device_ns": sum_by(groups, device_ns, count),
         "host_ns": sum_by(groups, host_ns, count),
         "longest_run": _runs(context, asking, groups, count),
         "start_ns": context.host.tree.start_ns[asking[longest]],
-        "call_ns": sum_by(groups, _made_ns(context, asking), count),
+        "call_ns": sum_by(groups, made[2] - made[1], count),
     }
     lines = host_activity.lines_of_nodes(context, asking[longest])
     order = np.lexsort((np.arange(count), -sums["host_ns"], -sums["device_ns"]))
@@ -135,16 +136,27 @@ def copies_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurren
 
     Copies in the memory of the host are the calls that made them.
     """
+    nodes, asking = _of_rows(context, rows)
+    if rows[0].on_device:
+        yield Occurrences.launched_in(context, rows[0].operator, nodes)
+    else:
+        yield Occurrences.of_nodes(context, rows[0].operator, distinct(asking))
+
+
+def calls_at(context: Context, rows: Sequence[Conversion]) -> Iterator[Occurrences]:
+    """When the host makes the calls that caused some copies, with what `Conversion.call_ns` counts."""
+    yield Occurrences("host", rows[0].operator, *_made(context, distinct(_of_rows(context, rows)[1])))
+
+
+def _of_rows(context: Context, rows: Sequence[Conversion]) -> tuple[I64, I64]:
+    """The copies of some rows, and the outermost operators that only copy around them."""
     nodes = _copies(context)
     asking = _asking(context, nodes)
     groups = group(*_keys(context, nodes, asking))[1]
     starts = context.host.tree.start_ns[asking]
     wanted = groups[np.isin(starts, [row.start_ns for row in rows])]
     own = np.isin(groups, wanted)
-    if rows[0].on_device:
-        yield Occurrences.launched_in(context, rows[0].operator, nodes[own])
-    else:
-        yield Occurrences.of_nodes(context, rows[0].operator, distinct(asking[own]))
+    return nodes[own], asking[own]
 
 
 def _within_device(context: Context, nodes: I64) -> tuple[int, int]:
@@ -225,8 +237,8 @@ def _runs(context: Context, asking: I64, groups: I64, count: int) -> I64:
     return most_by(of[starts], np.diff(np.append(starts, len(here))), count)
 
 
-def _made_ns(context: Context, asking: I64) -> I64:
-    """For each call, its duration with the time that is only spent to make the call."""
+def _made(context: Context, asking: I64) -> tuple[I64, I64, I64]:
+    """Thread, start and end of each call, with the time that is only spent to make the call."""
     tree = context.host.tree
     evaluation = context.cached(owners).evaluation[asking]
     converts = context.trace.names.where(lambda name: name.endswith(_OF_COPIES))[context.host.name]
@@ -237,8 +249,7 @@ def _made_ns(context: Context, asking: I64) -> I64:
     start = tree.start_ns[outer]
     ended = np.where(before[outer] == NO_PARENT, start, take_or(tree.end_ns, before[outer], 0))
     waited = np.where(tree.thread[before[outer]] == tree.thread[outer], start - ended, 0)
-    made: I64 = tree.end_ns[outer] - start + np.clip(waited, 0, _BEFORE_NS)
-    return made
+    return tree.thread[outer].astype(np.int64), start - np.clip(waited, 0, _BEFORE_NS), tree.end_ns[outer]
 
 
 def _row(trace: Trace, key: list[int], figures: dict[str, int], line: str | None) -> Conversion:

@@ -170,11 +170,11 @@ class HostOwners(msgspec.Struct, frozen=True):
     """Further threads that launch work of a device or wait for a loader, the most work first."""
 
 
-def broadcasts_at(context: Context) -> Iterator[Occurrences]:
-    """When the busiest device is idle because buffers are broadcast; without a device, when they are."""
+def broadcasts_at(context: Context, *, on_host: bool) -> Iterator[Occurrences]:
+    """When the busiest device is idle because buffers are broadcast; without a device or on the host, when they are."""
     device, _ = busiest(context, typical.times(context))
     found, idle = context.cached(broadcasts), context.cached(device_idle)
-    if device is None:
+    if device is None or on_host:
         thread = context.trace.host.thread[found.mark].astype(np.int64)
         yield Occurrences("host", "broadcast", thread, found.start_ns, found.end_ns)
     elif idle is not None:

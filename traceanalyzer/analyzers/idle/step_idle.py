@@ -200,8 +200,11 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
     sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
+    named = counts & short & (_named(context, part) > 0)  # their Python time is listed with long gaps
+    launching[gap_causes.HOST] -= part.by_cause(named)[gap_causes.HOST]
     waited = gap_details.shares_after_waits(context, number, part)
-    behind = (gap_details.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short))
+    behind = [gap_details.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short)]
+    behind[1][gap_causes.HOST] -= gap_details.after_waits_by_cause(part, waited, named)[gap_causes.HOST]
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
     late = of_launches > 0
     other = np.where(short, _named(context, part), of_launches)

@@ -19,7 +19,7 @@ import numpy as np
 from traceanalyzer.analyzers.waits.distribution_checks import READING, check_frames, checks_without_frames
 from traceanalyzer.knowledge import marks
 from traceanalyzer.report.message import Text
-from traceanalyzer.structure import host_activity
+from traceanalyzer.structure import gaps, host_activity
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -85,12 +85,17 @@ class ValueReads(msgspec.Struct, frozen=True):
     beside_ns: int = 0
     """Python time directly before and after the runs that print nothing, which may belong to them: iterating over what
     is read, and storing the values."""
+    idle_ns: int | None = None
+    """Time of the runs that print nothing in which no device works; None without a device."""
+    printing_idle_ns: int | None = None
+    """Time of the runs that print in which no device works; None without a device."""
 
 
 def analyze(context: Context) -> ValueReads:
     """Add up the runs."""
     found = context.cached(value_runs)
     time, prints = found.end_ns - found.start_ns, found.prints
+    idle = time - gaps.any_busy(context).within(found.start_ns, found.end_ns) if len(context.trace.device) else None
     return ValueReads(
         steps=len(program_steps(context).typical),
         readings=int(found.readings[~prints].sum()),
@@ -102,6 +107,8 @@ def analyze(context: Context) -> ValueReads:
         lines=_lines(context, found, ~prints),
         printing_lines=_lines(context, found, prints),
         beside_ns=_beside(context, found, ~prints),
+        idle_ns=None if idle is None else int(idle[~prints].sum()),
+        printing_idle_ns=None if idle is None else int(idle[prints].sum()),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import fsum
 
-from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, copies_at
+from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, calls_at, copies_at
 from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import program
@@ -102,10 +102,10 @@ class _Cost:
         """When the copies are made."""
         return partial(copies_at, rows=self.rows)
 
-    def saved(self, basis: Message) -> TimeSaved:
-        """Time of the device that is saved without the copies."""
-        interval = _LEAST * self.time, self.time
-        return TimeSaved("gpu", interval, basis, claims=self.claims, is_removed=True, at=self.at)
+    def saved(self, basis: Message, least: float) -> TimeSaved:
+        """Time of the device that is saved without the copies, with the calls that made them; at least this part."""
+        interval, calls = (least * self.time, self.time), partial(calls_at, rows=self.rows)
+        return TimeSaved("gpu", interval, basis, claims=self.claims, is_removed=True, at=self.at, calls=calls)
 
 
 def _place(row: Conversion, time_ns: float) -> CodePlace:
@@ -163,8 +163,9 @@ def _materialized_on_gpu(cost: _Cost, limit: float, unexplained: int) -> Drafts:
     """Copies on a device; besides, so many copies per step in its memory have no known caller."""
     if cost.share <= limit:
         return
-    basis = _MATERIALIZED.text("basis")(least=_LEAST)
-    change = cost.saved(basis)
+    asked = sum(row.device_ns for row in cost.rows if not (row.is_backward or "::" in (row.caller or "")))
+    least = _LEAST * asked / max(1, sum(row.device_ns for row in cost.rows))
+    change = cost.saved(_MATERIALIZED.text("basis")(least=least), least)
     params = {"copies": cost.calls, "time": cost.time, "share": cost.share, "operator": cost.rows[0].operator}
     evidence = Evidence(_MATERIALIZED.text("subject")(), cost.share, limit, "share", cost.where)
     caller = cost.rows[0].caller or ""
@@ -335,8 +336,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
     params: dict[str, object] = {"casts": cost.calls, "time": cost.time, "share": cost.share}
     params |= {"one": _short(first.from_type), "other": _short(first.to_type)}
     if not processor.is_cpu:
-        basis = _CASTS.text("basis")(least=_LEAST)
-        change = cost.saved(basis)
+        change = cost.saved(_CASTS.text("basis")(least=_LEAST), _LEAST)
         subject, summary = _CASTS.text("subject"), _CASTS.text("summary-caller") if first.caller else None
         params |= {"caller": first.caller or ""}
     else:  # casts take time of the host, most of it for their calls where tensors are small
@@ -373,7 +373,7 @@ def _weights_in_trace(facts: Facts, limits: Limits) -> Drafts:
     params = {"casts": cost.calls, "time": cost.time, "share": cost.share, "caller": first.caller}
     params |= {"one": _short(first.from_type), "other": _short(first.to_type)}
     evidence = Evidence(_WEIGHTS.text("subject")(), cost.share, limits["gpu_share"], "share", cost.where)
-    yield Draft((evidence,), cost.saved(_WEIGHTS.text("basis")(least=_LEAST)), params)
+    yield Draft((evidence,), cost.saved(_WEIGHTS.text("basis")(least=_LEAST), _LEAST), params)
 
 
 def _weight_shapes(facts: Facts) -> frozenset[tuple[str, Shape]]:

@@ -11,7 +11,7 @@ the resource itself, in both cases.
     resource       parts                what is edited
     loader         any                  all waits for the loader become shorter by the same share
     gpu            operators, kernels   the kernels of each, in proportion to what each claims; with `is_removed` also
-                                        launches and host time, by the same share
+                                        launches and host time, by the same share, or that of `calls`
     gpu            copies               the copies; their calls no longer block the host
     gpu            none of these        all that runs on the device, by the same share
     host           copies               nothing waits for these copies any more
@@ -19,7 +19,8 @@ the resource itself, in both cases.
     host           only WAITS           the waits for a whole device are removed
     host           operators, owners    the host time of these, by the same share
     host           idle time            the host time before each launch that came too late for that cause
-    host           any, with `is_at`    the host time that `at` finds
+    host           any, with `is_at`    the host time that `at` finds; with `is_removed` also what is launched in it, by
+                                        the same share, and all waits in it
     host           none of these        all host time of the critical thread, by the same share
     communication  any                  exposed parts of collectives, by the same share
 
@@ -77,6 +78,8 @@ class TimeSaved:
     """Whether it already is the time by which a step gets shorter, from a replay of all ranks, which nothing limits."""
     at: Callable[[Context], Iterable[Occurrences]] | None = None
     """Where it is in the trace, if that is not the events of its claims."""
+    calls: Callable[[Context], Iterable[Occurrences]] | None = None
+    """Host time that goes with device work that is removed, if that is not the time of its claims."""
     is_at: bool = False
     """Whether the removed host time is that of `at` alone; the claims then only keep it apart from other changes."""
 

@@ -5,7 +5,7 @@ A table in `change` shows which claims become which edits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from math import fsum
 
@@ -19,22 +19,26 @@ from traceanalyzer.simulation.gathering import works_after
 from traceanalyzer.simulation.measured_edits import LoaderTime
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.selectors import Selected, of_nodes
+from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.gap_causes import CAUSES
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
-from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Of, Portion
+from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Occurrences, Of, Portion
 from traceanalyzer.structure.sums import members
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64
+from traceanalyzer.trace.table import I64, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 ON_DEVICE = (Of.OPERATOR, Of.KERNEL, Of.COPIES)
 ON_HOST = (Of.OPERATOR, Of.OWNER, Of.COMMUNICATION)
 _KINDS = {Of.OPERATOR: "operator", Of.KERNEL: "kernel", Of.COPIES: "kernel", Of.OWNER: "owner"}
 """How selectors call the kinds of parts that have names."""
+
+_OF_THREADS = ("host", "call")
+"""Kinds of occurrences whose places are threads."""
 
 HostTimes = tuple[I64, I64, I64]
 """Thread, start and end of times of the host."""
@@ -49,6 +53,8 @@ class Resolver:
         self._loader = LoaderTime(model)
         self._steps = len(model.bounds.part)
         self._found: dict[Portion, Selected | None] = {}
+        self._removed: dict[Callable[[Context], Iterable[Occurrences]], float] = {}
+        """Device time per step of what is launched at some places."""
         self._calls: dict[str, I64] = {}
         """The host nodes that are calls of an operator, by its name."""
         self._before_gaps: dict[tuple[int, ...], tuple[HostTimes, float] | None] = {}
@@ -99,8 +105,11 @@ class Resolver:
         for key, each, claim in claims:
             left = _left(ns * claim / total, self._device_ns(each.device) - gone.get(key, 0.0))
             found.append(edits.ScaleEdit(each.device, left))
-            if change.is_removed:
+            if change.is_removed and change.calls is None:
                 found.append(edits.HostEdit(*self._host_side(each), left))
+        if change.calls is not None:
+            whole = fsum(self._device_ns(each.device) for _, each, _ in claims)
+            found.append(edits.HostEdit(*self._times(change.calls), _left(ns, whole)))
         return (*found, *self._unheld_copies(change))
 
     def _host_side(self, each: Selected) -> HostTimes:
@@ -145,10 +154,11 @@ class Resolver:
         calls = self.unblocked(change)
         if calls is not None:
             return (edits.UnblockEdit(calls),)
-        if change.is_at and change.at is not None:
-            spans = [(each.place, each.start_ns, each.end_ns) for each in change.at(self.context)]
-            thread, start, end = (np.concatenate(columns) for columns in zip(*spans, strict=True))
-            return (edits.HostEdit(thread, start, end, _left(ns, self._host_ns(thread, start, end))),)
+        if change.is_at:
+            times = self._times(change.at)
+            there = self._host_ns(*times)
+            found = edits.HostEdit(*times, _left(ns, there))
+            return (found, *self._launched_within(times, ns, there)) if change.is_removed else (found,)
         named = change.within or tuple(key for key in change.claims if key.of in ON_HOST)
         missing = fsum(gone.get(key, 0.0) for key in named)
         parts = [each for each in map(self.select, named) if each is not None and len(each.thread)]
@@ -166,6 +176,40 @@ class Resolver:
             missing = fsum(gone.get(key, 0.0) for key in change.claims if key.of is Of.IDLE)
             return (edits.HostEdit(*starved[0], _left(least, starved[1] - missing)),)
         return self._any_host_time(least, 0.0)
+
+    def _times(self, at: Callable[[Context], Iterable[Occurrences]] | None) -> HostTimes:
+        """The host time that a change finds by itself."""
+        found = () if at is None else at(self.context)
+        spans = [(each.place, each.start_ns, each.end_ns) for each in found if each.kind in _OF_THREADS]
+        nothing = np.empty(0, np.int64)
+        thread, start, end = (np.concatenate(each) for each in zip((nothing,) * 3, *spans, strict=True))
+        return thread, start, end
+
+    def _calls_within(self, times: HostTimes) -> Bool:
+        """Mask of the calls that are made within some host time."""
+        launches = self.context.trace.launches
+        inside = np.zeros(len(launches), np.bool_)
+        for thread, rows in members(times[0]):
+            own = Intervals.union(times[1][rows], times[2][rows])
+            inside |= (launches.thread == thread) & own.contains(launches.start_ns)
+        return inside
+
+    def _launched_within(self, times: HostTimes, ns: float, there: float) -> tuple[Edit, ...]:
+        """What is launched within host time that goes away goes with it, nothing in it waits; a rest is around it."""
+        calls = self._calls_within(times)
+        events = np.flatnonzero(take_or(calls, self.context.links.launch, missing=False))
+        gone = edits.UnblockEdit(np.flatnonzero(calls)), edits.ScaleEdit(events, _left(ns, there))
+        return (*gone, *self._any_host_time(ns - there, there)) if ns > there else gone
+
+    def removed_device_ns(self, change: TimeSaved) -> float:
+        """Device time per step in ns of what a change of host time removes with it."""
+        if change.resource != "host" or change.at is None or not (change.is_at and change.is_removed):
+            return 0.0
+        if change.at not in self._removed:
+            calls = self._calls_within(self._times(change.at))
+            events = np.flatnonzero(take_or(calls, self.context.links.launch, missing=False))
+            self._removed[change.at] = self._device_ns(events)
+        return self._removed[change.at]
 
     def unblocked(self, change: TimeSaved) -> I64 | None:
         """The calls that no longer wait with a change; None for other changes."""

@@ -44,6 +44,8 @@ _FEW = 8
 """Up to so many changes are tried one by one, although the last ones may add nothing (own choice)."""
 _TRIALS = 3
 """Replays that find the cost of recording that explains how much longer recorded steps are."""
+_UNEVEN = 0.2
+"""Greatest share by which recording makes the rest of a step longer than what changes remove (own choice)."""
 _WITHOUT_PROFILER = Text(
     "saving-without-profiler",
     "{basis}; the same share of a step without the profiler, which takes {plain:ns}",
@@ -132,6 +134,7 @@ class Prices:
         if all(_is_unsure(change) for change in changes):
             room = min(room, sum(max(change.direct) for change in changes))
         work = fsum(max(change.direct) for change in changes if change.resource == "gpu")
+        work += fsum(self.resolver.removed_device_ns(change) for change in changes)
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)
         return (room + work) * scale
 
@@ -178,7 +181,7 @@ class Prices:
         """
         step = self.plain_ns or budget.step
         physical = self._physical(changes)
-        found = [*gains, *(min(gain, physical) for gain in self._whole_waits(changes))]
+        found = [*gains, *(min(gain, physical) for gain in (*self._whole_waits(changes), self._unevenly(gains)))]
         # what does not matter in any replay does not matter because steps differ
         varies = self._varies(changes) if max(found) >= GAIN_SHARE * step else 0.0
         most = min(step, self._most(changes, max(found)), physical)
@@ -204,6 +207,16 @@ class Prices:
             return []
         most = self._scenarios[2]
         return [min(self.plain_ns, self._step((), most) - self._step(changes, most))]
+
+    def _unevenly(self, gains: Sequence[float]) -> float:
+        """What changes save beside a device, if recording made the rest of the step longer more than what they remove.
+
+        By how much it makes which calls longer is not known there. On a CPU the rules say which events are in a change.
+        """
+        if self.plain_ns is None or typical.room_ns(self.model.context) is None:
+            return max(gains)
+        overhead = self.model.scale * self.model.recorded_ns / self.plain_ns - 1
+        return min(self.plain_ns, max(gains) * (1 + min(_UNEVEN, max(0.0, overhead))))
 
     def _varies(self, changes: Sequence[TimeSaved]) -> float:
         """How much a saving varies from step to step in ns, by the steps as recorded and with the changes.
