@@ -12,7 +12,7 @@ from examples.lab.score import score
 from traceanalyzer.knowledge.profiler_overhead import overheads
 
 PAGE = Path(__file__).parents[1] / "docs" / "lab.md"
-RUNS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
+RUNS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
 def text() -> str:
@@ -20,7 +20,7 @@ def text() -> str:
     runs = {}
     for name in RUNS:
         run = results.read(results.FOLDER / f"{name}.json")
-        runs[name] = (run, score(run, keeping.FOLDER if name == page.KEPT_RUN else None))
+        runs[name] = (run, score(run, keeping.KEPT.get(name)))
     return page.render(runs, overheads())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer as ta
-from examples.lab import keeping, page, results
+from examples.lab import keeping, results
 from examples.lab.catalogue import BY_NAME, FAULTS
 from examples.lab.reading import recorded
 from examples.lab.results import Recorded, Row, Run, Said, Side, Turn
@@ -86,23 +86,32 @@ def test_each_fault_has_its_file_and_known_rules() -> None:
 def test_every_run_holds_every_fault_of_a_cpu_at_two_sizes() -> None:
     expected = {(fault.name, size) for fault in FAULTS if not fault.needs_gpu for size in ("small", "large")}
     for name, run in RUNS.items():
+        assert run.versions.keys() == {"python", "torch", "traceanalyzer"}
+        if run.machine.gpu is not None:
+            continue
         assert {(row.fault, row.size) for row in run.rows} == expected, name
         turns = {len(side.turns) for row in run.rows for side in (row.before, row.after)}
         assert turns == {5 if name in ("first", "second") else 7}
-        assert run.versions.keys() == {"python", "torch", "traceanalyzer"}
     assert len(expected) >= 2 * 24
 
 
-def test_kept_traces_are_of_both_sides_and_this_version_judges_them() -> None:
-    scored = score(RUNS[page.KEPT_RUN], keeping.FOLDER)
+def test_a_run_on_a_gpu_holds_the_faults_of_a_gpu() -> None:
+    (run,) = [run for run in RUNS.values() if run.machine.gpu is not None]
+    assert {fault.name for fault in FAULTS if fault.needs_gpu} <= {row.fault for row in run.rows}
+
+
+@pytest.mark.parametrize("name", keeping.KEPT)
+def test_kept_traces_are_of_both_sides_and_this_version_judges_them(name: str) -> None:
+    folder = keeping.KEPT[name]
+    scored = score(RUNS[name], folder)
     assert all(row.is_fresh for row in scored)
     expected = {
-        keeping.kept(row.fault.name, row.row.size, side, rank=rank)
+        keeping.kept(row.fault.name, row.row.size, side, folder, rank)
         for row in scored
         for side in ("before", "after")
         for rank in range(row.fault.ranks)
     }
-    kept = set(keeping.FOLDER.glob("*.json.gz"))
+    kept = set(folder.glob("*.json.gz"))
     assert kept == expected
     assert max(path.stat().st_size for path in kept) <= keeping.LARGEST
 

@@ -53,7 +53,7 @@ def _keep(options: argparse.Namespace) -> None:
 def _score(options: argparse.Namespace) -> None:
     for path in options.results or sorted(results.FOLDER.glob("*.json")):
         run = results.read(path)
-        rows = score(run, keeping.FOLDER if path.stem == page.KEPT_RUN else None)
+        rows = score(run, keeping.KEPT.get(path.stem))
         sys.stdout.write(f"{path.stem}\n\n{page.table(rows)}\n\n{page.summary(rows)}\n\n")
 
 

@@ -14,6 +14,8 @@ from examples.lab.task import SIDES
 from traceanalyzer.rewrite.trim import trim
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "lab"
+KEPT = {"second": FOLDER, "eighth": FOLDER / "h200"}
+"""Folders of the shortened traces of runs; those of other runs were not kept."""
 LARGEST = 250_000
 """Largest size in bytes of a kept trace."""
 

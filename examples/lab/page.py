@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+from examples.lab import keeping
 from examples.lab.catalogue import FAULTS
 from examples.lab.results import Run
 from examples.lab.score import NOISE, Score
 from examples.lab.words import AFTER, BEFORE, PLANTED
 from traceanalyzer.knowledge.profiler_overhead import Overhead
-
-KEPT_RUN = "second"
-"""The run whose shortened traces are in fixtures/lab."""
 
 Table = Sequence[Sequence[str]]
 
@@ -41,8 +39,9 @@ def render(runs: Mapping[str, tuple[Run, Sequence[Score]]], overheads: Iterable[
     parts = [BEFORE, _markdown(_catalogue()), "## Results", AFTER]
     for name, (run, rows) in runs.items():
         parts += [f"### The {name} run", _about(run, rows), summary(rows), table(rows)]
-    parts += ["## The same in all runs?", _agreement({name: rows for name, (_, rows) in runs.items()})]
-    parts += ["## What is outside", _outside(runs[KEPT_RUN][1])]
+    on_cpu = {name: rows for name, (run, rows) in runs.items() if run.machine.gpu is None}
+    parts += ["## The same in all runs on a CPU?", _agreement(on_cpu), "## What is outside"]
+    parts += [_outside(name, runs[name][1]) for name in keeping.KEPT]
     parts += ["## What the profiler costs", _COST, _markdown(_costs(overheads)), PLANTED]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -186,8 +185,8 @@ def _apart(values: Iterable[float]) -> float:
     return max(known) - min(known)
 
 
-def _outside(rows: Sequence[Score]) -> str:
-    """The kinds of failures, each with its rows and their measured shares."""
+def _outside(name: str, rows: Sequence[Score]) -> str:
+    """The kinds of failures of a run, each with its rows and their measured shares."""
     ruled = [row for row in rows if row.fault.rules]
     seen = [row for row in ruled if row.predicted_shares is not None]
     too_much = [row for row in seen if row.undisturbed_shares[1] < (row.predicted_shares or (0, 0))[0]]
@@ -207,7 +206,7 @@ def _outside(rows: Sequence[Score]) -> str:
         ],
     }
     lines = [f"* {title}: {_named(found)}." for title, found in groups.items()]
-    return "\n".join([f"Of the {KEPT_RUN} run, with measured shares of the step:", "", *lines])
+    return "\n".join([f"Of the {name} run, with measured shares of the step:", "", *lines])
 
 
 def _named(rows: Sequence[Score]) -> str:

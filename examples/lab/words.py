@@ -23,8 +23,8 @@ processes, connected by gloo.
 ## The faults"""
 
 AFTER = """No program is run again to judge another version of the tool: `score` and this page analyze the traces in
-`fixtures/lab` again and compare the predictions of this version with the earlier measurements. If no trace was kept
-(first run), the prediction that was saved with the run is used. Traces are cut to their last three steps (six for some
+`fixtures/lab` again and compare the predictions of this version with the earlier measurements. If no trace was kept,
+the prediction that was saved with the run is used. Traces are cut to their last three steps (six for some
 faults), or to as many as fit into 250 kB. For faults with two ranks, the findings of rank 0 and of the joint report
 count.
 
@@ -96,7 +96,20 @@ a median width of 54 %; of those whose fault can be distinguished from noise 46 
 predictions that are kept with the run, and no bound was changed after it. Since then, steps in which workers start
 anew are no typical steps, which changes the predictions of that fault alone: its traces give 48 of 58 (83 %) and 54 %.
 Attention, which was inside in the sixth run, saves more there (29 and 35 % of the step; predicted were at most 28 and
-19 %)."""
+19 %).
+
+**The eighth run was the first on a GPU**, an H200, and blind: 9 of 30 medians of faults that can be told from noise
+were inside (30 %), with a median width of 65 %. It showed what no CPU shows. A capture wrote a brace too many into each
+trace, so that the properties of the GPU and the program were not read. Rules were silent that had been made for CPUs
+(checkpointing, printing, growth beside large activations). Most of all, predictions counted what a fix takes off one
+side: the waits of readings, but not the kernels and calls around them; the kernels of casts, but not the operators,
+autograd and Python that make them. All of this was changed after the run, and with it the bounds that it contradicts:
+beside a device, optimizers and loops count as on a CPU, copies from pinned memory are as fast as PCIe 3 at least and
+PCIe 5 at most, attention in float32 may save nothing, and recording may make the rest of a step up to a fifth longer
+than what goes away. With the whole traces of the run 22 of 33 are inside now (67 %), with a median width of 66 %; the
+table has the kept traces, whose last three steps give wider intervals. **No later run confirms these bounds yet.**
+Outside are still graph breaks (51 %, predicted at most 35), the wait for a slow rank over gloo (48 %, at least 68), and
+others by little."""
 
 PLANTED = """## The training with planted faults
 
@@ -114,14 +127,17 @@ recorded |
 | ten clones thrown away | `copies-materialized` | `copies-materialized` |
 | two passes over a part of the batch | `redundant-passes` | `redundant-passes` |
 | DataParallel on one GPU | `dataparallel` | not there: the script wraps the network on a GPU only |
-| float32 without tensor cores, no autocast | `tensor-cores-unused` | skipped: no kernel that would have a name |
+| float32 without tensor cores, no autocast | `tensor-cores-unused`, or `mixed-precision-unused` where a GPU has bfloat16 | skipped: no kernel that would have a name |
 
 The clean variant has none of these findings. On one GPU today's DataParallel checks every parameter and scatters the
 batch; it neither replicates nor gathers, so neither does the trace.
 
+Run on an H200 (torch 2.11), the script gave the same: every fault is found, with a step of 23 ms, of which the fixes
+are said to save 11 to 17 ms; the clean variant takes 7.4 ms.
+
 ## On a machine with a GPU
 
-The same `measure` runs all faults there, those of the GPU included, at sizes that suit it. **This has not been done
-yet:** no GPU was at hand, so the programs of `pageable-copies`, `tensors-from-cpu`, `float32-products`,
-`data-parallel`, `growing-memory` and `device-wide-sync` have been run step by step on a CPU only, where they cost
-nothing and are not judged."""
+The same `measure` runs all faults there, those of the GPU included, at sizes that suit it; the eighth run did so. Two
+programs cost nothing there, and nothing is said of them: `device-wide-sync`, because its pieces of work are over before
+the host waits, and `fp64`, because an H200 computes in double precision as fast as in single and the host bounds the
+step. `kernels-one-by-one`, small kernels against a CUDA graph of them, was written for that run."""

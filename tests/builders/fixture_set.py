@@ -26,7 +26,7 @@ Small traces for tests, examples and `make demo`. No file holds anybody's data: 
 `malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
 {capturer} and {commander}
 with torch 2.13 on a CPU and stripped of host name, paths and process numbers. So was `lab/`, which {lab}
-has cut to the last steps. `saved/` holds what earlier versions of the tool wrote from these fixtures; it is
+has cut to the last steps; `lab/h200/` is from torch 2.11 on an H200. `saved/` holds what earlier versions of the tool wrote from these fixtures; it is
 never written again.
 All of them are the project's own work, under its licence, Apache-2.0.
 
@@ -66,7 +66,8 @@ def fixtures() -> Iterator[Fixture]:
         yield Fixture(f"captured/{tables}", shows, expect, CAPTURER, None)
     for command in COMMANDED:
         yield Fixture(f"captured/{command.file}", command.shows, command.expect, COMMANDER, None)
-    yield from map(_of_the_lab, sorted((FOLDER / "lab").glob("*.json.gz")))
+    for folder in (FOLDER / "lab", FOLDER / "lab" / "h200"):
+        yield from map(_of_the_lab, sorted(folder.glob("*.json.gz")))
     for saved in saved_files():
         path = f"saved/{saved.version}/{saved.name}"
         yield Fixture(path, saved.shows, saved.expect, f"version {saved.version}", None)
@@ -86,10 +87,9 @@ def _of_the_lab(path: Path) -> Fixture:
     name, _, rank = source.partition(".rank")
     fault = BY_NAME[name]
     shows = f"{fault.fault[0].upper()}{fault.fault[1:]}." if side == "before" else f"The fix: {fault.fix}."
-    expect = "see docs/lab.md"
-    return Fixture(
-        f"lab/{path.name}", f"{shows} At the {size} size{f', rank {rank}' if rank else ''}.", expect, LAB, None
-    )
+    where = " on a GPU" if path.parent.name != "lab" else ""
+    shows += f" At the {size} size{where}{f', rank {rank}' if rank else ''}."
+    return Fixture(path.relative_to(FOLDER).as_posix(), shows, "see docs/lab.md", LAB, None)
 
 
 def _malformed(file: Malformed) -> Fixture:

@@ -7,7 +7,7 @@ import re
 _FIRST_NUMBER = 1001
 _NUMBER_KEYS = re.compile(r'("(?:pid|tid)": "?)(\d+)')
 _LINE_KEYS = re.compile(r'\n\s*"(?:host_name|PT_PROFILER_JOB_\w+|username)": "[^"]*",')
-_TRACE_NAME = re.compile(r',\s*"traceName": "[^"]*"')
+_TRACE_NAME = re.compile(r',\s*"traceName":\s*"[^"]*"')
 _PATH = re.compile(r'(?<![\w.)\]>])/(?:[^/\s"();,]+/)+(?=[^/\s"();,]+\.py\b)')
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/")
 
