@@ -17,7 +17,7 @@ from tests.rules.serving.test_decode_batch_small import served
 from tests.structure.recording.test_workload import in_pieces
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import headlines
-from traceanalyzer.rules.engine.headlines import typical
+from traceanalyzer.rules.engine.headlines import printed, typical
 from traceanalyzer.structure.recording import Recording
 
 
@@ -390,7 +390,7 @@ def test_graphs_are_named_where_the_device_is_busy() -> None:
     assert "30 of 30 recorded kernels were launched by graphs" in found.message.text
 
 
-TEXTS = [text for unit in (headlines, typical) for text in texts_of(vars(unit).values())]
+TEXTS = [text for unit in (headlines, printed, typical) for text in texts_of(vars(unit).values())]
 CAUSES = [str(text) for text in TEXTS if text.note and "after: mostly because" in text.note]
 BOUNDS = [text for text in TEXTS if not str(text).startswith("{headline}") and "{part:part}" in str(text)]
 

@@ -22,7 +22,7 @@ from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
 from traceanalyzer.rules.engine.duplicates import distinct
 from traceanalyzer.rules.engine.facts import Facts, Missing
-from traceanalyzer.rules.engine.headlines import headline, of_table
+from traceanalyzer.rules.engine.headlines import headline, printed
 from traceanalyzer.rules.engine.prices import Prices
 from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
@@ -231,7 +231,7 @@ def _budget(facts: Facts) -> Budget:
         host=max(0.0, found.host - own),
         is_host_inflated=facts.is_host_inflated,
         is_of_ranks=facts.find("ranks", Ranks) is not None,
-        unseen_waits=of_table.unseen_waits(facts),
+        unseen_waits=printed.unseen_waits(facts),
     )
 
 
@@ -292,7 +292,9 @@ def _finding(facts: Facts, prices: Prices | None, rule: Rule, draft: Draft) -> _
     _check_change(draft.change)
     found = _where(facts, prices, draft.change)
     once = where.once(facts.model.context, draft.change, found) if facts.model and draft.change else None
-    saving = None if draft.change is None or once else _saving(facts, prices, draft.change)
+    # of a share of many times, none of which it has mostly, a change finds nothing that it could remove
+    is_nowhere = facts.model is not None and draft.change is not None and draft.change.at is not None and not found
+    saving = None if draft.change is None or once or is_nowhere else _saving(facts, prices, draft.change)
     # a fix may remove time that would be worth something if another resource did not bound the step
     latent = saving is not None and (
         saving.wall_share[1] < GAIN_SHARE <= saving.direct_ns_per_step[1] / max(facts.step_ns, 1.0)
@@ -407,7 +409,7 @@ def _ordered(
     """
     ranked = sorted(judged, key=_rank)
     changes = ((first + i, e.finding, e.draft.change) for i, e in enumerate(ranked))
-    fixes = [Fix(found.rule, i, change) for i, found, change in changes if change is not None and found.once is None]
+    fixes = [Fix(found.rule, i, change) for i, found, change in changes if change and found.saving]
     budget = _budget(facts)
     return ranked, combine(budget, fixes) if prices is None else prices.combine(budget, fixes)
 

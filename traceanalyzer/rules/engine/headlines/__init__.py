@@ -1,97 +1,45 @@
-"""The headline of a run: one sentence about what bounds it."""
+"""The headline of a run: one sentence about what bounds it, and what qualifies that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import fsum
 from statistics import median
-from typing import Any
 
 from traceanalyzer.analyzers.compilation import CompiledCode
 from traceanalyzer.analyzers.host.stalls import HostStalls
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
+from traceanalyzer.analyzers.launches.runtime_calls import RuntimeCalls
 from traceanalyzer.analyzers.ranks.model import Ranks
+from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Headline
 from traceanalyzer.report.selection import Shares
-from traceanalyzer.rules.engine import late_rank
+from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
+from traceanalyzer.rules.engine import host_owners, late_rank
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import causes, of_log, of_table, typical
-from traceanalyzer.rules.engine.headlines.causes import MIXED, UNNAMED, gpu_bound
-from traceanalyzer.rules.engine.headlines.typical import StepBound, with_outside
+from traceanalyzer.rules.engine.headlines import printed, typical
+from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, WORTH_BESIDE, StepBound
 from traceanalyzer.simulation.critical_path import CriticalPath
-from traceanalyzer.structure.recording import Recording
-from traceanalyzer.structure.resources import StepResources
-from traceanalyzer.structure.step_breakdown import StepBreakdown
-from traceanalyzer.structure.typical import mean
+from traceanalyzer.structure.recording import Outside, Recording
+from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
+from traceanalyzer.structure.recording.program_steps import WHOLE
 
-_BUSY = 0.8
-"""Share of a step that the GPU must work to bound it (own choice: four fifths)."""
 _STANDING = 0.5
 """Share of a step in which the host stands still from which on that bounds it, however little work there is."""
-_WORTH = 0.2
-"""Least share of a step that a loss must have to bound a run."""
-_WORTH_OF_SLEEP = 0.1
-"""Least share of a step for which the headline mentions sleep (own choice: half of the share that bounds a step)."""
-_LOSSES = frozenset({"input", "host", "communication"})
-_OUTSIDE_SHARE = 0.5
-"""Own choice: from this share on, most of the recorded work is outside of the steps."""
 _UNEVEN_RATIO = 2.0
 """Longest over shortest step from which on a mean over them is said to be of uneven steps (own choice)."""
 _WARM_UP = 1.5
 """A first step longer than this factor times the median of the others is still warming up; the warning uses the same
 limit."""
+_WORTH_OUTSIDE = 0.2
+"""Share of the recording from which on the headline mentions what lies outside of the typical steps."""
+_WAITS = 0.05
+"""The device waits if it works for less than this share of the time (own choice: copies of results remain)."""
+_NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
+"""Reasons that say less than what the host does."""
 
-_WITH_GPU = {
-    "input": Text(
-        "headline-input-2",
-        "Bound by input: for {part:part} of each step the GPU does nothing while the program waits for its DataLoader.",
-    ),
-    "host": Text(
-        "headline-host-2",
-        "Bound by the host: for {part:part} of each step the GPU does nothing because the CPU gives it no work.",
-    ),
-    "gpu-compute": Text(
-        "headline-gpu-compute-2",
-        "Bound by GPU compute: the GPU works for {part:part} of each step, mostly on matrix "
-        "products, convolutions and attention.",
-    ),
-    "gpu-memory": Text(
-        "headline-gpu-memory-2",
-        "Bound by GPU memory: the GPU works for {part:part} of each step, mostly on operations that move data.",
-    ),
-    UNNAMED: Text(
-        "headline-gpu-2",
-        "Bound by the GPU: it works for {part:part} of each step. The names of its kernels "
-        "do not show what most of this time is spent on.",
-    ),
-    "communication": Text(
-        "headline-communication-2",
-        "Bound by communication: for {part:part} of each step the GPU only communicates, or waits for other ranks.",
-    ),
-}
-_WITHOUT_GPU = {
-    "input": Text(
-        "headline-cpu-input-2",
-        "Bound by input: {part:part} of each step is waiting for the DataLoader. No GPU was recorded.",
-    ),
-    "communication": Text(
-        "headline-cpu-communication-2",
-        "Bound by communication: for {part:part} of each step collectives run and no "
-        "operator is recorded. No GPU was recorded.",
-    ),
-    "host": Text(
-        "headline-cpu-host-2",
-        "Bound by the CPU: {part:part} of each step pass in the program itself. No GPU was recorded.",
-    ),
-}
-_UNUSED = Text(
-    "headline-cpu-unused-gpu",
-    "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
-    note="device is the name of a GPU; part reads: 21 % of the 150 ms",
-)
 _NOTHING = Text(
     "headline-none",
     "Nothing dominates a step of {step:ns}: the GPU works for {busy:share} of it, and no single cause "
@@ -134,184 +82,68 @@ _OUTSIDE = Text(
     "{headline} But {share:share} of the GPU's recorded work lies outside of the steps.",
     note="headline is a sentence",
 )
-
-
-def headline(facts: Facts, combined: Combined | None) -> Headline:
-    """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
-    if facts.log is not None:
-        said = of_log.headline(facts.need("compilation", CompiledCode), facts.log)
-        return Headline(facts.run, "compilation", said.message, said.share, None, None)
-    found = unusual(facts) or _of_typical_step(facts) or _of_parts(facts)
-    message = with_outside(facts, of_table.with_communication(facts, found.bound, found.message))
-    return Headline(facts.run, found.bound, message, found.share, facts.resources, combined, shares(facts))
-
-
-def shares(facts: Facts) -> Shares | None:
-    """What the device does in a typical step; None without a device, and for printed causes."""
-    own = facts.step_resources if facts.table is None else None
-    if own is None or own.gpu_ns is None or own.only_copies_ns is None or not own.step_ns:
-        return None
-    communicates = own.exposed_communication_ns or 0.0
-    ranks = facts.find("ranks", Ranks)
-    waits = None if ranks is None or ranks.exposed_wait_ns is None else min(ranks.exposed_wait_ns, communicates)
-    return Shares(
-        computes=(own.gpu_ns - own.only_copies_ns - communicates) / own.step_ns,
-        copies=own.only_copies_ns / own.step_ns,
-        communicates=(communicates - (waits or 0.0)) / own.step_ns,
-        waits_for_ranks=None if waits is None else waits / own.step_ns,
-        idle=1 - own.gpu_ns / own.step_ns,
-    )
-
-
-def _of_typical_step(facts: Facts) -> StepBound | None:
-    """The headline of a trace, or of the ranks of a run, with events of a device."""
-    recording = facts.find("recording", Recording)
-    if recording is None or facts.is_startup:
-        return None
-    found = typical.verdict(facts, recording)
-    if found is None:
-        return None
-    found = _with_waiting(facts, _with_sleep(facts, found))
-    return StepBound(found.bound, _qualified(facts, found.message), found.share)
-
-
-def _of_parts(facts: Facts) -> StepBound:
-    """The headline of printed causes, runs of several ranks, and traces without a device or of a start-up."""
-    times, texts = _of_run(facts) if facts.table is None else of_table.parts(facts)
-    texts = texts or _WITHOUT_GPU
-    bound = None if facts.is_startup else _bound(times, facts.step_ns)
-    if bound is None:
-        largest = max(times.values(), default=0.0)
-        share = largest / facts.step_ns if facts.step_ns else None
-        return StepBound("start-up" if facts.is_startup else "none", _qualified(facts, _nothing(facts)), share)
-    share = times[bound] / facts.step_ns
-    quantities: dict[str, Any] = {"part": (times[bound], facts.step_ns)}
-    if texts is not _WITH_GPU and texts is not _WITHOUT_GPU:
-        quantities = {"time": times[bound], "step": facts.step_ns, "share": share}
-    message: Message = texts[bound](**quantities)
-    own = facts.step_resources
-    if bound == "host" and own is not None and own.unused_device:
-        message = _UNUSED(device=own.unused_device, **quantities)
-    if bound == "host" and texts is _WITHOUT_GPU:
-        message = causes.with_operators(facts, message)
-    said = _with_sleep(facts, StepBound("gpu-compute" if bound in (UNNAMED, MIXED) else bound, message, share))
-    said = _with_waiting(facts, said)
-    return StepBound(said.bound, _qualified(facts, said.message), said.share)
-
-
-def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
-    """Add for how long the host sleeps or waits on the critical path, as far as stacks tell: that is no slow code."""
-    path = facts.find("critical_path", CriticalPath)
-    if found.bound != "host" or path is None or not path.step_ns:
-        return found
-    asleep = fsum(part.ns_per_step for part in path.parts if part.resource == "asleep")
-    if asleep < _WORTH_OF_SLEEP * path.step_ns:
-        return found
-    return StepBound(found.bound, _ASLEEP(headline=found.message, part=(asleep, path.step_ns)), found.share)
-
-
-def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
-    """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
-    alone = facts.summary is not None and facts.summary.world_size == 1
-    if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
-        return StepBound(found.bound, _ONE_RANK(headline=found.message), found.share)
-    own = facts.step_resources
-    return late_rank.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
-
-
-def _qualified(facts: Facts, message: Message) -> Message:
-    """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
-    first, *others = _durations(facts) or [0]
-    if len(others) > 1 and first > _WARM_UP * median(others):
-        message = _FIRST_STEP(headline=message, first=first, median=float(median(others)))
-    elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
-        message = _UNEVEN(headline=message, shortest=min(first, *others), longest=max(first, *others))
-    own = facts.step_resources
-    outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
-    return _OUTSIDE(headline=message, share=outside) if outside > _OUTSIDE_SHARE else message
-
-
-def _durations(facts: Facts) -> list[float]:
-    """Durations of the steps that count, in their order, if the profiler marked them; for several ranks the means."""
-    recording, ranks = facts.find("recording", Recording), facts.find("ranks", Ranks)
-    if recording is not None and ranks is None:
-        counted = [step.duration_ns for step in recording.steps if step.is_typical]
-        return list(counted) if recording.steps_from == "ProfilerStep" else []
-    if facts.summary is None or facts.summary.steps_from != "ProfilerStep":
-        return []
-    if ranks is not None:
-        return [step.mean_ns for step in ranks.steps]
-    breakdown = facts.find("step_breakdown", StepBreakdown)
-    return [step.duration_ns for step in breakdown.steps] if breakdown else []
-
-
-def _bound(times: Mapping[str, float], step: float) -> str | None:
-    """The GPU if it is busy, else the largest loss if it is large enough to name."""
-    if not step:
-        return None
-    gpu = max((name for name in times if name.startswith("gpu")), key=lambda name: times[name], default=None)
-    if gpu is not None and times[gpu] >= _BUSY * step:
-        return gpu
-    losses = {name: ns for name, ns in times.items() if name in _LOSSES and ns >= _WORTH * step}
-    return max(losses, key=lambda name: losses[name], default=None)
-
-
-def _nothing(facts: Facts) -> Message:
-    if facts.is_startup:
-        return causes.of_startup(facts)
-    busy = facts.resources.gpu_ns
-    if busy is None:
-        if waiting := of_table.waiting(facts):
-            return waiting
-        sign = _sign(facts)
-        return _UNREAD(step=facts.step_ns, sign=sign) if sign else _NO_GPU(step=facts.step_ns)
-    if (unknown := of_table.unseen(facts)) is not None:
-        return unknown
-    return _NOTHING(step=facts.step_ns, busy=busy / facts.step_ns if facts.step_ns else None)
-
-
-def _of_run(facts: Facts) -> of_table.Parts:
-    resources = facts.need_step_resources()
-    loader, step = resources.exposed_loader_ns, resources.step_ns
-    if resources.gpu_ns is None:
-        return _without_device(facts, loader), None
-    communication = resources.exposed_communication_ns or 0.0
-    times = {
-        gpu_bound(facts): resources.gpu_ns - communication,
-        "input": loader,
-        "communication": communication,
-        "host": _starved(facts, resources, step - resources.gpu_ns - loader),
-    }
-    return times, _WITH_GPU
-
-
-def _starved(facts: Facts, resources: StepResources, idle: float) -> float:
-    """Idle time during which the host works."""
-    if facts.resources.host_ns is None:
-        return 0.0
-    return max(0.0, min(resources.host_ns, idle - facts.idle_per_step("compilation", "allocation", "unknown")))
-
-
-def _without_device(facts: Facts, loader: float) -> dict[str, float]:
-    """Times by bound without a device; only the loader's if an accelerator took part that was not recorded."""
-    if _sign(facts):
-        return {"input": loader}
-    own = facts.step_resources
-    collectives = (own.exposed_communication_ns or 0.0) if own else 0.0
-    return {"input": loader, "communication": collectives, "host": max(0.0, facts.step_ns - loader - collectives)}
-
-
-def _sign(facts: Facts) -> str | None:
-    """The sign that an accelerator took part although its events were not recorded."""
-    if facts.view is not None:
-        return of_table.sign(facts.view)
-    own = facts.step_resources
-    return own.unread_device if own else None
-
-
-_MOSTLY_MISSING = 0.5
-"""Share of the recording without events from which on the headline speaks of nothing else (own choice)."""
-
+_START_UP = Text(
+    "headline-start-up-2",
+    "This recording is mostly start-up: for {part:part} code is loaded or compiled, or "
+    "memory is allocated, which happens only once. Record a few steps after a warm-up.",
+)
+_START_UP_IN = Text(
+    "headline-start-up-in",
+    "{headline} Most of it, {time:rounded_ns}, is in {name}, which most likely compiles code at its first call.",
+    note="headline is a sentence; name is an operator or a function of TorchScript",
+)
+_START_UP_REST = Text(
+    "headline-start-up-rest",
+    "{headline} Without the start-up {rest:rounded_ns} are left, for {busy:percent} of which the GPU works.",
+    note="headline is a sentence; rest is a time",
+)
+_COMMUNICATES = Text(
+    "headline-table-communicates",
+    "{headline} Communication takes {time:ns} ({share:share}) of the GPU's time per step.",
+    note="headline is a sentence",
+)
+_COMMUNICATES_AT_LEAST = Text(
+    "headline-table-communicates-at-least",
+    "{headline} Communication takes at least {time:ns} ({share:share}) of the GPU's time per step; {hidden:share} of "
+    "it is in rows that are not printed.",
+    note="headline is a sentence; it is the GPU's time",
+)
+_ALSO_OUTSIDE = Text(
+    "headline-also-outside-2",
+    "{headline} Outside of the typical steps: {time:rounded_ns} {when}, {what}.",
+    note="headline is a sentence; when: before the first step; what is a clause, such as: the GPU waits",
+)
+_BECAUSE = Text(
+    "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
+)
+_HOST_IN = Text(
+    "outside-host-2",
+    "for {part:rounded_ns} of it the host is in {owner}",
+    note="after a time; owner is a function, mark, module or operator; ends a sentence",
+)
+_HOST_WAITS = Text(
+    "outside-host-waits-2",
+    "for {part:rounded_ns} of it the host is in {owner}, while the GPU waits",
+    note="after a time; owner is a function, mark, module or operator; ends a sentence",
+)
+_HOST_WORKS = Text(
+    "outside-host-works-2",
+    "for {part:rounded_ns} of it the host is in {owner}, and the GPU works for {busy:percent}",
+    note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
+)
+_SILENT = Text(
+    "outside-silent", "in which hardly anything of the host was recorded", note="after a time; ends a sentence"
+)
+_SILENT_WAITS = Text(
+    "outside-silent-waits",
+    "in which hardly anything of the host was recorded and the GPU waits",
+    note="after a time; ends a sentence",
+)
+_SILENT_WORKS = Text(
+    "outside-silent-works",
+    "in which hardly anything of the host was recorded and the GPU works for {busy:percent}",
+    note="after a time; busy is a share of that time; ends a sentence",
+)
 _CAPTURE = Text(
     "headline-capture",
     "The recording contains the capture of graphs (launch calls: {launches:count}, device events: {events:count}). "
@@ -365,77 +197,219 @@ _ACCELERATOR_COMMUNICATES = Text(
 )
 
 
-def unusual(facts: Facts) -> StepBound | None:
-    """The headline of a recording that does not show a program's usual work; None for all others."""
-    if facts.table is not None:
-        return _of_table(facts)
+def headline(facts: Facts, combined: Combined | None) -> Headline:
+    """What bounds a run: the GPU if it works nearly all the time, else what the GPU waits for."""
+    if facts.log is not None:
+        found = printed.of_log(facts.need("compilation", CompiledCode), facts.log)
+        return Headline(facts.run, found.bound, found.message, found.share, None, None)
+    found = _with_outside(facts, _with_communication(facts, _unusual(facts) or _usual(facts)))
+    return Headline(facts.run, found.bound, found.message, found.share, facts.resources, combined, shares(facts))
+
+
+def shares(facts: Facts) -> Shares | None:
+    """What the device does in a typical step; None without a device, and for printed causes."""
+    own = facts.step_resources if facts.table is None else None
+    if own is None or own.gpu_ns is None or own.only_copies_ns is None or not own.step_ns:
+        return None
+    communicates = own.exposed_communication_ns or 0.0
+    ranks = facts.find("ranks", Ranks)
+    waits = None if ranks is None or ranks.exposed_wait_ns is None else min(ranks.exposed_wait_ns, communicates)
+    return Shares(
+        computes=(own.gpu_ns - own.only_copies_ns - communicates) / own.step_ns,
+        copies=own.only_copies_ns / own.step_ns,
+        communicates=(communicates - (waits or 0.0)) / own.step_ns,
+        waits_for_ranks=None if waits is None else waits / own.step_ns,
+        idle=1 - own.gpu_ns / own.step_ns,
+    )
+
+
+def _usual(facts: Facts) -> StepBound:
+    """What bounds a typical step, or a step by its sums, and what qualifies that."""
+    found = typical.verdict(facts)
+    if found is None:
+        times, texts = _of_resources(facts) if facts.table is None else printed.parts(facts)
+        found = printed.verdict(facts, times, texts)
+        if found is None:
+            return _qualified(facts, _of_nothing(facts, max(times.values(), default=0.0)))
+    return _qualified(facts, _with_waiting(facts, _with_sleep(facts, found)))
+
+
+def _of_resources(facts: Facts) -> printed.Parts:
+    """The mean step of ranks whose typical step is not known, or the step of a trace without a device."""
+    own = facts.need_step_resources()
+    loader, communication = own.exposed_loader_ns, own.exposed_communication_ns or 0.0
+    if own.gpu_ns is None:
+        times = {"input": loader}
+        if not printed.sign(facts):  # else the host may wait for a device that was not recorded
+            times |= {"communication": communication, "host": max(0.0, facts.step_ns - loader - communication)}
+        return times, printed.WITHOUT_GPU
+    starved = own.step_ns - own.gpu_ns - loader - facts.idle_per_step("compilation", "allocation", "unknown")
+    times = {
+        typical.gpu_bound(facts): own.gpu_ns - communication,
+        "input": loader,
+        "communication": communication,
+        "host": 0.0 if facts.resources.host_ns is None else max(0.0, min(own.host_ns, starved)),
+    }
+    return times, printed.WITH_GPU
+
+
+def _of_nothing(facts: Facts, largest_ns: float) -> StepBound:
+    """The headline of a step that nothing bounds, or of which it is unknown what does, with its largest loss."""
+    step, busy = facts.step_ns, facts.resources.gpu_ns
+    share = largest_ns / step if step else None
+    if facts.is_startup:
+        return StepBound("start-up", _of_startup(facts), share)
+    if (unseen := printed.unseen(facts)) is not None:
+        message = unseen
+    elif busy is not None:
+        message = _NOTHING(step=step, busy=busy / step if step else None)
+    else:
+        sign = printed.sign(facts)
+        message = _UNREAD(step=step, sign=sign) if sign else _NO_GPU(step=step)
+    return StepBound("none", message, share)
+
+
+def _of_startup(facts: Facts) -> Message:
+    """The headline of a recording that is mostly start-up: what most of it is, and what is left without it."""
+    startup, busy, calls = facts.startup_per_step, facts.resources.gpu_ns, facts.find("runtime_calls", RuntimeCalls)
+    message = _START_UP(part=(startup, facts.step_ns))
+    compiling = [row for row in (calls.rows if calls else ()) if row.kind == "compiling" and row.is_inferred]
+    most = max(compiling, key=lambda row: row.time_ns, default=None)
+    if most is not None and most.time_ns >= MOST * startup:
+        message = _START_UP_IN(headline=message, time=most.time_ns, name=f"`{most.name}`")
+    rest = facts.step_ns - startup
+    if busy is None or facts.table is not None or facts.tells_little or not rest:
+        return message
+    return _START_UP_REST(headline=message, rest=rest, busy=min(1.0, busy / rest))
+
+
+def _with_sleep(facts: Facts, found: StepBound) -> StepBound:
+    """Add for how long the host sleeps or waits on the critical path, as far as stacks tell: that is no slow code."""
+    path = facts.find("critical_path", CriticalPath)
+    if found.bound != "host" or path is None or not path.step_ns:
+        return found
+    asleep = fsum(part.ns_per_step for part in path.parts if part.resource == "asleep")
+    return found.and_says(_ASLEEP, part=(asleep, path.step_ns)) if asleep >= WORTH_BESIDE * path.step_ns else found
+
+
+def _with_waiting(facts: Facts, found: StepBound) -> StepBound:
+    """Add how much of the communication is waiting for other ranks, or that a single rank cannot show it."""
+    alone = facts.summary is not None and facts.summary.world_size == 1
+    if found.bound == "communication" and not alone and facts.find("ranks", Ranks) is None:
+        return found.and_says(_ONE_RANK)
+    own = facts.step_resources
+    return late_rank.of_ranks(facts, found, (own.exposed_communication_ns or 0.0) if own else 0.0)
+
+
+def _qualified(facts: Facts, found: StepBound) -> StepBound:
+    """Add what makes a mean misleading: a first step unlike the others, uneven steps, or work outside of the steps."""
+    first, *others = _durations(facts) or [0]
+    if len(others) > 1 and first > _WARM_UP * median(others):
+        found = found.and_says(_FIRST_STEP, first=first, median=float(median(others)))
+    elif others and max(first, *others) > _UNEVEN_RATIO * min(first, *others):
+        found = found.and_says(_UNEVEN, shortest=min(first, *others), longest=max(first, *others))
+    own = facts.step_resources
+    outside = own.outside_device_ns / own.recorded_device_ns if own and own.recorded_device_ns else 0.0
+    return found.and_says(_OUTSIDE, share=outside) if outside > MOST else found
+
+
+def _durations(facts: Facts) -> list[float]:
+    """Durations of the steps that count, in their order, if the profiler marked them; for several ranks the means."""
+    recording, ranks = facts.find("recording", Recording), facts.find("ranks", Ranks)
+    if ranks is not None:
+        is_marked = facts.summary is not None and facts.summary.steps_from == "ProfilerStep"
+        return [step.mean_ns for step in ranks.steps if is_marked]
+    if recording is None or recording.steps_from != "ProfilerStep":
+        return []
+    return [step.duration_ns for step in recording.steps if step.is_typical]
+
+
+def _with_communication(facts: Facts, found: StepBound) -> StepBound:
+    """Add what communication takes of the GPU's time in a table if it is much, and how much rows may hide."""
+    run = facts.table
+    if run is None or not run.device_ns or found.bound == "communication":
+        return found
+    time = printed.communication(facts)
+    share = time / facts.on_device(run.device_ns)
+    if share < WORTH_BESIDE:
+        return found
+    hidden = run.device_hidden_share or 0.0
+    text = _COMMUNICATES if hidden < printed.UNSEEN else _COMMUNICATES_AT_LEAST
+    return found.and_says(text, time=time, share=share, hidden=hidden)
+
+
+def _with_outside(facts: Facts, found: StepBound) -> StepBound:
+    """Add the largest time outside of the typical steps if all of them are a fifth of the recording."""
+    recording = facts.find("recording", Recording)
+    if recording is None or facts.summary is None or recording.steps_from == WHOLE or not recording.outside:
+        return found
+    if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
+        return found
+    part = max(recording.outside, key=lambda part: part.duration_ns)
+    return found.and_says(_ALSO_OUTSIDE, time=part.duration_ns, when=OUTSIDE_KINDS[part.kind](), what=_what(part))
+
+
+def _what(part: Outside) -> Message:
+    """Why a time is outside, or what host and device do in it."""
+    if part.reason not in _NO_REASON:
+        return _BECAUSE(reason=STEP_REASONS[part.reason]())
+    busy = None if part.device_busy_ns is None else part.device_busy_ns / part.duration_ns
+    said = {} if part.owner is None else {"owner": host_owners.name(part.owner), "part": part.owner.time_ns}
+    if busy is None:
+        return _HOST_IN(**said) if said else _SILENT()
+    if busy < _WAITS:
+        return _HOST_WAITS(**said) if said else _SILENT_WAITS()
+    return _HOST_WORKS(**said, busy=busy) if said else _SILENT_WORKS(busy=busy)
+
+
+def _unusual(facts: Facts) -> StepBound | None:
+    """The headline of a recording or table that does not show a program's usual work; None for all others."""
     figures, recording = facts.find("launches", LaunchFigures), facts.find("recording", Recording)
-    if figures is not None and figures.capture is not None and facts.is_graph_capture:
+    if facts.is_graph_capture and figures is not None and figures.capture is not None:
         capture = figures.capture
         return StepBound("capture", _CAPTURE(launches=capture.launch_calls, events=capture.device_events), None)
-    if figures is None and (found := _accelerator(facts)) is not None:
+    if figures is None and (found := _of_accelerator(facts)) is not None:
         return found
-    return None if recording is None else _of_recording(facts, figures, recording)
-
-
-def _of_table(facts: Facts) -> StepBound | None:
-    """The headline of a table with hardly any work."""
-    if facts.table is None or not facts.tells_little or facts.is_startup:
-        return None
-    kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
-    return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
-
-
-def _of_recording(facts: Facts, figures: LaunchFigures | None, recording: Recording) -> StepBound | None:
-    """The headline of a recording that lacks most of the program's work."""
-    window = recording.window
-    if window is not None and window.removed_ns >= _MOSTLY_MISSING * (window.end_ns - window.start_ns) > 0:
+    window = None if recording is None else recording.window
+    if window is not None and window.removed_ns >= MOST * (window.end_ns - window.start_ns) > 0:
         return StepBound("none", _REMOVED(part=(window.removed_ns, window.end_ns - window.start_ns)), None)
-    if window is None and recording.workload == "graph-capture":
+    if facts.is_graph_capture and window is None:
         return StepBound("capture", _CAPTURES(), None)
-    if recording.has_hardly_any_work and not facts.is_startup:
-        of_ranks = facts.find("kernel_classes", KernelClasses)
-        kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
-        said = {"kernels": kernels, "busy": recording.device_busy_ns}
-        return _of_stall(facts, recording, said) or StepBound("none", _HARDLY_ANY(**said), None)
-    return None
+    return None if facts.is_startup else _of_little_work(facts, recording)
 
 
-def _of_stall(facts: Facts, recording: Recording, said: Mapping[str, Any]) -> StepBound | None:
-    """The headline of a recording of little work in which the host stands still most of the time."""
+def _of_little_work(facts: Facts, recording: Recording | None) -> StepBound | None:
+    """The headline if the device has hardly any work: whether the host stands still meanwhile."""
+    if facts.table is not None and facts.tells_little:
+        kernels = sum(kernel.calls or 0 for kernel in facts.table.kernels)
+        return StepBound("none", _HARDLY_ANY(kernels=kernels, busy=facts.table.device_ns), None)
+    if recording is None or not recording.has_hardly_any_work:
+        return None
+    figures, of_ranks = facts.find("launches", LaunchFigures), facts.find("kernel_classes", KernelClasses)
+    kernels = figures.kernels if figures else sum(row.calls for row in of_ranks.rows) if of_ranks else 0
+    said = {"kernels": kernels, "busy": recording.device_busy_ns}
     stalls = facts.find("host_stalls", HostStalls)
-    if stalls is None or not stalls.rows or recording.typical is None:
-        return None
-    stalled = mean(stalls.time_ns, recording.typical.steps)
-    if stalled < _STANDING * facts.step_ns:
-        return None
+    stalled = facts.per_step(stalls.time_ns) if stalls else 0.0
+    if stalls is None or not stalls.rows or stalled < _STANDING * facts.step_ns:
+        return StepBound("none", _HARDLY_ANY(**said), None)
     part, operator = (stalled, facts.step_ns), f"`{stalls.rows[0].name}`"
     message = _STANDS_STILL(part=part, unit=typical.unit(recording), operator=operator, **said)
     return StepBound("host", message, stalled / facts.step_ns)
 
 
-def _accelerator(facts: Facts) -> StepBound | None:
+def _of_accelerator(facts: Facts) -> StepBound | None:
     """The headline of a trace without a GPU: what its busiest other device does."""
     found = facts.find("accelerators", Accelerators)
     if found is None or not found.devices:
         return None
     use = found.devices[0]
-    device = "?" if use.device is None else str(use.device)
-    if use.busy_share_of_span is None or use.busy_share_of_span < _BUSY:
-        message = _ACCELERATOR(
-            vendor=use.vendor,
-            device=device,
-            busy=use.busy_ns,
-            span=use.span_ns,
-            share=use.busy_share_of_span,
-            work=use.work_ns,
-            transfer=use.transfer_ns,
-            communication=use.communication_ns,
-        )
-        return StepBound("none", message, None)
+    said = {"vendor": use.vendor, "device": "?" if use.device is None else str(use.device)}
+    if use.busy_share_of_span is None or use.busy_share_of_span < BUSY:
+        of_span = {"busy": use.busy_ns, "span": use.span_ns, "share": use.busy_share_of_span}
+        of_kinds = {"work": use.work_ns, "transfer": use.transfer_ns, "communication": use.communication_ns}
+        return StepBound("none", _ACCELERATOR(**said, **of_span, **of_kinds), None)
     computes = use.work_ns >= use.communication_ns
     text, bound = (_ACCELERATOR_COMPUTES, "gpu-compute") if computes else (_ACCELERATOR_COMMUNICATES, "communication")
-    task = use.tasks[0]
     part = (use.work_ns if computes else use.communication_ns, use.span_ns)
-    said = text(vendor=use.vendor, device=device, part=part, task=task.name, time=task.total_ns)
-    return StepBound(bound, said, part[0] / part[1])
+    message = text(**said, part=part, task=use.tasks[0].name, time=use.tasks[0].total_ns)
+    return StepBound(bound, message, part[0] / part[1])

@@ -1,4 +1,4 @@
-"""The headline of a trace: what bounds its typical step, what the device does, and why it is idle for the rest.
+"""The headline of a trace: what bounds its typical step, what the device does, and what takes the rest of its time.
 
 The device bounds the step if it works nearly all the time. Otherwise the resource that it waits for longest does, if
 that is at least a fifth of the step. All figures are of the typical step, so they agree with the rest of the report.
@@ -6,6 +6,7 @@ that is at least a fifth of the step. All figures are of the typical step, so th
 
 from __future__ import annotations
 
+from collections import Counter
 from math import fsum
 from statistics import median
 from typing import Any
@@ -13,34 +14,42 @@ from typing import Any
 import msgspec
 
 from traceanalyzer.analyzers.copies import Copies
+from traceanalyzer.analyzers.host import HostOwner, HostOwners
+from traceanalyzer.analyzers.kernels.classes import KernelClasses
 from traceanalyzer.analyzers.launches import LaunchFigures
-from traceanalyzer.analyzers.steps.outside import NO_STEP
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.rules.engine import host_owners, idle_time
 from traceanalyzer.rules.engine.facts import Facts
-from traceanalyzer.rules.engine.headlines import causes
-from traceanalyzer.rules.engine.headlines.causes import UNNAMED, gpu_bound
-from traceanalyzer.structure.recording import Outside, Recording, TypicalStep
-from traceanalyzer.structure.recording.left_out import OTHER_PHASE, UNKNOWN
-from traceanalyzer.structure.recording.program_steps import WHOLE
+from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.resources import StepResources
 
-_BUSY = 0.8
-"""Share of a step that the device must work to bound it (own choice: four fifths)."""
+BUSY = 0.8
+"""Share of a step that a device must work to bound it (own choice: four fifths)."""
+WORTH = 0.2
+"""Least share of a step that must be lost to a cause, known or unknown, before it is named."""
+WORTH_BESIDE = 0.1
+"""Least share of a step, or of the GPU's time, that is named beside what bounds the step (own choice: half of that)."""
+MOST = 0.5
+"""Share from which on something is most of the whole."""
 _COMPUTING = 0.7
 """Share of a step from which on a device that computes bounds it rather than the host (own choice)."""
-_WORTH = 0.2
-"""Least share of a step that must be lost to a cause, known or unknown, before it is named."""
-_WORTH_OF_REST = 0.1
-"""Least share of a step that the host must cost beside a busy device before it is named (own choice)."""
-_MOSTLY = 0.5
+_LONG = 0.3
+"""Share of a step from which on a single call is named."""
 _FEW_TOKENS = 100
 """Number of tokens per step below which products spend more time reading weights than computing.
 
 A product of n tokens with weights of 16 bits does n operations for each byte; the GPUs of servers (A100, H100, MI300X)
 do 150 to 300 dense 16-bit operations in the time in which they read one byte, by their data sheets."""
-_OF_HOST = frozenset({"allocation", "profiler_overhead", "synchronization", "launch_bound", "host_code"})
+_BARE = ("operator", "call")
+"""Kinds of owners without anything around them that names a part of the program."""
+_OWN_RULES = frozenset({"loader", "compilation"})
+"""Roles that the sentence names by itself."""
+_COMPUTE = frozenset({"gemm", "moe", "convolution", "attention"})
+"""Classes of kernels that are bound by arithmetic at the sizes used in training."""
+_MOVING = frozenset({"normalization", "elementwise", "reduction", "copy", "optimizer", "embedding", "pooling"})
+"""Classes that mostly move data. Generated kernels without a known class and unknown kernels may be either."""
+UNNAMED = "gpu"
+"""The result if the names of the kernels do not decide what bounds a busy device."""
 
 _COMPUTES = Text("headline-device-computes", "computes {share:percent}", note="part of a list: the GPU computes 65 %")
 _COPIES = Text("headline-device-copies", "copies {share:percent}", note="part of a list: the GPU copies 4 %")
@@ -52,7 +61,6 @@ _EARLIER_SHARE = Text(
 )
 _IDLE = Text("headline-device-idle", "is idle {share:percent}", note="part of a list: the GPU is idle 16 %")
 _DEVICE = Text("headline-device", "The GPU {doing}", note="a sentence; doing is a list: computes 65 %, is idle 35 %")
-
 _REST = Text(
     "headline-device-rest",
     "In the rest it {doing}",
@@ -63,7 +71,6 @@ _REST_BECAUSE = Text(
     "In the rest it {doing}, mostly because {cause}",
     note="a sentence; it is the GPU; doing is a list: communicates 26 %, is idle 5 %; cause: the CPU runs code",
 )
-
 _INPUT = Text(
     "headline-typical-input",
     "Bound by input: for {part:part} of {unit} the GPU waits while the program waits for its DataLoader. {device}.",
@@ -84,13 +91,13 @@ _COMMUNICATION_OF_HOST = Text(
     "Bound by communication: for {part:part} of {unit} the GPU does nothing while the host communicates. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
-_COMPUTE = Text(
+_PRODUCTS = Text(
     "headline-typical-gpu-compute",
     "Bound by GPU compute: for {part:part} of {unit} the GPU computes, mostly matrix products, convolutions and "
     "attention. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
 )
-_MEMORY = Text(
+_MOVES = Text(
     "headline-typical-gpu-memory",
     "Bound by GPU memory: for {part:part} of {unit} the GPU computes, mostly operations that move data. {device}.",
     note="unit is in the genitive: a typical step; device is a sentence, cause a clause",
@@ -159,119 +166,149 @@ _TYPICAL_STEP = Text("headline-unit-typical", "a typical step", note="in the gen
 _ONE_STEP = Text("headline-unit-step", "the step", note="in the genitive: 35 of the 152 ms of ...")
 _RECORDING = Text("headline-unit-recording", "the recording", note="in the genitive: 35 of the 152 ms of ...")
 _WORK = Text("headline-unit-work", "recorded work", note="in the genitive: 35 of the 152 ms of ...; a part of a trace")
+_OF_WORK = {"gpu-compute": _PRODUCTS, "gpu-memory": _MOVES, UNNAMED: _SOME_GPU}
 _OF_LOSS = {"input": _INPUT, "host": _HOST, "communication": _COMMUNICATION, "start-up": _LOADING}
 _WITHOUT_BOUND = ((_EARLIER, ("unrecorded_work",)), (_PAUSES, ("device_gap",)), (_UNEXPLAINED, ("unknown", "pending")))
 """Texts about idle time that no resource causes."""
 _CAUSES = {
-    "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", note="after: mostly because"),
-    "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", note="after: mostly because"),
-    "synchronization": Text(
-        "headline-cause-synchronization",
-        "waits let its queue run empty",
-        note="after: mostly because",
-    ),
-    "launch_bound": Text(
-        "headline-cause-launches",
-        "the CPU launches kernels too slowly",
-        note="after: mostly because",
-    ),
+    "allocation": Text("headline-cause-allocation", "the CPU allocates or frees memory", "after: mostly because"),
+    "profiler_overhead": Text("headline-cause-profiler", "the profiler itself works", "after: mostly because"),
+    "synchronization": Text("headline-cause-synchronization", "waits let its queue run empty", "after: mostly because"),
+    "launch_bound": Text("headline-cause-launches", "the CPU launches kernels too slowly", "after: mostly because"),
     "host_code": Text(
-        "headline-cause-host-code",
-        "the CPU runs code between operators",
-        note="Python code, mostly; after: mostly because",
+        "headline-cause-host-code", "the CPU runs code between operators", "Python code, mostly; after: mostly because"
     ),
 }
+"""Causes of idle time that are the host's, in the order of all causes."""
+
+_OWNER = Text(
+    "headline-owner",
+    "{headline} While the GPU waits, {owner} takes {part:part}.",
+    note="headline is a sentence; owner is a function, mark or module; part reads: 35 of the 152 ms",
+)
+_OWNER_WITH = Text(
+    "headline-owner-with-role",
+    "{headline} While the GPU waits, {owner} takes {part:part}, and {other} {other_part:part}.",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 35 of the 152 ms",
+)
+_OWNER_OF_WHICH = Text(
+    "headline-owner-of-which",
+    "{headline} While the GPU waits, {owner} takes {part:part}; of that, {other} takes {other_part:part}.",
+    note="headline is a sentence; owner and other are functions, marks or modules; part: 35 of the 152 ms",
+)
+_LEAVES = Text(
+    "headline-owner-leaves",
+    "{headline} It was not recorded which part of the program that is: there are no marks, modules or stacks around "
+    "the operators (with_stack=True records stacks).",
+    note="headline is a sentence",
+)
+_SILENT = Text(
+    "headline-owner-silent",
+    "{headline} For {part:part} it is unknown what the host does: no event of its thread was recorded.",
+    note="headline is a sentence; part reads: 35 of the 152 ms",
+)
+_CALL = Text(
+    "headline-long-call",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}.",
+    note="headline is a sentence; call is an operator or runtime call; owner a function, mark or module",
+)
+_CALL_WAITS = Text(
+    "headline-long-call-waits",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits until {event} has ended.",
+    note="headline is a sentence; call is an operator, wait a runtime call, event a kernel or copy",
+)
+_CALL_EARLIER = Text(
+    "headline-long-call-earlier",
+    "{headline} A single call of `{call}` in {owner} takes {time:ns}: {wait} waits for work that was launched before "
+    "the recording began.",
+    note="headline is a sentence; call is an operator, wait a runtime call",
+)
 
 
 class StepBound(msgspec.Struct, frozen=True):
-    """What bounds a typical step."""
+    """What bounds a step."""
 
     bound: str
     message: Message
     share: float | None
     """Share of the step that the bound takes; None if nothing bounds it."""
 
+    def and_says(self, text: Text, **params: Any) -> StepBound:
+        """The same, with a sentence after its own."""
+        return StepBound(self.bound, text(headline=self.message, **params), self.share)
 
-def verdict(facts: Facts, recording: Recording) -> StepBound | None:
-    """What bounds the typical step; None if no device event was understood."""
-    typical = recording.typical
-    if typical is None or typical.resources.gpu_ns is None or not typical.resources.step_ns:
+
+def verdict(facts: Facts) -> StepBound | None:
+    """What bounds the typical step of a trace, or of the ranks of a run.
+
+    None in a recording that is mostly start-up, without a typical step, or if no device event was understood.
+    """
+    recording = facts.find("recording", Recording)
+    if recording is None or recording.typical is None or facts.is_startup:
         return None
-    if (copied := _of_copies(facts, recording, typical)) is not None:
-        return copied
-    if typical.resources.gpu_ns >= _BUSY * typical.resources.step_ns:
-        return _of_busy_gpu(facts, recording, typical)
-    return _of_waiting_gpu(facts, recording, typical)
+    own = recording.typical.resources
+    if own.gpu_ns is None or not own.step_ns:
+        return None
+    is_busy = own.gpu_ns >= BUSY * own.step_ns
+    return _of_copies(facts, recording, own) or (_of_busy_gpu if is_busy else _of_waiting_gpu)(facts, recording, own)
 
 
-def _of_copies(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound | None:
+def _of_copies(facts: Facts, recording: Recording, own: StepResources) -> StepBound | None:
     """The headline of a step in which copies beside which nothing runs take more than anything else; else None."""
-    own, copies = typical.resources, facts.find("copies", Copies)
-    step, time = own.step_ns, own.only_copies_ns or 0.0
-    most = max(_computing_ns(own), own.exposed_communication_ns or 0.0, *_losses(facts, typical).values())
-    if copies is None or not copies.rows or time < _WORTH * step or time < most:
+    step, time, copies = own.step_ns, own.only_copies_ns or 0.0, facts.find("copies", Copies)
+    most = max(_computing_ns(own), own.exposed_communication_ns or 0.0, *_losses(facts, own).values())
+    if copies is None or not copies.rows or time < max(most, WORTH * step):
         return None
     copy = max(copies.rows, key=lambda each: each.exposed_ns).name
-    said: dict[str, Any] = {"unit": unit(recording), "device": _device(typical), "copy": copy}
-    return StepBound("gpu-memory", _ONLY_COPIES(part=(time, step), **said), time / step)
+    message = _ONLY_COPIES(part=(time, step), unit=unit(recording), device=_device(facts, own), copy=copy)
+    return StepBound("gpu-memory", message, time / step)
 
 
-def _of_waiting_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
+def _of_waiting_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
     """The headline of a waiting device: the largest loss, and unexplained time, if they are large enough to name."""
-    step, losses = typical.resources.step_ns, _losses(facts, typical)
-    said: dict[str, Any] = {"unit": unit(recording), "device": _device(typical)}
+    step, losses = own.step_ns, _losses(facts, own)
     bound = max(losses, key=lambda name: losses[name])
-    if bound == "host" and losses[bound] >= _WORTH * step and _computing_ns(typical.resources) >= _COMPUTING * step:
-        return _of_busy_gpu(facts, recording, typical)
-    if losses[bound] < _WORTH * step:
-        time, text = max(((_idle_ns(typical, *of), text) for text, of in _WITHOUT_BOUND), key=lambda row: row[0])
-        if time >= _WORTH * step:
-            return StepBound("none", text(part=(time, step), **said), None)
-        return StepBound("none", _NOTHING(step=step, **said), losses[bound] / step)
     time, text = losses[bound], _OF_LOSS[bound]
+    said: dict[str, Any] = {"unit": unit(recording), "device": _device(facts, own)}
+    if time < WORTH * step:
+        idle, text = max(((facts.idle_per_step(*of), text) for text, of in _WITHOUT_BOUND), key=lambda row: row[0])
+        if idle >= WORTH * step:
+            return StepBound("none", text(part=(idle, step), **said), None)
+        return StepBound("none", _NOTHING(step=step, **said), time / step)
+    if bound == "host" and _computing_ns(own) >= _COMPUTING * step:
+        return _of_busy_gpu(facts, recording, own)
     if bound == "communication":  # as the shares say: the device communicates, or is idle
-        own, idle = typical.resources.exposed_communication_ns or 0.0, _idle_ns(typical, "communication")
-        time, text = (own, _COMMUNICATION) if own >= idle else (idle, _COMMUNICATION_OF_HOST)
-    said |= {"cause": _cause(facts, typical)} if bound == "host" else {}
+        time, idle = own.exposed_communication_ns or 0.0, facts.idle_per_step("communication")
+        if idle > time:
+            time, text = idle, _COMMUNICATION_OF_HOST
+    said |= {"cause": _cause(facts)} if bound == "host" else {}
     message = text(part=(time, step), **said)
     if bound in ("host", "input"):
-        message = (causes.of_host if bound == "host" else causes.of_input)(facts, message, step)
-    unknown = _idle_ns(typical, "unknown", "pending")
-    if unknown >= _WORTH * step:
-        is_pending = 2 * _idle_ns(typical, "pending") > unknown
+        message = (_with_owners if bound == "host" else _with_loader)(facts, message, step)
+    unknown = facts.idle_per_step("unknown", "pending")
+    if unknown >= WORTH * step:
+        is_pending = 2 * facts.idle_per_step("pending") > unknown
         message = (_ALSO_PENDING if is_pending else _ALSO_UNEXPLAINED)(headline=message, part=(unknown, step))
     return StepBound(bound, message, time / step)
 
 
-def _computing_ns(own: StepResources) -> float:
-    """Time in ns of a typical step in which the device neither only copies nor only communicates."""
-    return (own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0) - (own.only_copies_ns or 0.0)
-
-
-def _of_busy_gpu(facts: Facts, recording: Recording, typical: TypicalStep) -> StepBound:
+def _of_busy_gpu(facts: Facts, recording: Recording, own: StepResources) -> StepBound:
     """The headline of a device that works nearly all the time: it mostly computes, or it mostly communicates."""
-    step, communication = typical.resources.step_ns, typical.resources.exposed_communication_ns or 0.0
-    compute = _computing_ns(typical.resources)
-    said: dict[str, Any] = {"unit": unit(recording), "device": _device(typical)}
+    step, compute, communication = own.step_ns, _computing_ns(own), own.exposed_communication_ns or 0.0
     if communication > compute:
-        message = _COMMUNICATION(part=(communication, step), **said)
+        message = _COMMUNICATION(part=(communication, step), unit=unit(recording), device=_device(facts, own))
         return StepBound("communication", message, communication / step)
-    said |= {"part": (compute, step), "device": _rest(facts, typical)}
-    tokens = _decoded_tokens(recording)
+    is_decode = all(step.phase == "decode" and step.tokens is not None for step in recording.steps)
+    tokens = [step.tokens or 0 for step in recording.steps if is_decode and step.is_typical]
     if tokens and max(tokens) < _FEW_TOKENS:
-        message = _DECODE(part=(compute, step), unit=said["unit"], tokens=round(median(tokens)))
-        return StepBound("gpu-memory", _with_graphs(facts, message), compute / step)
-    bound = gpu_bound(facts)
-    text = {"gpu-compute": _COMPUTE, "gpu-memory": _MEMORY}.get(bound, _SOME_GPU)
-    return StepBound("gpu-compute" if bound == UNNAMED else bound, _with_graphs(facts, text(**said)), compute / step)
-
-
-def _with_graphs(facts: Facts, message: Message) -> Message:
-    """With what spares a busy device the launches."""
+        bound, message = "gpu-memory", _DECODE(part=(compute, step), unit=unit(recording), tokens=round(median(tokens)))
+    else:
+        bound = gpu_bound(facts)
+        message = _OF_WORK[bound](unit=unit(recording), device=_rest(facts, own), part=(compute, step))
     figures = facts.find("launches", LaunchFigures)
-    if figures is None or (figures.graphs.kernel_share or 0.0) < _MOSTLY:
-        return message
-    return _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
+    if figures is not None and (figures.graphs.kernel_share or 0.0) >= MOST:  # which spares the device the launches
+        message = _GRAPHS(headline=message, kernels=figures.graphs.kernels, all=figures.kernels)
+    return StepBound("gpu-compute" if bound == UNNAMED else bound, message, compute / step)
 
 
 def unit(recording: Recording) -> Message:
@@ -281,56 +318,45 @@ def unit(recording: Recording) -> Message:
     return _ONE_STEP() if len(recording.steps) == 1 else _TYPICAL_STEP()
 
 
-def _decoded_tokens(recording: Recording) -> list[int]:
-    """The tokens of each step that counts, if all steps are decode steps with known numbers of tokens; else none."""
-    if any(step.phase != "decode" or step.tokens is None for step in recording.steps):
-        return []
-    return [step.tokens for step in recording.steps if step.is_typical and step.tokens is not None]
+def _computing_ns(own: StepResources) -> float:
+    """Time in ns of a typical step in which the device neither only copies nor only communicates."""
+    return (own.gpu_ns or 0.0) - (own.exposed_communication_ns or 0.0) - (own.only_copies_ns or 0.0)
 
 
-def _losses(facts: Facts, typical: TypicalStep) -> dict[str, float]:
+def _losses(facts: Facts, own: StepResources) -> dict[str, float]:
     """Time of a typical step in which the device does not compute, by cause."""
-    own = typical.resources
-    host = _idle_ns(typical, *_OF_HOST)
     # If events are missing, the recorded work of the host is not representative.
-    known = 0.0 if facts.resources.host_ns is None else min(host, own.host_ns)
+    known = 0.0 if facts.resources.host_ns is None else min(facts.idle_per_step(*_CAUSES), own.host_ns)
     return {
         "input": own.exposed_loader_ns,
         "host": known,
-        "communication": (own.exposed_communication_ns or 0.0) + _idle_ns(typical, "communication"),
-        "start-up": _idle_ns(typical, "compilation"),
+        "communication": (own.exposed_communication_ns or 0.0) + facts.idle_per_step("communication"),
+        "start-up": facts.idle_per_step("compilation"),
     }
 
 
-def _idle_ns(typical: TypicalStep, *causes: str) -> float:
-    return fsum(row.ns_per_step for row in typical.idle if row.cause in causes)
-
-
-def _cause(facts: Facts, typical: TypicalStep) -> Message:
+def _cause(facts: Facts) -> Message:
     """The largest of the causes that are the host's."""
-    largest = max((row for row in typical.idle if row.cause in _OF_HOST), key=lambda row: row.ns_per_step)
-    is_after_waits = largest.cause == "launch_bound" and idle_time.is_after_waits(facts, ("launch_bound",))
-    return _CAUSES["synchronization" if is_after_waits else largest.cause]()
+    largest = max(_CAUSES, key=facts.idle_per_step)
+    is_after_waits = largest == "launch_bound" and idle_time.is_after_waits(facts, ("launch_bound",))
+    return _CAUSES["synchronization" if is_after_waits else largest]()
 
 
-def _device(typical: TypicalStep) -> Message:
+def _device(facts: Facts, own: StepResources) -> Message:
     """The device's activities in a typical step, as shares of the step."""
-    own = typical.resources
-    computes = _COMPUTES(share=_computing_ns(own) / own.step_ns)
-    return _DEVICE(doing=(computes, *_beside_computing(typical)))
+    return _DEVICE(doing=(_COMPUTES(share=_computing_ns(own) / own.step_ns), *_beside_computing(facts, own)))
 
 
-def _rest(facts: Facts, typical: TypicalStep) -> Message:
+def _rest(facts: Facts, own: StepResources) -> Message:
     """The device's activities while it does not compute, and why it is idle if that is much."""
-    doing, own = _beside_computing(typical) or (_IDLE(share=0.0),), typical.resources
-    if _losses(facts, typical)["host"] < _WORTH_OF_REST * own.step_ns:
+    doing = _beside_computing(facts, own) or (_IDLE(share=0.0),)
+    if _losses(facts, own)["host"] < WORTH_BESIDE * own.step_ns:
         return _REST(doing=doing)
-    return _REST_BECAUSE(doing=doing, cause=_cause(facts, typical))
+    return _REST_BECAUSE(doing=doing, cause=_cause(facts))
 
 
-def _beside_computing(typical: TypicalStep) -> tuple[Message, ...]:
-    own = typical.resources
-    earlier = _idle_ns(typical, "unrecorded_work")
+def _beside_computing(facts: Facts, own: StepResources) -> tuple[Message, ...]:
+    earlier = facts.idle_per_step("unrecorded_work")
     shares = (
         (_COPIES, own.only_copies_ns or 0.0),
         (_COMMUNICATES, own.exposed_communication_ns or 0.0),
@@ -340,72 +366,83 @@ def _beside_computing(typical: TypicalStep) -> tuple[Message, ...]:
     return tuple(text(share=time / own.step_ns) for text, time in shares if round(100 * time / own.step_ns))
 
 
-_WORTH_OUTSIDE = 0.2
-"""Share of the recording from which on the headline mentions what lies outside of the typical steps."""
-_WAITS = 0.05
-"""The device waits if it works for less than this share of the time (own choice: copies of results remain)."""
-_NO_REASON = frozenset({NO_STEP, OTHER_PHASE, UNKNOWN})
-"""Reasons that say less than what the host does."""
-
-_ALSO_OUTSIDE = Text(
-    "headline-also-outside-2",
-    "{headline} Outside of the typical steps: {time:rounded_ns} {when}, {what}.",
-    note="headline is a sentence; when: before the first step; what is a clause, such as: the GPU waits",
-)
-_BECAUSE = Text(
-    "outside-because", "because of {reason}", note="reason is a noun, such as: allocation of memory; ends a sentence"
-)
-_HOST_IN = Text(
-    "outside-host-2",
-    "for {part:rounded_ns} of it the host is in {owner}",
-    note="after a time; owner is a function, mark, module or operator; ends a sentence",
-)
-_HOST_WAITS = Text(
-    "outside-host-waits-2",
-    "for {part:rounded_ns} of it the host is in {owner}, while the GPU waits",
-    note="after a time; owner is a function, mark, module or operator; ends a sentence",
-)
-_HOST_WORKS = Text(
-    "outside-host-works-2",
-    "for {part:rounded_ns} of it the host is in {owner}, and the GPU works for {busy:percent}",
-    note="after a time; owner is a function, mark, module or operator; busy is a share of the time; ends a sentence",
-)
-_SILENT = Text(
-    "outside-silent", "in which hardly anything of the host was recorded", note="after a time; ends a sentence"
-)
-_SILENT_WAITS = Text(
-    "outside-silent-waits",
-    "in which hardly anything of the host was recorded and the GPU waits",
-    note="after a time; ends a sentence",
-)
-_SILENT_WORKS = Text(
-    "outside-silent-works",
-    "in which hardly anything of the host was recorded and the GPU works for {busy:percent}",
-    note="after a time; busy is a share of that time; ends a sentence",
-)
+def _with_loader(facts: Facts, headline: Message, step_ns: float) -> Message:
+    """The sentence on a step that waits for its loader, with what the loader does, if it does it itself."""
+    row = host_owners.largest(facts)
+    if row is None or row.role not in ("preprocessing", "tokenization") or not row.idle_ns_per_step:
+        return headline
+    return _OWNER(headline=headline, owner=host_owners.name(row), part=(row.idle_ns_per_step, step_ns))
 
 
-def with_outside(facts: Facts, message: Message) -> Message:
-    """The headline, with the largest time outside of the typical steps if all of them are a fifth of the recording."""
-    recording = facts.find("recording", Recording)
-    if recording is None or facts.summary is None or recording.steps_from == WHOLE or not recording.outside:
-        return message
-    if (recording.outside_ns or 0) < _WORTH_OUTSIDE * facts.summary.span_ns:
-        return message
-    largest = max(recording.outside, key=lambda part: part.duration_ns)
-    return _ALSO_OUTSIDE(
-        headline=message, time=largest.duration_ns, when=OUTSIDE_KINDS[largest.kind](), what=_what(largest)
-    )
+def _with_owners(facts: Facts, headline: Message, step_ns: float) -> Message:
+    """The sentence on a step that the host bounds, with the parts of the program that take most of its idle time."""
+    owners, row = host_owners.found(facts), host_owners.largest(facts)
+    if owners is None:
+        return headline
+    if row is not None and (row.idle_ns_per_step or 0.0) >= WORTH_BESIDE * step_ns:
+        headline = _named(owners, row, headline, step_ns)
+    elif fsum(row.idle_self_ns_per_step or 0.0 for row in owners.rows if row.kind in _BARE) >= WORTH * step_ns:
+        headline = _LEAVES(headline=headline)
+    silent = owners.unowned.idle_self_ns_per_step or 0.0
+    headline = _SILENT(headline=headline, part=(silent, step_ns)) if silent >= WORTH * step_ns else headline
+    return _with_long_call(owners, headline, step_ns)
 
 
-def _what(part: Outside) -> Message:
-    """Why a time is outside, or what host and device do in it."""
-    if part.reason not in _NO_REASON:
-        return _BECAUSE(reason=STEP_REASONS[part.reason]())
-    busy = None if part.device_busy_ns is None else part.device_busy_ns / part.duration_ns
-    said = {} if part.owner is None else {"owner": host_owners.name(part.owner), "part": part.owner.time_ns}
-    if busy is None:
-        return _HOST_IN(**said) if said else _SILENT()
-    if busy < _WAITS:
-        return _HOST_WAITS(**said) if said else _SILENT_WAITS()
-    return _HOST_WORKS(**said, busy=busy) if said else _SILENT_WORKS(busy=busy)
+def _named(owners: HostOwners, row: HostOwner, headline: Message, step_ns: float) -> Message:
+    """Add the owner, and another owner whose work a rule gives advice about."""
+    said = {"headline": headline, "owner": host_owners.name(row), "part": (row.idle_ns_per_step or 0.0, step_ns)}
+    for role in owners.roles:
+        idle = role.idle_ns_per_step or 0.0
+        if role.role == row.role or role.role in _OWN_RULES or idle < WORTH_BESIDE * step_ns:
+            continue
+        other = owners.rows[role.owner]
+        # a mark and its own part with a role have one name; elsewhere only sums show whether one is in the other
+        text = _OWNER_OF_WHICH if other.name == row.name else _OWNER_WITH
+        if text is _OWNER_WITH and (other.idle_ns or 0) + (row.idle_ns or 0) > (owners.idle_ns or 0):
+            continue
+        return text(**said, other=host_owners.name(other), other_part=(idle, step_ns))
+    return _OWNER(**said)
+
+
+def _with_long_call(owners: HostOwners, headline: Message, step_ns: float) -> Message:
+    """Add the longest call that takes much of a step while the device does nothing for at least half of that."""
+    calls = [
+        (call, row)
+        for row in owners.rows
+        if (call := row.longest_call) is not None and call.duration_ns >= _LONG * step_ns
+        if 2 * (row.idle_self_ns or 0) >= call.duration_ns and call.name != row.name
+    ]
+    if not calls:
+        return headline
+    call, row = max(calls, key=lambda entry: entry[0].duration_ns)
+    said = {"headline": headline, "call": call.name, "owner": host_owners.name(row), "time": call.duration_ns}
+    if call.wait is None or 2 * call.waiting_ns < call.duration_ns:
+        return _CALL(**said)
+    if call.waits_for == "unrecorded-work":
+        return _CALL_EARLIER(**said, wait=call.wait)
+    return _CALL(**said) if call.event is None else _CALL_WAITS(**said, wait=call.wait, event=call.event)
+
+
+def gpu_bound(facts: Facts) -> str:
+    """Kind of work of a trace with most of the GPU's time: `gpu-compute`, `gpu-memory`, or `UNNAMED`.
+
+    It is the larger of the two known times, if half of the time is known. Copies and fills count while no kernel runs,
+    collectives not at all, and generated kernels by their names.
+    """
+    found, copies = facts.find("kernel_classes", KernelClasses), facts.find("copies", Copies)
+    if found is None:
+        return UNNAMED
+    alone = 0 if copies is None else copies.exposed_ns
+    times = Counter({"copy": alone})
+    for row in found.rows:
+        times[row.name] += row.total_ns
+    compute, moving = work_times(times)
+    total = found.total_ns - times["communication"] + alone
+    if compute + moving < MOST * total or not total:
+        return UNNAMED
+    return "gpu-compute" if compute > moving or compute >= MOST * total else "gpu-memory"
+
+
+def work_times(times: Counter[str]) -> tuple[int, int]:
+    """What computing, and what moving data, takes of times by class of kernels."""
+    return sum(times[name] for name in _COMPUTE), sum(times[name] for name in _MOVING)

@@ -1,0 +1,443 @@
+"""The headline of runs of which only sums are known: printed tables, compile logs, and traces without a device.
+
+Sums do not show what waits for what: what bounds a step is the resource that takes longest, as far as rows show it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from math import fsum
+from typing import Any
+
+from traceanalyzer.analyzers.compilation import CompiledCode
+from traceanalyzer.analyzers.compilation.logged import LogFigures
+from traceanalyzer.analyzers.optimizer import Optimizers
+from traceanalyzer.analyzers.tables.kinds import RowKind, is_sync
+from traceanalyzer.knowledge import marks
+from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class, operator_class
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.names import named_code
+from traceanalyzer.rules.engine.budget import Budget
+from traceanalyzer.rules.engine.facts import Facts, if_known
+from traceanalyzer.rules.engine.headlines.typical import BUSY, MOST, UNNAMED, WORTH, WORTH_BESIDE, StepBound, work_times
+from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.structure.recording.left_out import MARKED
+
+_MIXED = "gpu-mixed"
+"""What bounds a table whose names show that no kind of work takes most of the GPU's time."""
+UNSEEN = 0.1
+"""Greatest share of the profiled time in hidden rows that is ignored (own choice)."""
+_SHOWN = 3
+_WORTH_NO_OPERATOR = 0.2
+"""Share of a step from which on code in no operator is named (own choice: recording events costs a good part of it)."""
+_NO_CODE = frozenset({"communication", "asleep"})
+"""Resources whose time on the path may be in no operator, but is no code of the program."""
+_LEAST_PHASE = 0.01
+"""Share of the time of compilations from which on a phase is named (own choice: less is no news)."""
+
+WITH_GPU = {
+    "input": Text(
+        "headline-input-2",
+        "Bound by input: for {part:part} of each step the GPU does nothing while the program waits for its DataLoader.",
+    ),
+    "host": Text(
+        "headline-host-2",
+        "Bound by the host: for {part:part} of each step the GPU does nothing because the CPU gives it no work.",
+    ),
+    "gpu-compute": Text(
+        "headline-gpu-compute-2",
+        "Bound by GPU compute: the GPU works for {part:part} of each step, mostly on matrix "
+        "products, convolutions and attention.",
+    ),
+    "gpu-memory": Text(
+        "headline-gpu-memory-2",
+        "Bound by GPU memory: the GPU works for {part:part} of each step, mostly on operations that move data.",
+    ),
+    UNNAMED: Text(
+        "headline-gpu-2",
+        "Bound by the GPU: it works for {part:part} of each step. The names of its kernels "
+        "do not show what most of this time is spent on.",
+    ),
+    "communication": Text(
+        "headline-communication-2",
+        "Bound by communication: for {part:part} of each step the GPU only communicates, or waits for other ranks.",
+    ),
+}
+"""Sentences about the mean step of ranks."""
+WITHOUT_GPU = {
+    "input": Text(
+        "headline-cpu-input-2",
+        "Bound by input: {part:part} of each step is waiting for the DataLoader. No GPU was recorded.",
+    ),
+    "communication": Text(
+        "headline-cpu-communication-2",
+        "Bound by communication: for {part:part} of each step collectives run and no "
+        "operator is recorded. No GPU was recorded.",
+    ),
+    "host": Text(
+        "headline-cpu-host-2",
+        "Bound by the CPU: {part:part} of each step pass in the program itself. No GPU was recorded.",
+    ),
+}
+"""Sentences about a run without events of a device."""
+_UNUSED = Text(
+    "headline-cpu-unused-gpu",
+    "The model runs on the CPU: {part:part} of each step pass in the program itself. Nothing was launched on {device}.",
+    note="device is the name of a GPU; part reads: 21 % of the 150 ms",
+)
+_OF_TABLE = {
+    "input": Text(
+        "headline-table-input",
+        "Bound by input: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is waiting for "
+        "the DataLoader that other work cannot hide.",
+    ),
+    "host": Text(
+        "headline-table-host",
+        "Bound by the host: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, and the "
+        "GPU works for less.",
+    ),
+    "communication": Text(
+        "headline-table-communication",
+        "Bound by communication: collectives take {time:ns} of the GPU's time per step, {share:share} of the profiled "
+        "time.",
+    ),
+    "gpu-compute": Text(
+        "headline-table-gpu-compute",
+        "Bound by GPU compute: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
+        "matrix products, convolutions and attention.",
+    ),
+    "gpu-memory": Text(
+        "headline-table-gpu-memory",
+        "Bound by GPU memory: the GPU works for {time:ns} per step, {share:share} of the profiled time, mostly on "
+        "operations that move data.",
+    ),
+    UNNAMED: Text(
+        "headline-table-gpu",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. The names of its "
+        "kernels do not show what most of this time is spent on.",
+    ),
+    _MIXED: Text(
+        "headline-table-gpu-mixed",
+        "Bound by the GPU: it works for {time:ns} per step, {share:share} of the profiled time. No kind of work takes "
+        "most of it.",
+    ),
+}
+"""Sentences about a table."""
+_AT_LEAST = {
+    "host": Text(
+        "headline-table-host-at-least",
+        "Bound by the host: at least {share:share} of the profiled time ({time:ns} of {step:ns} per step) is CPU work, "
+        "and the GPU works for less. Rows that are not printed may be waits for the GPU.",
+    )
+}
+"""The sentence for a table in which so much host time is not printed that it may be something else."""
+_UNKNOWN = Text(
+    "headline-table-unseen",
+    "It is unknown what bounds a step of {step:ns}: the GPU works for {busy:share} of the profiled time, and "
+    "{hidden:share} of the host's time is in rows that are not printed, which may be waits for the GPU. Raise "
+    "row_limit.",
+    note="row_limit is code",
+)
+_NO_HOST = Text(
+    "headline-table-no-host",
+    "It is unknown what bounds a step: the GPU works for {time:ns} of it, and the table does not show how long the "
+    "host takes.",
+)
+_NO_HOST_COLLECTIVES = Text(
+    "headline-table-no-host-collectives",
+    "It is unknown what bounds a step, because the table does not show how long the host takes. Of the {busy:ns} per "
+    "step for which the GPU works, collectives take {time:ns}.",
+)
+_WAITING = Text(
+    "headline-table-waiting",
+    "The program mostly waits for the device: {share:share} of the profiled time ({time:ns} of {step:ns} per step) is "
+    "in {call}. What the device does meanwhile was not recorded.",
+    note="call is the name of a runtime call, such as cudaDeviceSynchronize",
+)
+_OPERATORS = Text(
+    "headline-cpu-operators",
+    "{headline} What takes most of it: {operators}.",
+    note="headline is a sentence; operators is a list such as aten::mkldnn_convolution 15.73 ms",
+)
+_NO_OPERATOR = Text(
+    "headline-cpu-no-operator",
+    "code in no operator {time:ns}",
+    note="part of a list: aten::addmm 3.2 ms; code is Python or a library outside of PyTorch",
+)
+_OPERATOR = Text("headline-cpu-operator", "{name} {time:ns}", note="part of a list: aten::addmm 3.2 ms; name is code")
+_PHASES = {
+    "dynamo_ns": "Dynamo",
+    "aot_ns": "AOTAutograd",
+    "inductor_ns": "Inductor",
+    "other_backend_ns": "backend",
+    "backward_ns": "backward",
+}
+_ALL = Text(
+    "headline-log",
+    "{count:count} compilations took {time:ns}.",
+    "time is the sum",
+    one="One compilation took {time:ns}.",
+)
+_SPLIT = Text(
+    "headline-log-phases",
+    "{count:count} compilations took {time:ns}: {phases}.",
+    "phases is a list such as Inductor 15.2 s (89 %), Dynamo 1.4 s (8 %)",
+    one="One compilation took {time:ns}: {phases}.",
+)
+_PHASE = Text(
+    "headline-log-phase", "{phase} {part:ns} ({share:share})", "part of a list; phase is a part of torch.compile"
+)
+_OF_PHASE = {
+    "backward_ns": Text("headline-log-backward", "backward passes {part:ns} ({share:share})", "part of a list"),
+    "other_backend_ns": Text(
+        "headline-log-backend", "another backend {part:ns} ({share:share})", "part of a list; not Inductor"
+    ),
+}
+_LONGEST = Text(
+    "headline-log-longest",
+    "{headline} The longest is {function} with {time:ns}.",
+    "headline is a sentence; function is a function with its file and line",
+)
+_UNTIMED = Text(
+    "headline-log-untimed",
+    "The log contains {count:count} compilations, but not how long they took.",
+    one="The log contains one compilation, but not how long it took.",
+)
+_CLOCK = Text(
+    "headline-log-clock",
+    "{headline} Times without figures of torch are those of the log's lines.",
+    "headline is a sentence; lines of a log begin with a time",
+)
+_FAILED = Text(
+    "headline-log-failed",
+    "{headline} {count:count} compilations failed; the first is {function}: {error}",
+    "headline is a sentence; function is a function with its file and line; error is torch's text",
+    one="{headline} The compilation of {function} failed: {error}",
+)
+_NONE = Text("headline-log-none", "The log contains no compilation.")
+_SIZES = Text(
+    "headline-log-sizes",
+    "{headline} Sizes that an export fixed: {count:count}; the first is {expression} at {place}.",
+    "headline is a sentence; expression is a condition such as Eq(s0, 3); place is a file and a line",
+)
+
+
+Parts = tuple[dict[str, float], dict[str, Text]]
+"""Times of a step in ns by what bounds it, at most the step together, and the sentences."""
+
+
+def verdict(facts: Facts, times: Mapping[str, float], texts: Mapping[str, Text]) -> StepBound | None:
+    """What bounds a step by its sums: the GPU if it is busy, else the largest loss if it is large enough to name.
+
+    Args:
+        facts: Of the run.
+        times: Times of a step in ns by what may bound it.
+        texts: The sentences about them.
+    """
+    step = facts.step_ns
+    if not step or facts.is_startup:
+        return None
+    large = {name: ns for name, ns in times.items() if ns >= (BUSY if name.startswith("gpu") else WORTH) * step}
+    bound = max(large, key=lambda name: (name.startswith("gpu"), large[name]), default=None)
+    if bound is None:
+        return None
+    time, share = large[bound], large[bound] / step
+    is_printed = texts is _OF_TABLE or texts is _AT_LEAST
+    said: dict[str, Any] = {"time": time, "step": step, "share": share} if is_printed else {"part": (time, step)}
+    message = texts[bound](**said)
+    if bound == "host" and texts is WITHOUT_GPU:
+        own = facts.step_resources
+        message = _UNUSED(device=own.unused_device, **said) if own and own.unused_device else message
+        message = _with_operators(facts, message)
+    return StepBound("gpu-compute" if bound in (UNNAMED, _MIXED) else bound, message, share)
+
+
+def parts(facts: Facts) -> Parts:
+    """What may bound a table, as far as its sums and its rows show it."""
+    budget = Budget.of(facts.resources, is_estimate=True)
+    if _has_no_host(facts):
+        return {}, _OF_TABLE
+    if budget.critical == "loader":
+        return _of_loader(budget)
+    if budget.critical == "host":
+        return _of_host(facts, budget)
+    time = communication(facts)
+    if time >= MOST * budget.gpu:
+        return {"communication": time}, _OF_TABLE
+    return {_kind_of_work(facts): budget.gpu}, _OF_TABLE
+
+
+def _of_loader(budget: Budget) -> Parts:
+    """Waits for batches, as far as the device's and the rest of the host's time cannot hide them."""
+    return {"input": min(budget.loader, budget.cap("loader", budget.loader))}, _OF_TABLE
+
+
+def _of_host(facts: Facts, budget: Budget) -> Parts:
+    """The host's time, as far as rows show it."""
+    if not budget.gpu:
+        return ({} if sign(facts) else {"host": budget.host}), WITHOUT_GPU
+    unseen = unseen_waits(facts)
+    if not unseen:
+        return {"host": budget.host}, _OF_TABLE
+    certain = budget.host - unseen
+    if budget.loader > certain:
+        return _of_loader(budget)
+    return ({"host": certain} if certain > budget.gpu else {}), _AT_LEAST
+
+
+def sign(facts: Facts) -> str | None:
+    """The sign that an accelerator took part although its events were not recorded.
+
+    In a table a call or an operator, else columns of times that are not its own.
+    """
+    if facts.view is None:
+        own = facts.step_resources
+        return own.unread_device if own else None
+    view = facts.view
+    rows = [row for row, kind in view.by_name if kind is RowKind.RUNTIME or marks.is_of_accelerator(row.name)]
+    if rows:
+        return max(rows, key=lambda row: row.self_cpu_ns or 0).name
+    has_times = any(row.device_total_ns or row.device_avg_ns for row, _ in view.by_name)
+    return next((table.device for table in view.tables if table.device), None) if has_times else None
+
+
+def unseen(facts: Facts) -> Message | None:
+    """The headline of a table that does not show what its device or its host does with its time; else None."""
+    table, busy, step = facts.table, facts.resources.gpu_ns, facts.step_ns
+    if table is None:
+        return None
+    if busy is None:
+        waits = [row for row in facts.rows(RowKind.RUNTIME) if is_sync(row.name)]
+        time = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
+        if not waits or time < MOST * step:
+            return None
+        call = max(waits, key=lambda row: row.self_cpu_ns or 0).name
+        return _WAITING(time=time, step=step, share=time / step, call=call)
+    if _has_no_host(facts):
+        time = communication(facts)
+        return _NO_HOST_COLLECTIVES(busy=busy, time=time) if time >= MOST * busy else _NO_HOST(time=busy)
+    return _UNKNOWN(step=step, busy=busy / step, hidden=table.cpu_hidden_share) if unseen_waits(facts) else None
+
+
+def unseen_waits(facts: Facts) -> float:
+    """Host time per step that may be waits for the device in rows that are not printed, in ns; 0 if it is little.
+
+    It may be all of their time, even more than that of the device: the host also waits for work that was launched
+    before the profile began, and for other ranks.
+    """
+    run = facts.table
+    if run is None or not run.cpu_hidden_ns or not facts.resources.gpu_ns:
+        return 0.0
+    waits = facts.per_step(run.cpu_hidden_ns)
+    return waits if waits >= UNSEEN * facts.step_ns else 0.0
+
+
+def _has_no_host(facts: Facts) -> bool:
+    """Whether the GPU's time is known, but nothing of the host's, as in tables that somebody shortened."""
+    return facts.resources.gpu_ns is not None and facts.resources.host_ns is None
+
+
+def communication(facts: Facts) -> float:
+    """Device time per step in collectives; 0 if none is printed."""
+    return facts.on_device(_by_class(facts)["communication"])
+
+
+def _kind_of_work(facts: Facts) -> str:
+    """Kind of work that takes half of all of the GPU's time; else `_MIXED`, or `UNNAMED` if less than half is known."""
+    times = _by_class(facts)
+    whole = facts.table.device_ns if facts.table and not facts.table.annotations_in_total else None
+    least = MOST * max(times.total(), whole or 0)
+    compute, moving = work_times(times)
+    if max(compute, moving) >= least > 0:
+        return "gpu-compute" if compute >= moving else "gpu-memory"
+    return _MIXED if compute + moving + times["communication"] >= least > 0 else UNNAMED
+
+
+def _by_class(facts: Facts) -> Counter[str]:
+    """Device time by class, from the printed kernels or operators, whichever names classify more time."""
+    kernels: Counter[str] = Counter()
+    for kernel in if_known(lambda: facts.kernels):
+        kernels[kernel_class(kernel.name).value] += kernel.total_ns
+    operators: Counter[str] = Counter()
+    for row in if_known(lambda: facts.operators):
+        operators[operator_class(row.name).value] += row.device_self_ns
+    return max(kernels, operators, key=lambda found: found.total() - found[KernelClass.OTHER.value])
+
+
+def _with_operators(facts: Facts, message: Message) -> Message:
+    """The headline, with what takes a good part of a step by itself: operators, code outside of them, the optimizer.
+
+    Of a table these are its rows by self time: in a range that somebody marked, what is outside of operators may take
+    most.
+    """
+    path = facts.find("critical_path", CriticalPath)
+    if facts.view:
+        rows = [row for row, _ in facts.view.by_name]
+        own = [("" if row.name.startswith(MARKED) else row.name, facts.per_step(row.self_cpu_ns or 0)) for row in rows]
+    elif path is not None:
+        own = _of_path(facts, path)
+    else:
+        own = [(row.name, facts.per_step(row.host_self_ns)) for row in if_known(lambda: facts.operators)]
+    own = [(name, time) for name, time in own if time >= (WORTH_BESIDE if name else _WORTH_NO_OPERATOR) * facts.step_ns]
+    own = sorted(own, key=lambda entry: (-entry[1], entry[0]))[:_SHOWN]
+    told = tuple(_OPERATOR(name=name, time=time) if name else _NO_OPERATOR(time=time) for name, time in own)
+    return _OPERATORS(headline=message, operators=told) if told else message
+
+
+def _of_path(facts: Facts, path: CriticalPath) -> list[tuple[str, float]]:
+    """Operators of the typical step, and "" for code in none of them, sleep and collectives excepted.
+
+    An optimizer that takes most of the step is named instead of its arithmetic, but not one that computes the loss in a
+    closure: its arithmetic is the model's.
+    """
+    found = facts.find("optimizers", Optimizers)
+    closures = {row.name for row in found.rows if row.closures} if found else set()
+    optimizers = [
+        (owner.name, owner.ns_per_step)
+        for owner in path.owners
+        if owner.name and marks.is_optimizer(owner.name) and owner.ns_per_step >= MOST * path.step_ns
+        if owner.name not in closures
+    ]
+    elsewhere = fsum(part.ns_per_step for part in path.parts if part.resource in _NO_CODE)
+    operators = [(row.operator, row.ns_per_step) for row in path.operators if row.operator]
+    outside = fsum(row.ns_per_step for row in path.operators if not row.operator) - elsewhere
+    return optimizers or [*operators, ("", outside)]
+
+
+def of_log(code: CompiledCode, log: LogFigures) -> StepBound:
+    """The headline of a compile log: how long compilation took, and which phase and function took most of it.
+
+    The share is that of the largest phase.
+    """
+    times = {name: getattr(log, name) or 0 for name in _PHASES}
+    largest, message = max(times.values()), _compiled(code, log, times)
+    for failure in code.failures[:1]:
+        named = named_code(failure.function, failure.file, failure.line)
+        message = _FAILED(headline=message, count=len(code.failures), function=named, error=failure.error)
+    if code.size_guards and not log.compilations:
+        guard = code.size_guards[0]
+        place = named_code(None, guard.file, guard.line)
+        message = _SIZES(headline=message, count=len(code.size_guards), expression=guard.expression, place=place)
+    share = largest / log.compiling_ns if log.compiling_ns and largest else None
+    return StepBound("compilation", message, share)
+
+
+def _compiled(code: CompiledCode, log: LogFigures, times: dict[str, int]) -> Message:
+    total = log.compiling_ns
+    if not log.compilations:
+        return _NONE()
+    if not total:
+        return _UNTIMED(count=log.compilations)
+    told = tuple(
+        _OF_PHASE.get(name, _PHASE)(phase=_PHASES[name], part=time, share=time / total)
+        for name, time in sorted(times.items(), key=lambda item: -item[1])
+        if time >= _LEAST_PHASE * total
+    )
+    said = {"count": log.compilations, "time": total}
+    message = _SPLIT(**said, phases=told) if told else _ALL(**said)
+    if log.compilations > 1:
+        longest = max(code.compilations, key=lambda row: row.time_ns or 0)
+        named = named_code(longest.function, *longest.place)
+        message = _LONGEST(headline=message, function=named, time=longest.time_ns)
+    return _CLOCK(headline=message) if log.is_by_clock else message
