@@ -26,8 +26,8 @@ Small traces for tests, examples and `make demo`. No file holds anybody's data: 
 `malformed/` are computed by {maker} from `tests/builders`, `captured/` was recorded by
 {capturer} and {commander}
 with torch 2.13 on a CPU and stripped of host name, paths and process numbers. So was `lab/`, which {lab}
-has cut to the last steps; `lab/h200/` is from torch 2.11 on an H200. `saved/` holds what earlier versions of the tool wrote from these fixtures; it is
-never written again.
+has cut to the last steps; `lab/h200/` is from torch 2.11 on an H200. `saved/` holds what earlier versions of the
+tool wrote from these fixtures; it is never written again.
 All of them are the project's own work, under its licence, Apache-2.0.
 
 {maker} also writes this page; with `--check` it fails if a file differs from what it would write.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .hardware import Device
 from .timeline import Host, finish
 from .trace import TraceBuilder
 from .values import micros
@@ -14,10 +15,10 @@ GLOO = 7000
 
 
 class GlooTraining:
-    """Steps of a rank without a GPU; times in us."""
+    """Steps of a rank without a GPU, unless one is named; times in us."""
 
-    def __init__(self, rank: int = 0) -> None:
-        self.trace = TraceBuilder(devices=(), distributed={"backend": "gloo", "rank": rank, "world_size": 2})
+    def __init__(self, rank: int = 0, *, devices: Sequence[Device] = ()) -> None:
+        self.trace = TraceBuilder(devices=devices, distributed={"backend": "gloo", "rank": rank, "world_size": 2})
         self.host = Host(self.trace, at=10)
         self._sequence = 0
 

@@ -9,6 +9,7 @@ import pytest
 import traceanalyzer as ta
 from tests.builders import TraceBuilder
 from tests.reading import read_built
+from tests.rules.test_prices import doubtful
 from traceanalyzer.analyzers.capture import Capture
 from traceanalyzer.capture.agent.facts import package_frames
 from traceanalyzer.report.model import Report
@@ -53,6 +54,34 @@ def test_of_uneven_steps_savings_are_of_the_mean_and_not_of_the_median() -> None
         "A typical step would take 10.7 ms without the profiler: savings are of that. Steps took 8.0 ms in the median, "
         "and recording made them 25 % longer; other times are of the recorded steps."
     )
+
+
+def test_savings_that_no_replay_prices_are_of_the_recorded_step() -> None:
+    """A replay of kernels that start late for no recorded reason differs too much: all times are as recorded."""
+    trace = doubtful()
+    trace.metadata["traceanalyzer"] = {"version": 1, "timing": {"profiled": times(0.5), "after": times(0.4)}}
+    told = ta.analyze(read_built(trace))
+    (combined,) = [head.combined for head in told.headlines]
+    assert combined is not None
+    assert combined.step_ns is None
+    (line,) = lines(told)
+    assert line == (
+        "A step takes 400 us without the profiler. Recording made it 500 us (25 % longer), and times and savings are "
+        "of that."
+    )
+
+
+def test_without_savings_there_is_one_sentence_about_the_step() -> None:
+    """A program that computes all the time, of which nothing can be saved."""
+    trace = TraceBuilder(devices=())
+    trace.metadata["traceanalyzer"] = {"version": 1, "timing": {"profiled": times(10), "after": times(8)}}
+    for number in range(5):
+        trace.step(number, 10_000 * number, 10_000)
+        trace.op("aten::mm", 10_000 * number, 10_000)
+    told = ta.analyze(read_built(trace))
+    assert [head.combined for head in told.headlines] == [None]
+    (line,) = lines(told)
+    assert line.startswith("A step takes 8.0 ms without the profiler: savings are of this step.")
 
 
 def test_steps_that_compile_are_not_taken_for_the_cost_of_recording() -> None:

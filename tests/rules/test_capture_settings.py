@@ -122,7 +122,10 @@ def test_time_that_the_profiler_took_is_taken_off_the_gaps(rule: str) -> None:
     assert plain.saving is not None
     assert cheap.saving is not None
     assert dear.saving is not None
-    assert cheap.saving.basis.id == dear.saving.basis.id == "saving-without-profiler"
+    assert cheap.saving.basis.id == "saving-without-profiler"
+    # the gaps may have got longer than the rest of the step, so that up to all idle time may go away
+    assert dear.saving.basis.id == "saving-no-more"
+    assert "the same share of a step without the profiler" in dear.saving.basis.text
     assert plain.saving.step_ns is None
     assert cheap.saving.step_ns is not None
     # 1500 us are recorded where 1364 us pass without the profiler; nearly all host events are launches, whose cost to

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from math import hypot
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -24,7 +26,8 @@ from traceanalyzer.report.model import Combined, Saving
 from traceanalyzer.rules.engine.budget import Budget
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.prices import Prices
-from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Portion
+from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Occurrences, Portion
 
 BASIS = Message("basis", {}, "because")
 OPERATOR = 1000 * mean(each.operator.median_ns for each in overheads()) / 1e6
@@ -151,6 +154,75 @@ def test_kernels_that_go_away_take_their_launches_along() -> None:
     )
 
 
+def within(start: int, end: int) -> Callable[[Context], Iterator[Occurrences]]:
+    """The place of a change: a time of the program's thread."""
+
+    def at(_: Context) -> Iterator[Occurrences]:
+        span = np.array([start], np.int64) * 1000, np.array([end], np.int64) * 1000
+        yield Occurrences("host", "reading", np.zeros(1, np.int64), *span)
+
+    return at
+
+
+def reading() -> TraceBuilder:
+    """A step of 1000: an operator of 200 launches a kernel of 400, and the next one a kernel of 500 that runs after it.
+
+    That one starts at 421, and the program waits for it.
+    """
+    trace = TraceBuilder()
+    trace.step(1, 0, 1000)
+    trace.op("aten::item", 0, 200)
+    trace.launch_kernel("of_item", 20, 400, at=10, call_dur=5)
+    trace.op("aten::mm", 200, 100)
+    trace.launch_kernel("gemm", 421, 500, at=250, call_dur=5)
+    trace.launch("cudaStreamSynchronize", 300, 624)
+    return trace
+
+
+def test_what_is_launched_in_host_time_that_goes_away_goes_with_it() -> None:
+    """Without the operator the second kernel starts 5 after its launch, which then ends at 55: 361 earlier.
+
+    With half of it its kernel starts at 15, 5 after its launch as well, and takes 200: the second one starts at 216.
+    """
+    found, at = prices(reading()), within(0, 200)
+    only_host = takes("host", 200, 200, at=at, is_at=True)
+    _, saved, _ = wall(found.saving(only_host, budget(1000)))
+    assert saved == pytest.approx(10), "the first launch is at 0, not at 10"
+    assert found.resolver.removed_device_ns(only_host) == 0
+    for gone, starts in ((200, 60), (100, 216)):
+        change = takes("host", gone, gone, at=at, is_at=True, is_removed=True)
+        saved = 421 - starts
+        assert wall(found.saving(change, budget(1000))) == with_steps(saved, saved, saved)
+        assert found.resolver.removed_device_ns(change) == 400_000, "so more than the 100 without work may be saved"
+
+
+def test_host_time_beyond_the_place_of_a_change_is_around_it() -> None:
+    """50 of the other 176 go away as well, of which nothing hides 126: 50 before the second launch, 76 at the end."""
+    change = takes("host", 250, 250, at=within(0, 200), is_at=True, is_removed=True)
+    saved = 361 + 126 * 50 / 176
+    assert wall(prices(reading()).saving(change, budget(1000))) == with_steps(saved, saved, saved)
+
+
+def test_nothing_waits_in_host_time_that_goes_away() -> None:
+    """An operator of 200 waits for a kernel that ends at 210; what comes after it needs nothing of that."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 600)
+    trace.launch_kernel("gemm", 10, 200, at=3, call_dur=3)
+    trace.op("aten::item", 20, 200)
+    trace.launch("cudaStreamSynchronize", 25, 187)
+    trace.op("aten::mm", 220, 300)
+    trace.launch_kernel("gemm", 510, 50, at=500, call_dur=5)
+    trace.launch("cudaStreamSynchronize", 530, 32)
+    found, at = prices(trace), within(20, 220)
+    kept = takes("host", 200, 200, at=at, is_at=True)
+    removed = takes("host", 200, 200, at=at, is_at=True, is_removed=True)
+    _, of_kept, _ = wall(found.saving(kept, budget(600)))
+    _, of_removed, _ = wall(found.saving(removed, budget(600)))
+    assert of_kept == pytest.approx(8), "the next operator begins at 212, not at 220"
+    assert of_removed == pytest.approx(200), "it begins at 20"
+    assert found.resolver.removed_device_ns(removed) == 0, "the kernel was launched before"
+
+
 def crowded() -> TraceBuilder:
     """A step of 1000: one operator of 400, and 1000 of 0.5 each."""
     trace = TraceBuilder()
@@ -178,6 +250,44 @@ def test_a_capture_states_savings_of_the_step_without_the_profiler() -> None:
     assert saving.basis.id == "saving-without-profiler"
     slower = prices(crowded(), plain=1100).saving(takes("host", 400, 400, MM), budget(1000))
     assert wall(slower) == with_steps(440, 440, 440), "a machine that was busier then: the share is the same"
+
+
+def beside(kernel: int) -> TraceBuilder:
+    """A step of 1000 with an operator of 400, beside a kernel that takes so long."""
+    trace = TraceBuilder()
+    trace.step(1, 0, 1000)
+    if kernel:
+        trace.launch_kernel("gemm", 10, kernel, at=5, call_dur=3)
+    trace.op("aten::mm", 500, 400)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("kernel", "plain", "most"),
+    [
+        pytest.param(100, 900, 360 * 10 / 9, id="a-ninth"),
+        pytest.param(100, 600, 240 * 1.2, id="two-thirds-count-as-a-fifth"),
+        pytest.param(100, 1000, 400, id="no-longer"),
+        pytest.param(100, None, 400, id="no-capture"),
+        pytest.param(0, 600, 240, id="no-device"),
+    ],
+)
+def test_beside_a_device_recording_may_have_made_the_rest_of_a_step_longer(
+    kernel: int, plain: float | None, most: float
+) -> None:
+    """An operator of 400 of 1000 has the same share of a step without the profiler, or more by what recording took."""
+    low, point, high = wall(prices(beside(kernel), plain).saving(takes("host", 400, 400, MM), budget(1000)))
+    assert point == pytest.approx(0.4 * (plain or 1000), rel=1e-3)
+    assert 0.96 * point < low < point
+    # with 2 % of the point for steps that differ, but no more than the operator takes
+    assert high == pytest.approx(min(400, point + hypot(most - point, 0.02 * point)), rel=1e-3)
+
+
+def test_no_more_than_the_time_in_which_the_device_does_nothing_is_saved_without_the_profiler() -> None:
+    """The kernel takes 740 of 1000, so that 0.6 times 260 are left."""
+    saving = prices(beside(740), plain=600).saving(takes("host", 250, 250, MM), budget(1000))
+    assert wall(saving) == (pytest.approx(0.98 * 150, rel=0.01), pytest.approx(150, rel=1e-3), pytest.approx(156))
+    assert saving.basis.id == "saving-no-more"
 
 
 def doubtful() -> TraceBuilder:

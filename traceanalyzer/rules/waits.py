@@ -141,7 +141,7 @@ def _runs_beside_idle_device(facts: Facts, reads: ValueReads, limit: float) -> D
         summary=_ITEM.text("summary-runs-idle"),
         advice=advice,
         code=code,
-        figure="idle",
+        figure="time",
     )
 
 

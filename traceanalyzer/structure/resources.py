@@ -11,15 +11,19 @@ import numpy as np
 
 from traceanalyzer.structure import gaps, host_activity, recorded_collectives, unrecorded_work
 from traceanalyzer.structure.context import Context
+from traceanalyzer.structure.host_activity import HostWaits
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.launch_calls import blocked_calls
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.steps import Steps, host_part
 from traceanalyzer.trace.distinct import distinct, is_among
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN, Bool
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
+
+_RETURN_NS = 20_000
+"""Longest time in which a call that waits returns after the device is done (own choice: most take 2 to 5 us)."""
 
 
 class StepResources(msgspec.Struct, frozen=True):
@@ -187,12 +191,20 @@ def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
     copy_start, copy_end = _held_by_copies(context)
     found = Intervals.union(
         np.concatenate([waits.start_ns[own], launches.start_ns[blocked], copy_start]),
-        np.concatenate([waits.end_ns[own], launches.start_ns[blocked] + launches.dur_ns[blocked], copy_end]),
+        np.concatenate([_released(context, waits.take(np.flatnonzero(own))), launches.end_ns[blocked], copy_end]),
     )
     last = max((int((t.end_ns).max()) for t in (context.trace.host, launches) if len(t)), default=None)
     if window is None or last is None or last >= window[1]:
         return found
     return found | Intervals.union(np.array([last]), np.array([window[1]]))
+
+
+def _released(context: Context, waits: HostWaits) -> I64:
+    """When the device lets each wait end: the time to return after its last event is the host's, if that is short."""
+    ended = np.maximum.accumulate(np.sort(context.trace.device.end_ns))
+    last = take_or(ended, np.searchsorted(ended, waits.end_ns, side="right") - 1, np.iinfo(np.int64).min)
+    returns = waits.end_ns - np.clip(last, waits.start_ns, waits.end_ns)
+    return waits.end_ns - np.where(returns <= _RETURN_NS, returns, 0)
 
 
 def _held_by_copies(context: Context) -> tuple[I64, I64]:

@@ -42,6 +42,20 @@ def test_gaps_count_until_they_add_up_to_the_waiting() -> None:
     assert explained(analyzed(waiting(90, 20, 20, 30)).devices[0]) == 70
 
 
+def test_python_code_that_stacks_show_is_no_launching_after_a_wait() -> None:
+    """Waiting for 90 us explains gaps of 20 and 60 us, and 10 of the last 20.
+
+    Of the first gap the host takes 14 us, after the wait; of the second 56, with a launch of 4; of the third 8 of 10.
+    """
+    plain, stacked = waiting(90, 20, 60, 20), waiting(90, 20, 60, 20)
+    stacked.python_function("train.py(7): step", 0, 1000)
+    for trace, launching in ((plain, 14 + 56 + 8), (stacked, 14 + 8)):
+        (device,) = analyzed(trace).devices
+        (row,) = [row for row in device.causes if row.cause == "host_code"]
+        assert (row.after_waits_ns, row.launching_after_waits_ns) == ((14 + 56 + 8) * US, launching * US)
+        assert explained(device) == 90
+
+
 def test_waiting_for_a_device_that_does_nothing_makes_no_credit() -> None:
     """The host waits for 5 us while the device works, and 40 us long without a reason."""
     trace = waiting(5, 60, 20)

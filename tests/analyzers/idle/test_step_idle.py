@@ -66,6 +66,26 @@ def test_stacks_make_python_code_in_short_gaps_something_else() -> None:
     assert found.has_stacks
     assert device.typical_host_gap_ns == 3 * 76 * US, "without the launches of 4 us"
     assert device.host_gaps[0].python_line == "model.py(7): forward"
+    assert times(device) == {"launch_bound": (4 * 4, 4 * 4), "host_code": (6 + 3 * 76, 6)}, "6 us are in a gap of 10"
+
+
+def test_places_of_launching_and_of_python_code_are_the_gaps_that_were_counted() -> None:
+    """Python runs for 46 us of a gap of 50, and for 36 of one of 40, which counts with the launches of 4 us."""
+    trace = TraceBuilder()
+    trace.step(0, 0, 1000)
+    trace.python_function("model.py(7): forward", 0, 1000)
+    kernels(trace, 10, 70, 120)
+    context = Context(read_built(trace))
+    (device,) = step_idle.analyze(context).devices
+    assert times(device) == {"launch_bound": (3 * 4, 3 * 4), "host_code": (6 + 46 + 36, 6 + 36)}
+    places = {
+        False: step_idle.launching_gaps_at(context, waits=False),
+        True: step_idle.long_gaps_at(context, waits=False),
+    }
+    lengths = {is_long: sum(int((each.end_ns - each.start_ns).sum()) for each in at) for is_long, at in places.items()}
+    assert lengths == {False: (3 * 4 + 6 + 36) * US, True: 46 * US}
+    assert sum(row.launching_ns for row in device.causes) == lengths[False]
+    assert device.typical_host_gap_ns == lengths[True]
 
 
 def test_the_typical_step_is_the_median_of_all_but_the_first() -> None:

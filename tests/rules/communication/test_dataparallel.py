@@ -150,6 +150,15 @@ def test_one_gpu_pays_for_the_wrapper_itself() -> None:
     assert finding.confidence == "A"
 
 
+def test_the_sentence_is_about_the_time_of_the_wrapper_and_not_about_all_idle_time() -> None:
+    """The GPU also waits for 1000 us after each backward pass, which is not the wrapper's."""
+    (finding,) = findings(fires(), RULE)
+    (place,) = finding.where
+    assert (place.kind, place.name, place.ns_per_step) == ("host", WRAPPER, 317_000)
+    assert finding.summary.params["time"] == 317_000
+    assert {length for _, length in place.spans} == {316_000, 1_000}, "before the model, and after it"
+
+
 def test_frames_alone_are_an_inference() -> None:
     (finding,) = findings(fires_on_frames(), RULE)
     assert finding.confidence == "B"

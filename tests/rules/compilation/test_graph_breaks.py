@@ -104,9 +104,21 @@ RULE = "graph-breaks"
 def test_the_host_time_between_the_parts_is_at_stake() -> None:
     (finding,) = findings(fires(), RULE)
     assert finding.saving is not None
-    # Two breaks of 100 us, and 5 us at either end of three regions, of which one remains.
-    assert finding.saving.direct_ns_per_step == pytest.approx((0, 2 * 100_000 + 2 / 3 * 30_000))
+    # Two breaks of 100 us, and 5 us at either end of three regions, of which one remains; twice that at most. At least
+    # both ends of the two regions behind breaks.
+    assert finding.saving.direct_ns_per_step == pytest.approx((20_000, 2 * (2 * 100_000 + 2 / 3 * 30_000)))
     assert finding.evidence[0].observed == 2
+
+
+def test_what_a_gpu_hides_of_it_is_not_saved() -> None:
+    """Three kernels of 1 ms run nearly without a pause, unless the host takes 3 ms at each break."""
+    for between, most in ((100, 440_000), (3000, 4_090_000)):
+        whole = report(broken(between=between))
+        (saving,) = [finding.saving for finding in whole.findings if finding.rule == RULE]
+        assert saving is not None
+        idle = (whole.headlines[0].resources.step_ns or 0.0) - 3_000_000
+        low, high = saving.wall_ns_per_step
+        assert 0 < low < high <= idle < most, "at least what the regions behind the breaks take at their ends"
 
 
 def test_on_a_cpu_starting_the_regions_behind_breaks_goes_away() -> None:

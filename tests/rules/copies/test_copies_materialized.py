@@ -43,6 +43,30 @@ def copying(
     return finish(trace)
 
 
+BACKWARD = ("autograd::engine::evaluate_function: PermuteBackward0", "PermuteBackward0")
+"""What is around the operators of a backward pass."""
+
+
+def copied_by_all() -> TraceBuilder:
+    """Four copies of 100 us in each step: by the program itself, in a module, in an operator, in the backward pass."""
+    trace = TraceBuilder()
+    host, stream = Host(trace, at=10), Stream()
+    for number in range(3):
+        with host.annotation(f"ProfilerStep#{number}"):
+            for around in ((), ("nn.Module: Block_0",), ("aten::native_layer_norm",), BACKWARD):
+                with ExitStack() as calls:
+                    for name in around:
+                        is_module = name.startswith("nn.Module")
+                        calls.enter_context(host.frame(name, module=0) if is_module else host.op(name))
+                    for name in ("aten::contiguous", "aten::clone"):
+                        calls.enter_context(host.op(name))
+                    copy(host, stream, 100, SHAPE, ("float", "float"))
+                with host.op("aten::mm", shapes=[[512, 512], [512, 512]]):
+                    host.launch(Work("ampere_bf16_s16816gemm_bf16_128x128", 1000), stream)
+            host.wait(stream)
+    return finish(trace)
+
+
 def copy(host: Host, stream: Stream, dur: int, shape: Sequence[int], types: tuple[str, str]) -> None:
     """One `aten::copy_` with its kernel."""
     shapes = [list(shape), list(shape), []]
@@ -224,6 +248,42 @@ def test_half_to_all_of_the_copies() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((200_000, 400_000))
     place = finding.evidence[0].where[0]
     assert (place.name, place.shapes) == ("aten::contiguous", "[[16,16,512,64],[16,16,512,64],[]]")
+
+
+def direct(trace: TraceBuilder) -> tuple[float, float]:
+    (finding,) = findings(trace, RULE)
+    assert finding.saving is not None
+    return finding.saving.direct_ns_per_step
+
+
+def test_copies_that_operators_and_autograd_make_for_themselves_may_be_needed() -> None:
+    assert direct(copying("aten::native_layer_norm", "aten::contiguous", "aten::clone")) == pytest.approx((0, 400_000))
+    assert direct(copying(*BACKWARD, "aten::contiguous", "aten::clone")) == pytest.approx((0, 400_000))
+
+
+def test_of_copies_by_all_the_lower_end_is_half_of_those_that_program_and_modules_ask_for() -> None:
+    (finding,) = findings(copied_by_all(), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.5 * 200_000, 400_000))
+    assert finding.summary.params["copies"] == 4
+    assert "at least 25 % of it" in finding.saving.basis.text
+
+
+def test_where_the_host_is_slower_the_calls_that_made_the_copies_go_away() -> None:
+    """Each `aten::contiguous` takes 14 us, 8 of them in `aten::copy_`; a copy takes 2 us of the GPU."""
+    (finding,) = findings(copying("aten::contiguous", "aten::clone", each=2, rest=8), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((4_000, 8_000))
+    assert finding.saving.wall_ns_per_step == pytest.approx((0.5 * 4 * 14_000, 4 * 14_000), rel=0.01)
+
+
+def test_the_operator_that_copies_for_itself_stays() -> None:
+    """Only `aten::contiguous` goes away, not the 3 us of `aten::native_layer_norm` around each."""
+    (finding,) = findings(copying("aten::native_layer_norm", "aten::contiguous", "aten::clone", each=2, rest=8), RULE)
+    assert finding.saving is not None
+    low, high = finding.saving.wall_ns_per_step
+    assert low == 0
+    assert high == pytest.approx(4 * 14_000, rel=0.01)
 
 
 def test_names_the_operator_around_what_asks() -> None:

@@ -26,17 +26,21 @@ def cast(host: Host, stream: Stream, into: str, source: str, *, dur: int, shape:
             host.launch(Work(COPY, dur), stream)
 
 
-def norms(dur: int = 50, *, back: bool = True, types: tuple[str, str] = (FULL, HALF), rest: int = 900) -> TraceBuilder:
-    """Three steps of ten blocks that cast an activation, compute, and cast it back if asked."""
+def norms(
+    dur: int = 50, *, back: bool = True, types: tuple[str, str] = (FULL, HALF), rest: int = 900, python: int = 0
+) -> TraceBuilder:
+    """Three steps of ten blocks that cast an activation, compute, and cast it back if asked; `python`: before casts."""
     trace = TraceBuilder()
     host, stream = Host(trace, at=10), Stream()
     for number in range(3):
         with host.annotation(f"ProfilerStep#{number}"):
             for _ in range(10):
+                host.work(python)
                 cast(host, stream, *types, dur=dur)
                 with host.op("aten::mm", shapes=[[8, 8], [8, 8]]):
                     host.launch(Work("ampere_bf16_s16816gemm_bf16_128x128", rest), stream)
                 if back:
+                    host.work(python)
                     cast(host, stream, *reversed(types), dur=dur)
             host.wait(stream)
     return finish(trace)
@@ -137,6 +141,53 @@ def test_half_to_all_of_the_casts() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((500_000, 1_000_000))
     assert finding.summary.params["casts"] == 20
     assert {finding.summary.params["one"], finding.summary.params["other"]} == {"BFloat16", "float"}
+
+
+def host_bound(python: int) -> tuple[float, float]:
+    """What is saved of steps whose kernels take 2 us each; so long in Python before each cast."""
+    (finding,) = findings(norms(2, rest=2, python=python), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((20_000, 40_000)), "of the GPU's time"
+    return finding.saving.wall_ns_per_step
+
+
+def test_where_the_host_is_slower_the_calls_of_the_casts_go_away() -> None:
+    """Each `aten::to` takes 14 us, 8 of them in `aten::copy_`; the last wait becomes a little longer instead."""
+    low, high = host_bound(0)
+    assert high == pytest.approx(20 * 14_000, rel=0.03)
+    assert low == pytest.approx(high / 2, rel=0.01), "as of the casts"
+
+
+def test_python_before_the_calls_of_casts_goes_with_them() -> None:
+    """Of 10 us all, of 30 us no more than 20; before the first cast of a step there is no operator to count from."""
+    calls = host_bound(0)[1]
+    assert host_bound(10)[1] - calls == pytest.approx(19 * 10_000)
+    assert host_bound(30)[1] - calls == pytest.approx(19 * 20_000)
+
+
+def test_calls_of_other_casts_stay() -> None:
+    """Beside casts there and back ten more, in one direction and of other shapes, are made for a product."""
+
+    def program(*, more: int) -> TraceBuilder:
+        trace = TraceBuilder()
+        host, stream = Host(trace, at=10), Stream()
+        for number in range(3):
+            with host.annotation(f"ProfilerStep#{number}"):
+                for _ in range(10):
+                    for types in ((FULL, HALF), (HALF, FULL)):
+                        cast(host, stream, *types, dur=2)
+                        with host.op("aten::mm", shapes=[[8, 8], [8, 8]]):
+                            host.launch(Work("ampere_bf16_s16816gemm_bf16_128x128", 2), stream)
+                for _ in range(more):
+                    cast(host, stream, FULL, HALF, dur=2, shape=(8, 8))
+                    host.leaf("aten::view")
+                host.wait(stream)
+        return finish(trace)
+
+    savings = [findings(program(more=more), RULE)[0].saving for more in (0, 10)]
+    none, ten = (saving.wall_ns_per_step[1] for saving in savings if saving is not None)
+    assert none == pytest.approx(20 * 14_000, rel=0.03)
+    assert ten == pytest.approx(none, rel=0.03)
 
 
 def test_without_types_nobody_can_tell() -> None:

@@ -96,6 +96,31 @@ def trap_device() -> TraceBuilder:
     return looping(body)
 
 
+def beside_a_gpu(kernel: int, *, values: int = 40, pause: int = 0) -> TraceBuilder:
+    """Steps that launch a kernel of so long, print a tensor, pause, and wait for the kernel.
+
+    The kernel starts 14 us after its operator, which takes 15 us; then the printing begins.
+    """
+
+    def body(host: Host, stream: Any, number: int) -> None:
+        compute(host, stream, kernel)
+        printing(host, values)
+        host.work(pause)
+        host.wait(stream)
+
+    return looping(body)
+
+
+def fires_where_it_prints_beside_a_gpu() -> TraceBuilder:
+    """Of 230 us of printing the GPU works in the first 50 us."""
+    return beside_a_gpu(51)
+
+
+def trap_prints_while_the_gpu_works() -> TraceBuilder:
+    """The kernel takes longer than the printing."""
+    return beside_a_gpu(300)
+
+
 def trap_unread_device() -> TraceBuilder:
     """A GPU was not recorded, for which the program may be waiting."""
 
@@ -186,6 +211,58 @@ def test_control_steps_of_a_capture_make_it_a_larger_part() -> None:
     assert told.saving is not None
     assert told.saving.direct_ns_per_step[1] == pytest.approx(1.1 * plain.saving.direct_ns_per_step[1])
     assert told.saving.direct_ns_per_step[0] == plain.saving.direct_ns_per_step[0]
+
+
+def test_printing_beside_a_gpu_that_has_nothing_to_do() -> None:
+    (finding,) = findings(fires_where_it_prints_beside_a_gpu(), RULE)
+    # 2 us until the operator, its 15 us, the printing, 1.5 us of the wait, 1 us until the step ends
+    step, alone = 19_500 + PRINTING, PRINTING - 50_000
+    assert finding.evidence[0].observed == pytest.approx(alone / step)
+    assert finding.evidence[0].where[0].name == "aten::item"
+    assert finding.saving is not None
+    assert finding.saving.resource == "host"
+    # without what recording 6 + 3 * 40 operators cost at least, 303.7 ns each, in a step without that of all of its 127
+    kept = (alone - 126 * 303.7) * step / (step - 127 * 303.7)
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * kept, PRINTING))
+    assert alone <= finding.saving.wall_ns_per_step[1] <= step - 51_000, "the kernel stays"
+    assert finding.summary.text.startswith("Tensors are printed or formatted for 230 us of a step of 250 us")
+    assert "while no device works" in finding.evidence[0].subject.text
+
+
+def test_printing_that_launches_work_takes_it_along() -> None:
+    """Each of forty values is selected on the GPU, for 10 us; without these kernels it is the whole printing."""
+
+    def body(host: Host, stream: Any, number: int) -> None:
+        for name in ("aten::isfinite", "aten::masked_select"):
+            compute(host, stream, 10, name)
+        for _ in range(40):
+            compute(host, stream, 10, "aten::select")
+            host.leaf("aten::item", 5)
+
+    (finding,) = findings(looping(body), RULE)
+    assert finding.saving is not None
+    printed, gaps = 42 * 15_000 + 40 * 5_000, 42 * 900
+    assert finding.saving.direct_ns_per_step[1] == printed
+    assert printed - gaps <= finding.saving.wall_ns_per_step[1] <= printed, "the GPU works for 420 us of it"
+
+
+def test_a_gpu_that_works_while_it_prints_makes_it_silent_not_skipped() -> None:
+    assert skipped(trap_prints_while_the_gpu_works(), RULE) is None
+    assert findings(trap_prints_while_the_gpu_works(), RULE, {"share": 0.0}) == []
+
+
+def test_pauses_beside_a_gpu_are_no_matter_of_this_rule() -> None:
+    """A pause of 2 ms counts neither in the share, nor in the saving."""
+    (finding,) = findings(beside_a_gpu(51, pause=2000), RULE)
+    assert finding.evidence[0].observed == pytest.approx((PRINTING - 50_000) / (2_019_500 + PRINTING))
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step[1] == PRINTING
+
+
+def test_edge_share_beside_a_gpu() -> None:
+    share = findings(fires_where_it_prints_beside_a_gpu(), RULE)[0].evidence[0].observed
+    assert findings(fires_where_it_prints_beside_a_gpu(), RULE, {"share": share}) == []
+    assert findings(fires_where_it_prints_beside_a_gpu(), RULE, {"share": share - 1e-9})
 
 
 def test_what_it_cannot_judge() -> None:

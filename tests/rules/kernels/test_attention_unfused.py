@@ -5,7 +5,7 @@ The programs: attention in pieces, fused, and products that only look like it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -24,15 +24,23 @@ Call = tuple[str, str, Sequence[Sequence[int]], int]
 """Operator, kernel, shapes, duration in microseconds."""
 
 
-def model(calls: Sequence[Call], *, layers: int = 4) -> TraceBuilder:
-    """Steps of a model whose layers make these calls, beside a product that takes 400 us."""
+def model(calls: Sequence[Call], *, layers: int = 4, kinds: Mapping[str, str | None] | str = HALF) -> TraceBuilder:
+    """Steps of a model whose layers make these calls, beside a product that takes 400 us.
+
+    Args:
+        calls: Of each layer.
+        layers: How many.
+        kinds: Element type of all tensors, or of those of each operator; None where it is not recorded.
+    """
     trace = TraceBuilder(options=("record_shapes",))
     host, stream = Host(trace, at=10), Stream()
     dense: Call = ("aten::mm", GEMM, ([4096, 1024], [1024, 4096]), 400)
     for number in range(3):
         with host.annotation(f"ProfilerStep#{number}"):
             for name, kernel, shapes, dur in [*calls, dense] * layers:
-                with host.op(name, shapes=[list(s) for s in shapes], types=[HALF] * len(shapes)):
+                kind = kinds if isinstance(kinds, str) else kinds.get(name, HALF)
+                types = None if kind is None else [kind] * len(shapes)
+                with host.op(name, shapes=[list(s) for s in shapes], types=types):
                     host.launch(Work(kernel, dur), stream)
             host.wait(stream)
     return finish(trace)
@@ -204,15 +212,69 @@ def test_a_table_by_shape_tells_the_same() -> None:
     )
 
 
+def least(kinds: Mapping[str, str | None] | str) -> float:
+    """Lower end of the saving of attention in pieces whose tensors have these types."""
+    (finding,) = findings(model(attention(16, 2048, 2048, 64), kinds=kinds), RULE)
+    assert finding.saving is not None
+    return finding.saving.direct_ns_per_step[0]
+
+
+def test_in_single_precision_the_fused_kernel_is_slower_than_the_products() -> None:
+    """The products take 2 ms, less than three times their time at the best rate."""
+    assert least(HALF) == pytest.approx(4_000_000 - 2_000_000 - 4 * 5_000)
+    assert least("float") == pytest.approx(4_000_000 - 1.2 * 2_000_000 - 4 * 5_000)
+
+
+def test_single_precision_is_that_of_all_products_where_it_is_known() -> None:
+    assert least({"aten::bmm": "float"}) == pytest.approx(least("float")), "whatever the softmax computes in"
+    assert least({"aten::bmm": HALF, "aten::mul": "float", "aten::_softmax": "float"}) == pytest.approx(least(HALF))
+    assert least({"aten::bmm": None}) == pytest.approx(least(HALF)), "unknown"
+    assert least("c10::Half") == pytest.approx(least(HALF))
+
+
+def test_products_of_two_types_are_not_of_single_precision() -> None:
+    """The values are multiplied by another operator."""
+    *pieces, (_, kernel, shapes, dur) = attention(16, 2048, 2048, 64)
+    calls: list[Call] = [*pieces, ("aten::baddbmm", kernel, ([16, 2048, 64], *shapes), dur)]
+    ends = []
+    for kinds in ({"aten::bmm": "float", "aten::baddbmm": "float"}, {"aten::bmm": "float", "aten::baddbmm": HALF}):
+        (finding,) = findings(model(calls, kinds=kinds), RULE)
+        assert finding.saving is not None
+        ends.append(finding.saving.direct_ns_per_step[0])
+    assert ends == pytest.approx([least("float"), least(HALF)])
+
+
+def test_in_single_precision_the_upper_end_is_the_same() -> None:
+    ends = [findings(model(attention(16, 2048, 2048, 64), kinds=kinds), RULE)[0].saving for kinds in (HALF, "float")]
+    half, full = (end.direct_ns_per_step[1] for end in ends if end is not None)
+    assert half == full == pytest.approx(4_000_000 - 4 * 2 * FLOPS / BEST)
+
+
+BACKWARD: list[Call] = [
+    ("aten::_softmax_backward_data", "softmax_warp_backward", ([16, 2048, 2048], [16, 2048, 2048], [], []), 400),
+    ("aten::bmm", "gemm", ([16, 64, 2048], [16, 2048, 2048]), 300),
+]
+"""A part of the backward pass of attention, 700 us."""
+
+
 def test_the_backward_pass_counts_with_it() -> None:
-    scores = [16, 2048, 2048]
-    backward = [
-        ("aten::_softmax_backward_data", "softmax_warp_backward", (scores, scores, [], []), 400),
-        ("aten::bmm", "gemm", ([16, 64, 2048], scores), 300),
-    ]
     (forward,) = findings(fires(), RULE)
-    (both,) = findings(model([*attention(16, 2048, 2048, 64), *backward]), RULE)
+    (both,) = findings(model([*attention(16, 2048, 2048, 64), *BACKWARD]), RULE)
     assert both.summary.params["time"] == pytest.approx(forward.summary.params["time"] + 4 * 700_000)
+
+
+def test_fused_backward_passes_compute_the_scores_again() -> None:
+    """Seven products in place of six, at both ends; without a backward pass as many as in pieces."""
+    (both,) = findings(model([*attention(16, 2048, 2048, 64), *BACKWARD]), RULE)
+    assert both.saving is not None
+    low, high = both.saving.direct_ns_per_step
+    total, taken, products = 4 * 1_700_000, 4 * 800_000, 4 * 3 * FLOPS / BEST
+    assert taken < 3 * products
+    assert high == pytest.approx(total - 7 / 6 * products)
+    assert low == pytest.approx(total - 7 / 6 * taken - 8 * 5_000), "fused kernels, forward and backward"
+    (full,) = findings(model([*attention(16, 2048, 2048, 64), *BACKWARD], kinds="float"), RULE)
+    assert full.saving is not None
+    assert full.saving.direct_ns_per_step == pytest.approx((total - 1.2 * 7 / 6 * taken - 8 * 5_000, high))
 
 
 def test_without_shapes_nobody_can_tell() -> None:

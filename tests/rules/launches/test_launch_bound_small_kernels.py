@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import TraceBuilder
 from tests.builders.timeline import Host, Stream, Work
-from tests.rules.host_work import looping, read_value
+from tests.rules.host_work import compute, looping, read_value
 from tests.rules.idle.test_gpu_underutilized import trap_warm_up, working
 from tests.rules.judging import findings, report, skipped
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
@@ -39,6 +39,20 @@ def fires_between_values() -> TraceBuilder:
                 host.launch(Work("small_kernel", 5), stream)
             if kernel % 10 == 9:
                 read_value(host, stream)
+
+    return looping(step)
+
+
+def fires_beside_python_code() -> TraceBuilder:
+    """With stacks: ten kernels of 20 us with 60 us of Python before each, then forty of 5 us one after the other."""
+
+    def step(host: Host, stream: Stream, number: int) -> None:
+        for _ in range(10):
+            with host.frame("model.py(7): forward"):
+                host.work(60)
+            compute(host, stream, 20)
+        for _ in range(40):
+            compute(host, stream, 5)
 
     return looping(step)
 
@@ -115,6 +129,19 @@ def test_stacks_lower_what_is_claimed() -> None:
     high = plain.saving.direct_ns_per_step[1]
     assert stacked.saving.direct_ns_per_step == pytest.approx((high / 5, 0.75 * high), rel=0.02)
     assert (plain.confidence, stacked.confidence) == ("B", "C")
+
+
+def test_python_code_that_stacks_show_is_another_findings() -> None:
+    """Ten gaps of 59 us have 14 of an operator with its launch; of forty of 15 us each the GPU works for 5.
+
+    Only the first of the forty begins behind a kernel that still runs: its gap is one of 0.9, and the next one of 4.1.
+    """
+    found = {finding.rule: finding for finding in report(fires_beside_python_code()).findings}
+    launching, python = found[RULE], found["host-python-gap"]
+    assert launching.summary.params["time"] == pytest.approx(10 * 14_000 + 38 * 10_000 + 4_100)
+    assert sum(place.ns_per_step or 0 for place in launching.where) == launching.summary.params["time"]
+    # 45 us of each gap of 59, and 18 more where the kernel before takes 5 us only, or 21 at the start of the recording
+    assert python.summary.params["time"] == pytest.approx(10 * 45_000 + (3 * 18_000 + 21_000) / 4)
 
 
 def test_launches_between_values_fit_no_graph() -> None:

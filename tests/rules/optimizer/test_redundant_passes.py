@@ -308,8 +308,9 @@ def test_discarded_gradients_cost_forward_and_backward() -> None:
     assert finding.evidence[0].observed == 4, "two in every other of four steps"
     assert finding.saving is not None
     whole = 4 * 2 * 3 * 100_000 / 4
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * whole, whole))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * whole, 1.05 * whole))
     assert finding.saving.resource == "gpu"
+    assert "at most 5 % more than that time" in finding.saving.basis.text
 
 
 def test_without_a_gpu_they_cost_the_host() -> None:
@@ -325,7 +326,7 @@ def test_an_unused_output_names_its_module() -> None:
     assert finding.evidence[0].where[0].name == "nn.Module: Net_0"
     assert finding.evidence[0].where[0].shapes == "[[128,3,32,32],[8,3,3,3]]"
     assert finding.saving is not None
-    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 600_000, 600_000))
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.9 * 600_000, 1.05 * 600_000))
 
 
 def test_without_autograd_nobody_can_tell() -> None:

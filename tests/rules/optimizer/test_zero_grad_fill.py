@@ -15,8 +15,8 @@ from tests.rules.judging import findings, report, skipped, table
 from tests.rules.loader.test_dataloader_bound import fires as inference
 
 
-def training(fills: int, *, each: Time = 20, steps: int = 3, graph: bool = False) -> TraceBuilder:
-    """Steps that fill so many gradients, then compute for a millisecond and wait."""
+def training(fills: int, *, each: Time = 20, steps: int = 3, graph: bool = False, adds: int = 0) -> TraceBuilder:
+    """Steps that fill so many gradients, then compute for a millisecond and wait; of `adds` gradients, 30 us each."""
     loop = Training()
     for _ in range(steps):
         with loop.iteration():
@@ -25,8 +25,20 @@ def training(fills: int, *, each: Time = 20, steps: int = 3, graph: bool = False
                 loop.host.graph([Work("ampere_sgemm_128x64_nn", 500)] * 2, loop.stream)
             else:
                 loop.backward(loop.forward())
+                accumulate(loop, adds)
                 loop.step()
     return loop.finish()
+
+
+def accumulate(loop: Training, adds: int) -> None:
+    """Autograd adds so many gradients to those that are there, in 30 us each, at the end of its pass."""
+    if not adds:
+        return
+    loop.engine.now = loop.host.now
+    for _ in range(adds):
+        with loop.engine.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 0, 0):
+            loop.engine.leaf("aten::add_", 30)
+    loop.host.now = loop.engine.now
 
 
 def fires() -> TraceBuilder:
@@ -97,11 +109,7 @@ def on_a_cpu(fills: int, *, adds: bool = True) -> TraceBuilder:
             loop.zero_grad(fills, each=20)
             numbers = loop.forward()
             loop.backward(numbers)
-            loop.engine.now = loop.host.now
-            for _ in range(3 if adds else 0):
-                with loop.engine.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 0, 0):
-                    loop.engine.leaf("aten::add_", 30)
-            loop.host.now = loop.engine.now
+            accumulate(loop, 3 if adds else 0)
             loop.step()
     return loop.finish()
 
@@ -130,6 +138,13 @@ def test_scores_what_the_gpu_waits_not_what_it_fills() -> None:
     assert high == pytest.approx(CALL - 100 * 900, rel=0.03)
     assert low == pytest.approx(0.8 * CALL, rel=0.03), "without residuals launches take their usual time"
     assert finding.summary.params["fills"] == 100
+
+
+def test_half_of_adding_to_the_zeros_may_go_away_as_well() -> None:
+    (finding,) = findings(training(100, adds=40), RULE)
+    assert finding.saving is not None
+    assert finding.saving.direct_ns_per_step == pytest.approx((0.8 * CALL, CALL + 0.5 * 40 * 30_000))
+    assert finding.summary.params["host"] == pytest.approx(CALL), "the additions are no part of the calls"
 
 
 def test_costs_nothing_while_the_gpu_is_busy() -> None:

@@ -108,8 +108,7 @@ class Resolver:
             if change.is_removed and change.calls is None:
                 found.append(edits.HostEdit(*self._host_side(each), left))
         if change.calls is not None:
-            whole = fsum(self._device_ns(each.device) for _, each, _ in claims)
-            found.append(edits.HostEdit(*self._times(change.calls), _left(ns, whole)))
+            found.append(edits.HostEdit(*self._times(change.calls), _left(ns, max(change.direct))))
         return (*found, *self._unheld_copies(change))
 
     def _host_side(self, each: Selected) -> HostTimes:
@@ -199,7 +198,8 @@ class Resolver:
         calls = self._calls_within(times)
         events = np.flatnonzero(take_or(calls, self.context.links.launch, missing=False))
         gone = edits.UnblockEdit(np.flatnonzero(calls)), edits.ScaleEdit(events, _left(ns, there))
-        return (*gone, *self._any_host_time(ns - there, there)) if ns > there else gone
+        working = there - mean(float(self._waiting.within(*times[1:]).sum()), self._steps)
+        return (*gone, *self._any_host_time(ns - there, working)) if ns > there else gone
 
     def removed_device_ns(self, change: TimeSaved) -> float:
         """Device time per step in ns of what a change of host time removes with it."""

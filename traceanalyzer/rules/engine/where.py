@@ -202,11 +202,12 @@ def _parts(resolver: Resolver, change: TimeSaved) -> Iterator[Occurrences]:
 
 
 def _of_loader(context: Context) -> Iterator[Occurrences]:
-    """Waits for the loader, without the time in which a device works."""
-    rows, tree = outermost_loads(context), context.host.tree
+    """Waits for the loader while nothing else runs: no device works, and no runtime call is open, as one that pins."""
+    rows, tree, launches = outermost_loads(context), context.host.tree, context.trace.launches
+    others = gaps.any_busy(context) | Intervals.union(launches.start_ns, launches.end_ns)
     for thread, found in members(tree.thread[rows]):
         own = rows[found]
-        times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - gaps.any_busy(context)
+        times = Intervals.union(tree.start_ns[own], tree.end_ns[own]) - others
         yield Occurrences("host", "DataLoader", np.full(len(times), thread), times.start, times.end)
 
 
