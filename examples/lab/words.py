@@ -127,7 +127,8 @@ recorded |
 | ten clones thrown away | `copies-materialized` | `copies-materialized` |
 | two passes over a part of the batch | `redundant-passes` | `redundant-passes` |
 | DataParallel on one GPU | `dataparallel` | not there: the script wraps the network on a GPU only |
-| float32 without tensor cores, no autocast | `tensor-cores-unused`, or `mixed-precision-unused` where a GPU has bfloat16 | skipped: no kernel that would have a name |
+| float32 without tensor cores, no autocast | `tensor-cores-unused`, or `mixed-precision-unused` where a GPU has \
+bfloat16 | skipped: no kernel that would have a name |
 
 The clean variant has none of these findings. On one GPU today's DataParallel checks every parameter and scatters the
 batch; it neither replicates nor gathers, so neither does the trace.
