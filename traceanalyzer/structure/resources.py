@@ -200,8 +200,8 @@ def _waiting(context: Context, window: tuple[int, int] | None) -> Intervals:
 
 
 def _released(context: Context, waits: HostWaits) -> I64:
-    """When the device lets each wait end: the time to return after its last event is the host's, if that is short."""
-    ended = np.maximum.accumulate(np.sort(context.trace.device.end_ns))
+    """When devices let each wait end: the time to return after they worked is the host's, if that is short."""
+    ended = gaps.any_busy(context).end
     last = take_or(ended, np.searchsorted(ended, waits.end_ns, side="right") - 1, np.iinfo(np.int64).min)
     returns = waits.end_ns - np.clip(last, waits.start_ns, waits.end_ns)
     return waits.end_ns - np.where(returns <= _RETURN_NS, returns, 0)

@@ -340,3 +340,14 @@ def test_short_loading_on_busy_cores_promises_nothing() -> None:
 def test_edge_ready_ns() -> None:
     assert findings(trap_ready_batches(), RULE) == []
     assert findings(trap_ready_batches(), RULE, {"ready_ns": 1_400_000})
+
+
+def test_a_call_of_the_runtime_within_a_wait_is_no_waiting() -> None:
+    """Pinning calls the runtime: the sentence and the place leave its 500 us out of each wait of 8 ms."""
+    trace = training(8000, 5000)
+    for event in [event for event in trace.events if event["name"] == LOADER]:
+        trace.launch("cudaHostAlloc", str(event["ts"] + 1000), 500)
+    (finding,) = findings(trace, RULE)
+    (place,) = finding.where
+    assert finding.summary.params["wait"] == pytest.approx(7_500_000, rel=0.02)
+    assert place.ns_per_step == pytest.approx(finding.summary.params["wait"])
