@@ -455,6 +455,20 @@ def tensor_cores_unused(case: Case) -> Iterator[Figure]:
     yield case.stray([kernel.span for kernel in own], "device")
 
 
+def dtype_cast_churn(case: Case) -> Iterator[Figure]:
+    """Copies between two floating types of tensors that the forward pass casts there and back."""
+    floating = {"double", "float", "c10::Half", "c10::BFloat16"}
+    made = [work for work in case.kernels if work.operators and work.operators[0].name == "aten::copy_"]
+    kinds = [(str(dims(work.operators[0])), *types(work.operators[0])[:2]) for work in made]
+    casts = [(kind, work) for kind, work in zip(kinds, made, strict=True) if len(set(kind[1:]) & floating) == 2]
+    forward = {kind for kind, work in casts if not any("autograd::" in above.name for above in work.operators)}
+    both = {shape for shape, to, source in forward if (shape, source, to) in forward}
+    own = [work for kind, work in casts if kind[0] in both]
+    yield Figure("casts", case.params["casts"], len(own) / len(case.typical), 0.01)
+    yield Figure("their time", case.params["time"], case.events_per_step(own), 0.01)
+    yield case.stray([work.span for work in own], "device")
+
+
 def weights_cast_in_step(case: Case) -> Iterator[Figure]:
     """Copies from float to 16 bits that an operator with weights makes."""
     own = []
@@ -495,6 +509,7 @@ CHECKS: dict[str, Callable[[Case], Iterator[Figure]]] = {
         copies_materialized,
         dataloader_bound,
         ddp_buffer_broadcast,
+        dtype_cast_churn,
         elementwise_fusion_chain,
         fp64_on_gpu,
         gemm_below_roof,

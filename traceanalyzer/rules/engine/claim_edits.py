@@ -25,7 +25,7 @@ from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.idle_times import starvation
 from traceanalyzer.structure.owners import owner_index
 from traceanalyzer.structure.portions import COMMUNICATION, LOADER, WAITS, Occurrences, Of, Portion
-from traceanalyzer.structure.sums import members
+from traceanalyzer.structure.sums import members, rows_by
 from traceanalyzer.structure.typical import mean
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
@@ -187,10 +187,10 @@ class Resolver:
     def _calls_within(self, times: HostTimes) -> Bool:
         """Mask of the calls that are made within some host time."""
         launches = self.context.trace.launches
-        inside = np.zeros(len(launches), np.bool_)
+        inside, of_thread = np.zeros(len(launches), np.bool_), rows_by(launches.thread)
         for thread, rows in members(times[0]):
-            own = Intervals.union(times[1][rows], times[2][rows])
-            inside |= (launches.thread == thread) & own.contains(launches.start_ns)
+            own = of_thread(thread)
+            inside[own] = Intervals.union(times[1][rows], times[2][rows]).contains(launches.start_ns[own])
         return inside
 
     def _launched_within(self, times: HostTimes, ns: float, there: float) -> tuple[Edit, ...]:
