@@ -52,7 +52,7 @@ LONG = {
 def test_lines_of_the_package() -> None:
     """The design asked for 68,000; 72,530 were left of what there was then; the rest came with what was added.
     Texts are what is left to become data: 1,300 of them outside of rules."""
-    assert sum(house.lines().values()) <= 86_870
+    assert sum(house.lines().values()) <= 86_850
 
 
 def test_number_of_files() -> None:
@@ -72,7 +72,7 @@ def test_no_function_is_long_but_those_listed() -> None:
 
 
 def test_lines_of_the_rules() -> None:
-    assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 11_520
+    assert sum(count for file, count in house.lines().items() if file.startswith("rules/")) <= 11_510
 
 
 def test_rules_do_not_divide_by_steps() -> None:

@@ -88,8 +88,10 @@ def _waits(facts: Facts) -> Synchronizations:
 
 
 def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
-    if facts.resources.gpu_ns is None and facts.find("value_reads", ValueReads) is not None:
-        yield from _item_on_cpu(facts, limits)
+    runs = facts.find("value_reads", ValueReads)
+    if facts.resources.gpu_ns is None and runs is not None:
+        host_work.need_cpu_steps(facts)
+        yield from _runs(facts, runs, mean(runs.time_ns, runs.steps), limits["host_share"])
         return
     rows = [row for row in _waits(facts).rows if _READING & set(row.operators)]
     reads: dict[tuple[tuple[str, ...], str | None], float] = {}
@@ -101,9 +103,9 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
         return
     part = max(0.0, calls - _scaler_calls(facts)) / calls
     gain = part * avoidable_waits.avoidable_per_step(facts, fsum(row.avoidable_ns or 0 for row in rows))
-    runs = facts.find("value_reads", ValueReads)
-    if runs is not None and mean(runs.idle_ns or 0, runs.steps) > max(gain, limits["host_share"] * facts.step_ns):
-        yield from _runs_beside_idle_device(facts, runs, limits["host_share"])
+    idle = 0.0 if runs is None else mean(runs.idle_ns or 0, runs.steps)
+    if runs is not None and idle > max(gain, limits["host_share"] * facts.step_ns):
+        yield from _runs(facts, runs, idle, limits["host_share"])
         return
     share, often, where = gain / facts.step_ns, limits["calls_per_step"], tuple(map(avoidable_waits.place, rows))
     evidence = []
@@ -123,51 +125,34 @@ def _item_in_trace(facts: Facts, limits: Limits) -> Drafts:
     yield Draft(tuple(evidence), change, params, ceiling="high", advice=advice, figure="gain")
 
 
-def _runs_beside_idle_device(facts: Facts, reads: ValueReads, limit: float) -> Drafts:
-    """Runs of readings during which a device has nothing to do: with them go their operators and launches."""
-    time, idle = mean(reads.time_ns, reads.steps), mean(reads.idle_ns or 0, reads.steps)
-    least = _KEPT_ON_CPU * host_work.without_recording(facts, idle, mean(reads.operators, reads.steps))
-    basis, advice, code = _ITEM.text("basis-runs-idle")(least=_KEPT_ON_CPU), _ITEM.text("advice-cpu"), _CODE_CPU
+def _runs(facts: Facts, reads: ValueReads, certain: float, limit: float) -> Drafts:
+    """Runs of readings; `certain` is their time per step in ns, beside a device that in which it has nothing to do.
+
+    With runs beside a device goes what they launch.
+    """
+    time, share, beside = mean(reads.time_ns, reads.steps), certain / facts.step_ns, facts.resources.gpu_ns is not None
+    if share <= limit:
+        return
+    least = _KEPT_ON_CPU * host_work.without_recording(facts, certain, mean(reads.operators, reads.steps))
+    most = time + mean(_OWN_BESIDE * reads.beside_ns, reads.steps)
+    most = min(most, facts.step_ns) if beside else host_work.most(facts, most)
+    basis = (_ITEM.text("basis-runs-idle") if beside else _ITEM.text("basis-runs-beside"))(least=_KEPT_ON_CPU)
+    advice, code = _ITEM.text("advice-cpu"), _CODE_CPU
     if _steps_environment(facts):
         least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
-    most = time + mean(_OWN_BESIDE * reads.beside_ns, reads.steps)
-    interval, at = (least, min(most, facts.step_ns)), partial(value_runs_at, prints=False)
-    where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
+    subject = _ITEM.text("runs-idle") if beside else _ITEM.text("runs")
+    where, at = tuple(host_work.place(row, reads.steps) for row in reads.lines), partial(value_runs_at, prints=False)
+    params = {"calls": mean(reads.readings, reads.steps), "time": time, "step": facts.step_ns}
     yield Draft(
-        (Evidence(_ITEM.text("runs-idle")(), idle / facts.step_ns, limit, "share", where),),
-        TimeSaved("host", interval, basis, interval, at=at, is_at=True, is_removed=True),
-        {"calls": mean(reads.readings, reads.steps), "time": time, "idle": idle, "step": facts.step_ns},
+        (Evidence(subject(), share, limit, "share", where),),
+        TimeSaved("host", (least, most), basis, (least, most), at=at, is_at=beside, is_removed=beside),
+        params | ({"idle": certain} if beside else {}),
         ceiling="high",
-        summary=_ITEM.text("summary-runs-idle"),
+        confidence=None if beside else "B",
+        summary=_ITEM.text("summary-runs-idle") if beside else _ITEM.text("summary-cpu"),
         advice=advice,
         code=code,
         figure="time",
-    )
-
-
-def _item_on_cpu(facts: Facts, limits: Limits) -> Drafts:
-    """Runs of readings on a program that waits for no device."""
-    host_work.need_cpu_steps(facts)
-    reads = facts.need("value_reads", ValueReads)
-    time = mean(reads.time_ns, reads.steps)
-    share = time / facts.step_ns
-    if share <= limits["host_share"]:
-        return
-    least = _KEPT_ON_CPU * host_work.without_recording(facts, time, mean(reads.operators, reads.steps))
-    most = host_work.most(facts, time + mean(_OWN_BESIDE * reads.beside_ns, reads.steps))
-    basis, advice, code = _ITEM.text("basis-runs-beside")(least=_KEPT_ON_CPU), _ITEM.text("advice-cpu"), _CODE_CPU
-    if _steps_environment(facts):
-        least, basis, advice, code = 0.0, _ITEM.text("basis-environment")(), _ENVIRONMENT, ""
-    where = tuple(host_work.place(row, reads.steps) for row in reads.lines)
-    yield Draft(
-        (Evidence(_ITEM.text("runs")(), share, limits["host_share"], "share", where),),
-        TimeSaved("host", (least, most), basis, (least, most), at=partial(value_runs_at, prints=False)),
-        {"calls": mean(reads.readings, reads.steps), "time": time, "step": facts.step_ns},
-        ceiling="high",
-        confidence="B",
-        summary=_ITEM.text("summary-cpu"),
-        advice=advice,
-        code=code,
     )
 
 

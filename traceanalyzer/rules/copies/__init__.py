@@ -67,7 +67,9 @@ def _pageable_in_trace(facts: Facts, limits: Limits) -> Drafts:
     high += facts.per_step(fsum(row.avoidable_ns or 0 for row in rows))
     time, interval = fsum(row.time_ns for row in rows), (low, high)
     claims = {Portion.copies(row.name): high * row.time_ns / time for row in rows}
-    change = TimeSaved("gpu", interval, _PAGEABLE.text("basis-2")(least=bandwidth, most=fastest), interval, claims)
+    between = _PAGEABLE.text("basis-2")(least=bandwidth, most=fastest)
+    basis = _PAGEABLE.text("basis")(bandwidth=bandwidth) if measured else between
+    change = TimeSaved("gpu", interval, basis, interval, claims)
     where = tuple(CodePlace("copy", row.name, value=facts.per_step(row.time_ns), unit="ns") for row in rows)
     evidence = Evidence(_PAGEABLE.text("subject")(), share, limits["copy_share"], "share", where)
     params = {"time": exposed, "share": share, "bytes": facts.per_step(size)}
