@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 
 TORCH_VENV := .venv-torch
 LOWEST_VENV := .venv-lowest
+INSTALLED_VENV := .venv-installed
 SAMPLE := fixtures/synthetic/gpu_training.json.gz
 NEW_ENOUGH := import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)
 # Tests and checks start hundreds of programs; none should compile the whole package again.
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What the build compiles, once more after a change; the time of it is that of this file.
 COMPILED := $(VENV)/.compiled
 
-.PHONY: help demo test test-torch test-lowest lint types contracts docs pages samples site check check-full advice laws
+.PHONY: help demo test test-torch test-lowest installed lint types contracts docs pages samples site check check-full advice laws
 .PHONY: benchmark mutate fuzz-scan format clean
 
 help: ## Show this list
@@ -39,6 +40,12 @@ test-torch: $(TORCH_VENV)/.ready ## Set up with torch 2.13 and run the tests tha
 
 test-lowest: $(LOWEST_VENV)/.ready $(COMPILED) ## Set up with the lowest version of each dependency and run tests of what uses them
 	$(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning $(LOWEST_TESTS) # old ones warn
+
+installed: $(INSTALLED_VENV)/.ready $(READY) $(COMPILED) ## Install a wheel in a fresh environment and run what is documented, beside a clone
+	rm -rf build/installed
+	$(INSTALLED_VENV)/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/installed .
+	$(INSTALLED_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/installed/*.whl
+	TRACEANALYZER_INSTALLED=$(INSTALLED_VENV)/bin $(BIN)/python -m pytest -n auto --dist worksteal tests/test_installed.py
 
 # What calls a dependency most: terminal (rich), commands (click), templates (jinja2), charts (matplotlib), workbooks.
 LOWEST_TESTS := tests/formats/test_terminal.py tests/formats/test_chart_files.py tests/formats/test_spreadsheet.py \
@@ -110,6 +117,14 @@ $(TORCH_VENV)/.ready: pyproject.toml
 	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
+# Neither editable nor with the groups of developers: what a user has, who also captures.
+$(INSTALLED_VENV)/.ready: pyproject.toml
+	rm -rf $(INSTALLED_VENV)
+	$(PYTHON) -m venv $(INSTALLED_VENV)
+	$(INSTALLED_VENV)/bin/python -m pip install --quiet torch==2.13.0
+	$(INSTALLED_VENV)/bin/python -m pip install --quiet .
+	@touch $@
+
 $(LOWEST_VENV)/.ready: pyproject.toml scripts/lowest_versions.py
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -123,7 +138,7 @@ $(COMPILED): $(wildcard traceanalyzer/locales/*/LC_MESSAGES/*.po) $(PAGES) trace
 	@touch $@
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(TORCH_VENV) $(LOWEST_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCH_VENV) $(LOWEST_VENV) $(INSTALLED_VENV) demo dist build .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -f traceanalyzer/readers/kineto/_scan*.so traceanalyzer/locales/*/LC_MESSAGES/*.json traceanalyzer/rules/pages.json
 	find . -name __pycache__ -prune -exec rm -r {} +
 

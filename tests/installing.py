@@ -6,6 +6,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -67,3 +69,17 @@ def copied(project: Path, sources: Sequence[str], folder: Path) -> Path:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(source.read_bytes())
     return folder
+
+
+def programs_with(wheel: Path, folder: Path) -> Path:
+    """The programs of a fresh environment with a wheel in it; dependencies are lent from this one."""
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
+    checked([*pip, "install", "--quiet", "--no-index", "--no-deps", wheel], folder)
+    site = checked([programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder)
+    # A folder that a .pth file names is searched after the environment's own, and its .pth files are not read:
+    # the editable install of the checkout stays out of sight.
+    lent = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    Path(site.strip(), "lent.pth").write_text("\n".join(lent), "utf-8")
+    return programs

@@ -8,13 +8,12 @@ import shlex
 import sys
 import sysconfig
 import tarfile
-import venv
 import zipfile
 from pathlib import Path, PurePath
 
 import pytest
 
-from tests.installing import ROOT, SOURCES, build, build_wheel, checked, copied, run
+from tests.installing import ROOT, SOURCES, build, build_wheel, checked, copied, programs_with, run
 from traceanalyzer._version import __version__
 from traceanalyzer.readers.kineto import scanning
 
@@ -37,20 +36,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of a fresh environment with the wheel in it."""
     return programs_with(wheel, tmp_path_factory.mktemp("environment"))
-
-
-def programs_with(wheel: Path, folder: Path) -> Path:
-    """The programs of a fresh environment with a wheel in it; dependencies are lent from this one."""
-    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
-    programs = folder / ("Scripts" if os.name == "nt" else "bin")
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check"]
-    checked([*pip, "install", "--quiet", "--no-index", "--no-deps", wheel], folder)
-    site = checked([programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder)
-    # A folder that a .pth file names is searched after the environment's own, and its .pth files are not read:
-    # the editable install of the checkout stays out of sight.
-    lent = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
-    Path(site.strip(), "lent.pth").write_text("\n".join(lent), "utf-8")
-    return programs
 
 
 def test_the_wheel_holds_the_package_and_its_templates(wheel: Path) -> None:

@@ -8,7 +8,13 @@
 Names are imported when they are first used, so that `traceanalyzer --help` stays fast.
 """
 
-from __future__ import annotations
+# No `from __future__`: that is a module, too, and would be looked for in the current folder before the next lines.
+import os
+import sys
+
+if sys.argv[:1] == ["-m"] and {"traceanalyzer", "-mtraceanalyzer"} & {*sys.orig_argv} and not sys.flags.safe_path:
+    # `python -m traceanalyzer` looks for all modules in the current folder first, where traces are and no code.
+    sys.path[:1] = [entry for entry in sys.path[:1] if not (os.path.isdir(entry) and os.path.samefile(entry, "."))]  # noqa: PTH112, PTH121
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

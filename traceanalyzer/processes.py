@@ -1,8 +1,12 @@
-"""Forked processes that work for this one. They end with it, even after a crash.
+"""Processes that work for this one. They import what this one does, and nothing from the current folder.
 
-Work that is shared among them (`shared`) is taken piece by piece: each process takes the next one that has not begun.
-They have all that was computed before. A result does not depend on the process that computes it; what fails in a
-process for any reason is repeated in this one.
+Traces come from other people, and a folder of traces is no place for code: Python looks for modules in the current
+folder first when it is started with `-c` or `-m`, as `multiprocessing` starts its processes. A `json.py` or a checkout
+of this project beside a trace would be run there.
+
+Forked processes end with this one, even after a crash. Work that is shared among them (`shared`) is taken piece by
+piece: each process takes the next one that has not begun. They have all that was computed before. A result does not
+depend on the process that computes it; what fails in a process for any reason is repeated in this one.
 """
 
 from __future__ import annotations
@@ -16,13 +20,61 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _NUMBER = 2
 """Bytes of the number of a piece of work that is shared."""
+
+
+def import_path() -> list[str]:
+    """Where processes of this one look for modules: where it looks itself, without the current folder.
+
+    Python puts that folder first for `-c`, `-m`, interactive sessions and notebooks. Where the user named it, as an
+    entry of PYTHONPATH or of an editable install, it stays.
+    """
+    first = sys.path[0] if sys.path and not sys.flags.safe_path else None
+    entries = sys.path[1:] if first == _current_folder() else sys.path
+    return [entry for entry in entries if entry]
+
+
+def _current_folder() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - compared with a text
+    except OSError:  # it was removed
+        return None
+
+
+@contextmanager
+def own_imports() -> Iterator[None]:
+    """Let Python that starts here import what this process does, and nothing from the current folder.
+
+    It holds for what multiprocessing starts: servers, workers and trackers. Where this Python ignores its environment
+    (`-E` without `-P`), so do they, and look into the current folder first, as this one did.
+    """
+    path = import_path()
+    package = Path(__file__).parent
+    found = PathFinder.find_spec(package.name, path)
+    if found is None or found.origin is None or Path(found.origin).parent != package:
+        path.insert(0, str(package.parent))  # this package was found in the current folder
+    variables = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
+    before = {name: os.environ.get(name) for name in variables}
+    path_before = sys.path[:]
+    os.environ.update(variables)
+    sys.path[:] = path  # multiprocessing tells it to the processes
+    try:
+        yield
+    finally:
+        sys.path[:] = path_before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def can_fork() -> bool:
@@ -83,6 +135,7 @@ def _run(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The terminal is the parent's, and a thread that draws there may hold its lock.
     warnings.simplefilter("ignore")
+    sys.path[:] = import_path()
     for other in inherited:
         other.close()  # otherwise the end of the parent would go unnoticed
     work(connection, *arguments)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.capturing import CAPTURE
+from tests.capture.capturing import CAPTURE, PATIENCE_S, needs_torch
 from tests.cli.running import FIXTURES, TRAINING, Run, assert_one_line, environment, spawn
 from traceanalyzer.capture.launch import BOOTSTRAP
 
@@ -102,6 +102,35 @@ def test_without_another_sitecustomize_there_is_none(tmp_path: Path) -> None:
     run = shell(f'{sys.executable} -I -c "{code}"; {sys.executable} -c "{code}"', cwd=tmp_path)
     isolated, hooked = run.out.splitlines()
     assert hooked == isolated
+
+
+def test_a_program_finds_its_own_modules_instead_of_those_that_the_hook_could_use(tmp_path: Path) -> None:
+    """Two modules of the standard library that nothing loads before a program begins."""
+    for name in ("secrets", "statistics"):
+        (tmp_path / f"{name}.py").write_text("OWN = True")
+    (tmp_path / "program.py").write_text("import secrets, statistics; print(secrets.OWN, statistics.OWN)")
+    assert shell(f"{sys.executable} program.py", cwd=tmp_path).out == "True True\n"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_program_with_modules_of_its_own_is_recorded_and_keeps_them(is_first: bool, tmp_path: Path) -> None:
+    """The capture needs `secrets`; the program imports its own, before torch or after it."""
+    needs_torch()
+    (tmp_path / "secrets.py").write_text("OWN = True")
+    (tmp_path / "program.py").write_text(
+        "import sys\n"
+        "if sys.argv[1:]: import secrets\n"
+        "import torch\n"
+        "model = torch.nn.Linear(4, 4)\n"
+        "for _ in range(20):\n"
+        "    model(torch.ones(2, 4))\n"
+        "import secrets; print(secrets.OWN)\n"
+    )
+    words = (sys.executable, "program.py", *["first"] * is_first)
+    run = spawn("--", *words, program=CAPTURE, cwd=tmp_path, patience_s=PATIENCE_S)
+    assert (run.code, run.out) == (0, "True\n")
+    assert list(tmp_path.rglob("trace_rank0_*.json.gz")), run.err
 
 
 def test_the_hook_is_valid_in_old_pythons_that_a_program_may_start() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from traceanalyzer.batching import machine
 from traceanalyzer.batching.dispatch import Dispatch, Job, JobOutcome
 from traceanalyzer.errors import UsageError
-from traceanalyzer.processes import no_interrupts
+from traceanalyzer.processes import no_interrupts, own_imports
 
 _RECYCLE_TASKS = 200
 _RECYCLE_BYTES = 384 << 20
@@ -56,7 +56,7 @@ def context(formats: Sequence[str]) -> BaseContext:
     server.set_forkserver_preload(
         ["traceanalyzer.batching.processing", *(f"traceanalyzer.formats.{name}" for name in formats)]
     )
-    with no_interrupts(), _no_main():
+    with no_interrupts(), own_imports(), _no_main():
         import_module("multiprocessing.forkserver").ensure_running()
     return server
 
@@ -78,7 +78,7 @@ class BatchWorker:
     def __init__(self, how: BaseContext) -> None:
         self.connection, theirs = how.Pipe()
         self.process: Any = how.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
-        with _no_main():
+        with own_imports(), _no_main():
             self.process.start()
         theirs.close()
         self.is_ready = False

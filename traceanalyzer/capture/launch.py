@@ -16,9 +16,8 @@ from typing import Any
 
 import msgspec
 
-from traceanalyzer.capture.agent import settings as agent_settings
 from traceanalyzer.capture.agent import tracefile
-from traceanalyzer.capture.agent.importing import HOOKED, NO_TORCH
+from traceanalyzer.capture.agent.importing import HOOKED, NO_TORCH, SCRATCH, VARIABLE
 from traceanalyzer.capture.agent.recorder import LARGE
 from traceanalyzer.capture.agent.settings import ASKED, SUFFIX, Settings
 from traceanalyzer.capture.agent.tracefile import SUFFIX as TRACE_SUFFIX
@@ -28,7 +27,12 @@ from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
 BOOTSTRAP = Path(__file__).parent / "agent" / "bootstrap"
 
 _PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
-_LOOK_FOR_TORCH = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 86)"
+_LOOK_FOR_TORCH = """
+import sys
+sys.path = [entry for entry in sys.path if entry]  # not in the current folder, which -c looks into first
+import importlib.util
+sys.exit(0 if importlib.util.find_spec('torch') else 86)
+"""
 _FROM_THE_KERNEL = 128
 """`si_code` of a signal that the terminal sent, and that the program has received too."""
 
@@ -146,7 +150,7 @@ class _Watch:
 def _environment(settings: Settings) -> Mapping[str, str]:
     before = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(BOOTSTRAP), *([before] if before else [])])
-    return os.environ | {"PYTHONPATH": path, agent_settings.VARIABLE: settings.encode()}
+    return os.environ | {"PYTHONPATH": path, SCRATCH: settings.scratch, VARIABLE: settings.encode()}
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], watch: _Watch) -> int:

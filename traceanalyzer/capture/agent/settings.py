@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "TRACEANALYZER_CAPTURE"
-"""The environment variable that contains the settings as JSON."""
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -4,7 +4,8 @@ It removes the folder from `sys.path`, installs the import hook, and imports the
 there is none, it raises ImportError, as Python would have done without the capture.
 
 Programs may start an old Python, so this file is also valid Python 2, which gets no hook: without annotations, and with
-no import that fails there.
+no import that fails there. It imports only what every Python has loaded at this moment: any other module of the
+standard library would stay, and hide one of the program's that has its name (`secrets`, `token`).
 """
 
 import os
@@ -14,20 +15,23 @@ _PACKAGE = "_traceanalyzer_agent"
 
 
 def _arm(here):  # type: ignore[no-untyped-def]
-    import importlib.util  # noqa: PLC0415 - Python 2 has no such module
+    import _frozen_importlib  # noqa: PLC0415 - Python 2 has no such modules
+    import _frozen_importlib_external  # noqa: PLC0415
 
     folder = os.path.dirname(here)  # noqa: PTH120 - every import here delays every Python that starts
-    spec = importlib.util.spec_from_file_location(
+    spec = _frozen_importlib_external.spec_from_file_location(
         _PACKAGE,
         os.path.join(folder, "__init__.py"),  # noqa: PTH118
         submodule_search_locations=[folder],
     )
     if spec is None or spec.loader is None:
         return
-    package = importlib.util.module_from_spec(spec)
+    package = _frozen_importlib.module_from_spec(spec)
     sys.modules[_PACKAGE] = package
     spec.loader.exec_module(package)
-    importlib.import_module(_PACKAGE + ".importing").arm()
+    importing = _PACKAGE + ".importing"
+    __import__(importing)
+    sys.modules[importing].arm()
 
 
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
