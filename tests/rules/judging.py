@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from math import hypot
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from tests.builders import TraceBuilder
 from tests.reading import read_built
-from traceanalyzer import readers
+from traceanalyzer import multirank, pipeline, readers
 from traceanalyzer.config import Config
 from traceanalyzer.multirank import join, measure_rank
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Finding, Report
+from traceanalyzer.rules.engine import runner
+from traceanalyzer.rules.engine.facts import Facts
 
 HERE = Path(__file__).parent
 
@@ -38,6 +42,21 @@ def report(situation: Situation, rule: str | None = None, limits: Thresholds | N
         return analyze(read_built(situation), config=config)
     data = situation.encode()
     return analyze(readers.read(Source(io.BytesIO(data), "tables.txt", len(data), lambda _: None)), config=config)
+
+
+def facts_of(situation: Situation) -> tuple[Facts, ...]:
+    """What rules are given of a situation: of its ranks together, or of each run of its tables."""
+    found: list[Facts] = []
+
+    def judge_nothing(runs: Sequence[Facts], _: object) -> runner.Advice:
+        found.extend(runs)
+        return runner.judge(runs, ())
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pipeline, multirank):
+            patch.setattr(module, "judge", judge_nothing)
+        report(situation)
+    return tuple(found)
 
 
 def varied(low: float, high: float | None = None, point: float | None = None) -> tuple[float, float]:

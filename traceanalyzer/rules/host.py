@@ -182,13 +182,14 @@ def _prints_beside_device(facts: Facts, limits: Limits) -> Drafts:
         return
     idle_time.need_usual_idle_time(facts)
     time, printing = mean(reads.printing_idle_ns, reads.steps), mean(reads.printing_ns, reads.steps)
-    if time <= limits["share"] * facts.step_ns:
+    share = time / facts.step_ns
+    if share <= limits["share"]:
         return
     kept = host_work.without_recording(facts, time, mean(reads.printing_operators, reads.steps))
     interval, at = (_LEAST * kept, printing), partial(value_runs_at, prints=True)
     basis, subject = _WAITS_OR_LOGS.text("basis-share")(least=_LEAST), _WAITS_OR_LOGS.text("subject-prints")()
     change = TimeSaved("host", interval, basis, interval, at=at, is_at=True, is_removed=True)
-    evidence = Evidence(subject, time / facts.step_ns, limits["share"], "share", _places(reads, None))
+    evidence = Evidence(subject, share, limits["share"], "share", _places(reads, None))
     params: dict[str, object] = {"time": time, "step": facts.step_ns, "printing": printing, "waiting": 0.0}
     yield Draft((evidence,), change, params, ceiling="high", summary=_WAITS_OR_LOGS.text("summary-prints"), figure="")
 
@@ -312,13 +313,14 @@ def _stalls(facts: Facts, limits: Limits) -> Drafts:
     steps = recording.typical.steps
     time = mean(found.time_ns, steps)
     share, is_alone = time / facts.step_ns, found.stalls < limits["stalls"]
-    if share < limits["alone_share" if is_alone else "share"] or not found.rows:
+    least = limits["alone_share" if is_alone else "share"]
+    if share < least or not found.rows:
         return
     where = tuple(
         CodePlace(row.kind, row.name, None, mean(row.time_ns, steps), "ns", row.longest_start_ns)
         for row in found.rows[:_STALLS_SHOWN]
     )
-    evidence = Evidence(_STALLS.text("subject")(), share, limits["share"], "share", where)
+    evidence = Evidence(_STALLS.text("subject")(), share, least, "share", where)
     change = TimeSaved("host", (_LEAST * time, time), _STALLS.text("basis")(), at=stalls_at)
     params: dict[str, object] = {"stalls": round(mean(found.stalls, steps)), "longest": found.longest_ns, "time": time}
     params |= {"step": facts.step_ns, "operator": found.rows[0].name}

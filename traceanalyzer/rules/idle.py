@@ -64,18 +64,19 @@ def _waits_for_nothing(facts: Facts, idle: StepIdle) -> bool:
 def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: Limits) -> Drafts:
     busy = device.busy_ns / device.time_ns
     recurring = device.time_ns - idle_time.only_in_first_step(idle, device, *_ONCE)
-    if max(busy, device.busy_ns / max(1.0, recurring)) >= limits["busy_share"]:
+    limit, decisive = limits["busy_share"], max(busy, device.busy_ns / max(1.0, recurring))
+    if decisive >= limit:
         return
     causes = sorted((cause for cause in device.causes if cause.time_ns), key=lambda cause: -cause.time_ns)
     where = tuple(
         CodePlace("time", cause.cause, value=mean(cause.time_ns, idle.steps), unit="ns", label=_CAUSES[cause.cause]())
         for cause in causes[:5]
     )
-    limit, number = limits["busy_share"], device.device
-    evidence = [Evidence(_UNDERUTILIZED.text("subject")(device=number), busy, limit, "share", where)]
+    number = device.device
+    evidence = [Evidence(_UNDERUTILIZED.text("subject")(device=number), decisive, limit, "share", where)]
     if device is idle_time.busiest(facts, idle) and (owners := host_owners.places(facts, 5)):
-        subject = _UNDERUTILIZED.text("subject-owners")(device=number)
-        evidence.append(Evidence(subject, 1 - busy, 1 - limit, "share", owners))
+        subject = _UNDERUTILIZED.text("subject-parts")(device=number)
+        evidence.append(Evidence(subject, decisive, limit, "share", owners))
     params = {
         "device": number,
         "busy": busy,
@@ -85,7 +86,7 @@ def _underutilized(facts: Facts, device: DeviceInSteps, idle: StepIdle, limits: 
     yield Draft(
         tuple(evidence),
         params=params,
-        severity="critical" if busy < limits["critical_share"] else "high",
+        severity="critical" if decisive < limits["critical_share"] else "high",
         confidence=None if idle.steps_from == "ProfilerStep" else "C",
         summary=_UNDERUTILIZED.text("summary-fluctuating") if _fluctuates(device) else None,
     )

@@ -341,7 +341,7 @@ def _too_many_in_trace(facts: Facts, limits: Limits) -> Drafts:
     if average is None or not average.duration_ns:
         return
     wait = average.dataloader_ns / average.duration_ns
-    if workers <= limits["per_core"] * cores or wait > limits["wait_share"]:
+    if workers / cores <= limits["per_core"] or wait > limits["wait_share"]:
         return
     where = _longest_waits(_loaders(facts))
     evidence = (

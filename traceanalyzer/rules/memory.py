@@ -58,7 +58,7 @@ def _near_limit(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_NEAR_LIMIT.text("on-purpose")())
     for device, peak, capacity in memory.with_peak():
         used = peak / capacity
-        if peak <= limits["used_share"] * capacity:
+        if used <= limits["used_share"]:
             continue
         evidence = Evidence(_NEAR_LIMIT.text("allocated")(), used, limits["used_share"], "share", _place(device, peak))
         params = {"device": device.device, "used": peak, "capacity": capacity, "share": used}
@@ -100,7 +100,7 @@ def _place(device: DeviceMemory, size: int) -> tuple[CodePlace, ...]:
 def _growth(facts: Facts, limits: Limits) -> Drafts:
     devices = facts.need("memory", MemoryUse).devices
     devices = tuple(device for device in devices if device.device != _CPU) or devices
-    needed = int(limits["steps"])
+    needed = max(2, int(limits["steps"]))  # fewer points make no line
     if all(len(device.steps) - 1 < needed for device in devices):
         raise Missing(_GROWTH.text("few-steps")(count=needed + 1))
     for device in devices:

@@ -287,7 +287,7 @@ def _recorded_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:
             most = max(peer.saving_ns, time - floor) if floor else peer.saving_ns
             ratio = row.device_ns_per_call / peer.device_ns_per_call
             yield _Gap(row.name, row.input_shapes, time, ratio, (peer.saving_ns, most), peer)
-        elif floor and time > limits["ratio"] * floor:
+        elif floor and time / floor > limits["ratio"]:
             saved = (time - floor / _REACHED, time - floor)
             yield _Gap(row.name, row.input_shapes, time, time / floor, saved, None)
 
@@ -324,7 +324,7 @@ def _printed_gaps(facts: Facts, limits: Limits) -> Iterator[_Gap]:
 
 def _slower_than(peer: Peer | None, price: float, ratio: float) -> Peer | None:
     """The peer, if calls at that price are slower by the ratio."""
-    return peer if peer is not None and price > ratio * peer.device_ns_per_call else None
+    return peer if peer is not None and price / peer.device_ns_per_call > ratio else None
 
 
 RULES = (

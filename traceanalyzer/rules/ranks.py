@@ -45,7 +45,7 @@ def _straggler(facts: Facts, limits: Limits) -> Drafts:
     share = late.caused_ns / run.mean_step_ns
     if share < limits["wait_share"] or late.share < limits["of_waiting"]:
         return
-    if not late_rank.is_recurrent(late, run, limits["step_share"], limits["steps"]):
+    if not late_rank.is_recurrent(late, run, limits["step_share"], limits["steps"], limits["collectives"]):
         if run.counted_steps < limits["steps"]:
             raise Missing(_STRAGGLER.text("few-steps")())
         return
@@ -90,7 +90,7 @@ def _evidence(late: LateRanks, run: Ranks, limits: Limits) -> tuple[Evidence, ..
     waiting = Evidence(_STRAGGLER.text("subject")(), share, limits["wait_share"], "share", where)
     if run.counted_steps < limits["steps"]:
         led = sum(row.collectives for row in late.rows)
-        return waiting, Evidence(_STRAGGLER.text("collectives")(), led, late_rank.COLLECTIVES, "count", collectives)
+        return waiting, Evidence(_STRAGGLER.text("collectives")(), led, limits["collectives"], "count", collectives)
     in_steps = mean(sum(row.steps for row in late.rows), run.counted_steps)
     return waiting, Evidence(_STRAGGLER.text("steps")(), in_steps, limits["step_share"], "share", collectives)
 

@@ -100,10 +100,12 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
     kind, other = (_kind(facts, recording, phase) for phase in ("mixed", "decode"))
     if kind is None or other is None or not kind.median_device_ns or not other.median_device_ns:
         raise Missing(_MIXED.text("no-device")())
-    is_work = kind.median_device_ns >= limits["ratio"] * other.median_device_ns
-    if duration < limits["ratio"] * usual or not is_work:
+    whole, of_device = duration / usual, kind.median_device_ns / other.median_device_ns
+    ratio = min(whole, of_device)
+    if ratio < limits["ratio"]:
         return
-    evidence = Evidence(_MIXED.text("subject")(), duration / usual, limits["ratio"], "number", longest_steps(mixed))
+    subject = _MIXED.text("subject") if ratio == whole else _MIXED.text("subject-device")
+    evidence = Evidence(subject(), ratio, limits["ratio"], "number", longest_steps(mixed))
     params: dict[str, float] = {"mixed": duration, "decode": usual}
     if kind.generation_requests is not None:
         params["requests"] = round(mean(kind.generation_requests, kind.steps))

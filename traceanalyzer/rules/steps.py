@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.rules.engine.places import longest_steps
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Evidence, Facts, Limits, Missing, page
-from traceanalyzer.structure.recording import RecordedStep, Recording
+from traceanalyzer.structure.recording import Recording
 
 _OUTLIERS = page("step-time-outliers")
 _EDGES = ("earlier-work", "recording-end")
@@ -23,21 +23,17 @@ def _outliers(facts: Facts, limits: Limits) -> Drafts:
     typical = recording.typical_step_ns
     if typical is None or recording.steps_from == "whole-trace" or len(recording.steps) < limits["steps"]:
         raise Missing(_OUTLIERS.text("few")())
-    long = [step for step in recording.steps if _is_long(step, limits["ratio"] * typical)]
+    inner = [step for step in recording.steps if step.reason not in _EDGES]
+    long = [step for step in inner if typical and step.duration_ns / typical > limits["ratio"]]
     if not long:
         return
     longest = max(long, key=lambda step: (step.duration_ns, -step.start_ns))
     reason = _REASONS.get(longest.reason or "", _OUTLIERS.text("unknown"))
     ratio = longest.duration_ns / typical
     evidence = Evidence(_OUTLIERS.text("subject")(), ratio, limits["ratio"], "number", longest_steps(long))
-    inner = sum(step.reason not in _EDGES for step in recording.steps)
-    params = {"long": len(long), "steps": inner, "typical": typical, "name": longest.name}
+    params = {"long": len(long), "steps": len(inner), "typical": typical, "name": longest.name}
     params |= {"longest": longest.duration_ns, "reason": reason()}
     yield Draft((evidence,), params=params, severity="info")
-
-
-def _is_long(step: RecordedStep, least_ns: float) -> bool:
-    return step.reason not in _EDGES and step.duration_ns > least_ns
 
 
 RULES = (_OUTLIERS.rule(trace=_outliers),)

@@ -93,12 +93,6 @@ def test_messages_far_below_the_link_are_worth_the_time_beyond_half_of_it() -> N
     assert "NVLink" in finding.summary.text
 
 
-def test_edge_of_link() -> None:
-    ratio = findings(fires_below_the_link(), RULE)[0].evidence[0].observed
-    assert findings(fires_below_the_link(), RULE, {"of_link": ratio}) == []
-    assert findings(fires_below_the_link(), RULE, {"of_link": ratio + 1e-6})
-
-
 def test_gpus_without_a_known_link_are_not_compared() -> None:
     unknown = fires_below_the_link()
     unknown.devices = (Device("Some Other GPU", 40 * 2**30),)
@@ -108,12 +102,6 @@ def test_gpus_without_a_known_link_are_not_compared() -> None:
 def test_edge_share() -> None:
     assert findings(fires(), RULE, {"share": 0.49})
     assert findings(fires(), RULE, {"share": 0.51}) == []
-
-
-def test_edge_of_best() -> None:
-    ratio = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"of_best": ratio}) == []
-    assert findings(fires(), RULE, {"of_best": ratio + 1e-6})
 
 
 def test_edge_large_bytes() -> None:

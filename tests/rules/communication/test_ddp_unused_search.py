@@ -179,9 +179,3 @@ def test_a_table_shows_the_walk() -> None:
     (finding,) = findings(fires_in_a_table(), RULE)
     assert finding.summary.id == UNKNOWN
     assert finding.evidence[0].observed == pytest.approx(0.04)
-
-
-def test_edge_host_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"host_share": share}) == []
-    assert findings(fires(), RULE, {"host_share": share - 1e-9})

@@ -353,9 +353,3 @@ def test_a_framework_that_schedules_stages_gets_no_code() -> None:
     trace.python_function("megatron/core/pipeline_parallel/schedules.py(300): forward_step", 0, 5)
     (finding,) = findings(trace, RULE)
     assert not finding.code
-
-
-def test_edge_waiting_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"waiting_share": share}) == []
-    assert findings(fires(), RULE, {"waiting_share": share - 1e-9})

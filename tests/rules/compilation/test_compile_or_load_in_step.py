@@ -1,4 +1,4 @@
-"""Tests of the rule `compile-or-load-in-step`: numbers worked out by hand, and edges of thresholds.
+"""Tests of the rule `compile-or-load-in-step`: numbers worked out by hand.
 
 The programs: compiling and loading, at the beginning and later.
 """
@@ -115,18 +115,6 @@ def test_a_recording_of_set_up_is_told_as_such() -> None:
 
 def test_a_table_does_not_tell_the_step() -> None:
     assert "in which step" in (skipped(fires_in_a_table(), RULE) or "")
-
-
-def test_edge_later_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"later_share": share}) == []
-    assert findings(fires(), RULE, {"later_share": share - 1e-9})
-
-
-def test_edge_only_share() -> None:
-    share = findings(fires_on_a_recording_of_set_up(), RULE)[0].evidence[0].observed
-    assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share})
-    assert findings(fires_on_a_recording_of_set_up(), RULE, {"only_share": share + 1e-9}) == []
 
 
 def test_set_up_before_the_first_step_of_the_program_is_no_part_of_its_steps() -> None:

@@ -212,9 +212,3 @@ def test_on_a_cpu_casts_and_their_calls() -> None:
     assert low == pytest.approx(20 * 20_000)
     assert high == pytest.approx(1.4 * (20 * 20_000 + 19 * 20_000)), "20 us of Python before all but the first"
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text
-
-
-def test_edge_host_share() -> None:
-    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

@@ -120,12 +120,6 @@ def test_rocm_is_skipped_with_the_reason() -> None:
     assert "pageable or pinned" in (skipped(trap_rocm_does_not_say(), RULE) or "")
 
 
-def test_edge_gain_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gain_share": share}) == []
-    assert findings(fires(), RULE, {"gain_share": share - 1e-9})
-
-
 def test_edge_waits_per_copy() -> None:
     assert findings(printed(20, 18), RULE) == []
     assert findings(printed(20, 19), RULE)

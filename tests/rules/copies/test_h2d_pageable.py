@@ -133,12 +133,6 @@ def test_rocm_is_skipped_with_the_reason() -> None:
     assert "pageable or pinned" in (skipped(trap_rocm_does_not_say(), RULE) or "")
 
 
-def test_edge_copy_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"copy_share": share}) == []
-    assert findings(fires(), RULE, {"copy_share": share - 1e-9})
-
-
 def test_edge_call_ns() -> None:
     assert findings(fires_in_a_table(), RULE, {"call_ns": 4_000_000}) == []
     assert findings(fires_in_a_table(), RULE, {"call_ns": 3_999_999})

@@ -1,4 +1,4 @@
-"""Tests of the rule `keys-repeated`: numbers worked out by hand, and edges of thresholds.
+"""Tests of the rule `keys-repeated`: numbers worked out by hand.
 
 The programs: attention with fewer heads of keys than of queries, and other tensors of five axes.
 """
@@ -198,9 +198,3 @@ def test_other_copies_of_a_table_stay_another_finding() -> None:
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step == pytest.approx((30_000_000, 60_000_000))
     assert [place.shapes for place in finding.evidence[0].where] == ["[[512, 512], [512, 512], []]"]
-
-
-def test_edge_gpu_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gpu_share": share}) == []
-    assert findings(fires(), RULE, {"gpu_share": share - 1e-9})

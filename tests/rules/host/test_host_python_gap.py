@@ -211,12 +211,6 @@ def test_share_and_time_are_those_of_the_same_gaps() -> None:
     assert said["time"] == pytest.approx(sum(each.ns_per_step or 0.0 for each in finding.where))
 
 
-def test_edge_gap_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gap_share": share}) == []
-    assert findings(fires(), RULE, {"gap_share": share - 1e-9})
-
-
 def test_edge_events() -> None:
     assert findings(fires(), RULE, {"events": 100})
     assert findings(fires(), RULE, {"events": 101}) == []

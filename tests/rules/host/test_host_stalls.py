@@ -170,16 +170,9 @@ def test_a_single_stall_bounds_a_recording_of_little_work() -> None:
     assert "12 kernels" in headline.message.text
 
 
-def test_edge_alone_share() -> None:
-    share = findings(fires_on_a_single_view(), RULE)[0].evidence[0].observed
-    assert findings(fires_on_a_single_view(), RULE, {"alone_share": share})
-    assert findings(fires_on_a_single_view(), RULE, {"alone_share": share + 1e-6}) == []
-
-
-def test_edge_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"share": share})
-    assert findings(fires(), RULE, {"share": share + 1e-6}) == []
+def test_evidence_of_a_single_stall_shows_the_threshold_of_a_single_stall() -> None:
+    (finding,) = findings(fires_on_a_single_view(), RULE, {"share": 0.99})
+    assert finding.evidence[0].threshold == 0.2
 
 
 def test_says_why_it_cannot_judge() -> None:

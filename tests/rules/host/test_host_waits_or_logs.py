@@ -259,24 +259,12 @@ def test_pauses_beside_a_gpu_are_no_matter_of_this_rule() -> None:
     assert finding.saving.direct_ns_per_step[1] == PRINTING
 
 
-def test_edge_share_beside_a_gpu() -> None:
-    share = findings(fires_where_it_prints_beside_a_gpu(), RULE)[0].evidence[0].observed
-    assert findings(fires_where_it_prints_beside_a_gpu(), RULE, {"share": share}) == []
-    assert findings(fires_where_it_prints_beside_a_gpu(), RULE, {"share": share - 1e-9})
-
-
 def test_what_it_cannot_judge() -> None:
     assert "another rank" in (skipped(trap_ranks(), RULE) or "")
     assert "a device works" in (skipped(trap_device(), RULE) or "")
     assert "left no events" in (skipped(trap_unread_device(), RULE) or "")
     assert "no timeline" in (skipped(in_a_table(), RULE) or "")
     assert "fewer than three steps" in (skipped(pausing(2000, steps=2), RULE) or "")
-
-
-def test_edge_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"share": share}) == []
-    assert findings(fires(), RULE, {"share": share - 1e-9})
 
 
 def test_edge_paused_share() -> None:

@@ -1,4 +1,4 @@
-"""Tests of the rule `postprocessing-in-step`: numbers worked out by hand, and edges of thresholds.
+"""Tests of the rule `postprocessing-in-step`: numbers worked out by hand.
 
 The programs: results that are converted while the GPU waits, or while it works.
 """
@@ -90,9 +90,3 @@ def test_this_time_is_no_gap_of_unknown_purpose() -> None:
 )
 def test_making_a_picture_has_the_purpose_of_its_caller(frame: str, role: str | None) -> None:
     assert of_frame(frame) == role
-
-
-def test_edge_idle_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"idle_share": share}) == []
-    assert findings(fires(), RULE, {"idle_share": share - 1e-9})

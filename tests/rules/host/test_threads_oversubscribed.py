@@ -77,12 +77,6 @@ def test_without_the_numbers_nothing_is_said() -> None:
     assert "how many threads" in (skipped(in_a_table(), RULE) or "")
 
 
-def test_edge_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"share": share}) == []
-    assert findings(fires(), RULE, {"share": share - 1e-9})
-
-
 def test_edge_threads_per_core() -> None:
     assert findings(working(2000, threads=3), RULE)
     assert findings(working(2000, threads=3), RULE, {"threads_per_core": 1.5}) == []

@@ -200,12 +200,6 @@ def test_a_table_tells_the_most_that_the_gpu_can_have_been_busy() -> None:
     assert rows == [("ProfilerStep*", 50_000_000.0), ("aten::mm", 50_000_000.0)], "per step"
 
 
-def test_edge_busy_share() -> None:
-    busy = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"busy_share": busy}) == []
-    assert findings(fires(), RULE, {"busy_share": busy + 1e-9})
-
-
 def test_edge_critical_share() -> None:
     busy = findings(fires(), RULE)[0].evidence[0].observed
     assert findings(fires(), RULE, {"critical_share": busy})[0].severity == "high"

@@ -281,12 +281,6 @@ def test_without_shapes_nobody_can_tell() -> None:
     assert "shapes" in (skipped(without_shapes(), RULE) or "")
 
 
-def test_edge_gpu_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gpu_share": share}) == []
-    assert findings(fires(), RULE, {"gpu_share": share - 1e-9})
-
-
 def test_edge_score_ratio() -> None:
     assert findings(model(attention(16, 127, 512, 64)), RULE) == []
     assert findings(model(attention(16, 128, 512, 64)), RULE)
@@ -306,9 +300,3 @@ def test_on_a_cpu_products_take_no_less_than_at_the_best_rate() -> None:
     (finding,) = findings(on_a_cpu(others=(200, 300), products=2000, dense=2000), RULE)
     assert finding.saving is not None
     assert finding.saving.direct_ns_per_step[1] == pytest.approx(500_000), "not 0.55 * 0.5 and 0.1 * 4 ms"
-
-
-def test_edge_host_share() -> None:
-    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

@@ -179,9 +179,3 @@ def test_on_a_cpu_what_is_beyond_the_calls() -> None:
     work = 3_998_000 + 1_998_000
     assert finding.saving.direct_ns_per_step == pytest.approx((0.55 * work, 0.85 * work))
     assert "GPU" not in finding.title.text + finding.summary.text + finding.advice.text + finding.not_when.text
-
-
-def test_edge_host_share() -> None:
-    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})

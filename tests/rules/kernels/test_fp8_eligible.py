@@ -180,9 +180,3 @@ def test_it_comes_after_what_saves_time() -> None:
 def test_edge_gpu_share() -> None:
     assert findings(fires(), RULE, {"gpu_share": 0.6}) == []
     assert findings(fires(), RULE, {"gpu_share": 0.6 - 1e-9})
-
-
-def test_edge_busy_share() -> None:
-    busy = findings(fires(), RULE)[0].evidence[1].observed
-    assert findings(fires(), RULE, {"busy_share": busy}) == []
-    assert findings(fires(), RULE, {"busy_share": busy - 1e-9})

@@ -68,12 +68,6 @@ def test_fp32_has_rules_of_its_own() -> None:
     assert findings(model(1100, kind="float"), RULE) == []
 
 
-def test_edge_pace() -> None:
-    pace = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"pace": pace}) == []
-    assert findings(fires(), RULE, {"pace": pace + 1e-9})
-
-
 def test_edge_gpu_share() -> None:
     # 1100 of 1200 us
     assert findings(fires(), RULE, {"gpu_share": 1100 / 1200}) == []

@@ -81,18 +81,6 @@ def test_it_tells_launches_and_the_call_of_a_library() -> None:
     assert "Compare" not in unknown.advice.text
 
 
-def test_edge_gpu_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gpu_share": share}) == []
-    assert findings(fires(), RULE, {"gpu_share": share - 1e-9})
-
-
-def test_edge_busy_share() -> None:
-    busy = findings(fires(), RULE)[0].evidence[1].observed
-    assert findings(fires(), RULE, {"busy_share": busy}) == []
-    assert findings(fires(), RULE, {"busy_share": busy - 1e-9})
-
-
 def test_edge_kernel_ns() -> None:
     assert findings(fires(), RULE, {"kernel_ns": 900_000})
     assert findings(fires(), RULE, {"kernel_ns": 900_001}) == []

@@ -100,12 +100,6 @@ def test_a_table_has_no_types() -> None:
     assert "types" in (skipped(fires_in_a_table(), RULE) or "")
 
 
-def test_edge_pace() -> None:
-    pace = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"pace": pace}) == []
-    assert findings(fires(), RULE, {"pace": pace + 1e-9})
-
-
 def test_edge_gpu_share() -> None:
     # 400 of 600 us
     assert findings(fires(), RULE, {"gpu_share": 2 / 3}) == []

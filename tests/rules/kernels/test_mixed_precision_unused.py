@@ -114,12 +114,6 @@ def test_what_uses_tf32_already_is_not_told_to() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((6e6 / 11, 2e6), rel=0.001)
 
 
-def test_edge_fp32_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"fp32_share": share}) == []
-    assert findings(fires(), RULE, {"fp32_share": share - 1e-9})
-
-
 def products() -> TraceBuilder:
     """Products alone."""
     return training([product(SGEMM, 6000), addition(2000)], device=A100)

@@ -1,4 +1,4 @@
-"""Tests of the rule `moe-dense`: numbers worked out by hand, and edges of thresholds.
+"""Tests of the rule `moe-dense`: numbers worked out by hand.
 
 The programs: layers of eight experts for 512 tokens.
 """
@@ -91,9 +91,3 @@ def test_all_but_one_of_eight_parts_or_half_of_that() -> None:
 def test_a_bias_changes_nothing() -> None:
     shapes, types = [[INNER], [TOKENS, WIDTH], [WIDTH, INNER], [], []], [*3 * ["c10::BFloat16"], "Scalar", "Scalar"]
     assert findings(model(*[Call("aten::addmm", [kernel(MATRIX_UNITS, 100)], shapes, types)] * 8), RULE)
-
-
-def test_edge_gpu_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gpu_share": share}) == []
-    assert findings(fires(), RULE, {"gpu_share": share - 1e-9})

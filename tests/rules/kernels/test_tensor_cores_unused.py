@@ -190,12 +190,6 @@ def test_names_of_other_vendors_are_skipped_with_the_reason() -> None:
     assert "NVIDIA" in (skipped(trap_amd(), RULE) or "")
 
 
-def test_edge_product_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"product_share": share}) == []
-    assert findings(fires(), RULE, {"product_share": share - 1e-9})
-
-
 def test_edge_flops_per_byte() -> None:
     # 2048^3 products: 2 * 2048^3 operations in 3 * 4 * 2048^2 bytes
     assert findings(fires(), RULE, {"flops_per_byte": 2048 / 6})

@@ -87,12 +87,6 @@ def test_a_table_tells_the_same_by_names() -> None:
     assert finding.evidence[0].observed == pytest.approx(0.6)
 
 
-def test_edge_product_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"product_share": share}) == []
-    assert findings(fires(), RULE, {"product_share": share - 1e-9})
-
-
 def test_edge_flops_per_byte() -> None:
     assert findings(fires(), RULE, {"flops_per_byte": 2048 / 6})
     assert findings(fires(), RULE, {"flops_per_byte": 2048 / 6 + 1e-6}) == []

@@ -166,12 +166,6 @@ def test_a_table_tells_at_least_what_nothing_else_can_hide() -> None:
     assert report(fires_in_a_table(), RULE).headlines[0].bound == "input"
 
 
-def test_edge_exposed_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"exposed_share": share}) == []
-    assert findings(fires(), RULE, {"exposed_share": share - 1e-9})
-
-
 def test_edge_host_share() -> None:
     assert findings(fires_in_a_table(), RULE, {"host_share": 0.9}) == []
     assert findings(fires_in_a_table(), RULE, {"host_share": 0.899})

@@ -98,12 +98,6 @@ def test_without_a_loader_nothing_can_be_said() -> None:
     assert "no wait for a DataLoader" in (skipped(without_loader(), RULE) or "")
 
 
-def test_edge_exposed_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"exposed_share": share}) == []
-    assert findings(fires(), RULE, {"exposed_share": share - 1e-9})
-
-
 def test_edge_host_share() -> None:
     assert findings(fires_in_a_table(), RULE, {"host_share": 0.9}) == []
     assert findings(fires_in_a_table(), RULE, {"host_share": 0.899})

@@ -73,9 +73,3 @@ def test_only_a_capture_knows() -> None:
 def test_edge_per_core() -> None:
     assert findings(training(4), RULE, {"per_core": 2}) == []
     assert findings(training(4), RULE, {"per_core": 1.99})
-
-
-def test_edge_wait_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[1].observed
-    assert findings(fires(), RULE, {"wait_share": share - 1e-9}) == []
-    assert findings(fires(), RULE, {"wait_share": share})

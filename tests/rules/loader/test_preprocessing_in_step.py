@@ -1,4 +1,4 @@
-"""Tests of the rule `preprocessing-in-step`: numbers worked out by hand, and edges of thresholds.
+"""Tests of the rule `preprocessing-in-step`: numbers worked out by hand.
 
 The programs: inputs that are prepared while the GPU waits, or in time.
 """
@@ -141,9 +141,3 @@ def test_on_a_cpu_it_is_worth_at_most_its_time() -> None:
     assert "GPU" not in "".join(
         text.text for text in (finding.title, finding.summary, finding.advice, finding.not_when)
     )
-
-
-def test_edge_idle_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"idle_share": share}) == []
-    assert findings(fires(), RULE, {"idle_share": share - 1e-9})

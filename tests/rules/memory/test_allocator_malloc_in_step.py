@@ -174,12 +174,6 @@ def test_one_step_may_be_the_first() -> None:
     assert "recur" in (skipped(fires_in_a_table(), RULE) or "")
 
 
-def test_edge_time_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"time_share": share}) == []
-    assert findings(fires(), RULE, {"time_share": share - 1e-9})
-
-
 def test_edge_steps_share() -> None:
     trace = allocating(lambda number: number in (1, 3), steps=5)  # two of the four after the first
     assert findings(trace, RULE, {"steps_share": 0.5})

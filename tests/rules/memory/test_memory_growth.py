@@ -118,12 +118,6 @@ def test_is_more_urgent_on_a_full_device() -> None:
     assert findings(nearly_full(), RULE, {"growth_share": 0.0})[0].severity == "high"
 
 
-def test_edge_growth_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"growth_share": share}) == []
-    assert findings(fires(), RULE, {"growth_share": share - 1e-9})
-
-
 def test_edge_steps() -> None:
     assert findings(training([40 * MEGA] * 6), RULE)
     assert "at least 6" in (skipped(training([40 * MEGA] * 5), RULE) or "")

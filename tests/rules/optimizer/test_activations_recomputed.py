@@ -153,12 +153,6 @@ def test_a_table_does_not_tell() -> None:
     assert "does not show" in (skipped(in_a_table(), RULE) or "")
 
 
-def test_edge_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"share": share}) == []
-    assert findings(fires(), RULE, {"share": share - 1e-9})
-
-
 def test_edge_used_share() -> None:
     half = checkpointed(gpu=True, peak=22_000_000_000)
     assert findings(half, RULE) == [], "of 42.3 GB"

@@ -178,12 +178,6 @@ def test_without_an_optimizer_nobody_can_tell() -> None:
     assert "optimizer" in (skipped(inference(), RULE) or "")
 
 
-def test_edge_host_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"host_share": share}) == []
-    assert findings(fires(), RULE, {"host_share": share - 1e-9})
-
-
 def test_edge_host_share_in_a_table() -> None:
     assert findings(fires_in_a_table(), RULE, {"host_share": 0.1}) == []
     assert findings(fires_in_a_table(), RULE, {"host_share": 0.0999})

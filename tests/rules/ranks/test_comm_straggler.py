@@ -251,12 +251,6 @@ def test_what_keeps_the_late_rank_is_named() -> None:
     assert "idle for 5.0 ms per step longer there" in headline.message.text
 
 
-def test_edge_wait_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"wait_share": share})
-    assert findings(fires(), RULE, {"wait_share": share + 1e-9}) == []
-
-
 def test_edge_step_share() -> None:
     mostly = run(4, [meeting(lambda rank, step: 400 * (rank == (1 if step == 4 else 2)))])
     assert findings(mostly, RULE, {"step_share": 0.75})

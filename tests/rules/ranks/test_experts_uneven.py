@@ -1,4 +1,4 @@
-"""Tests of the rule `experts-uneven`: numbers worked out by hand, and edges of thresholds.
+"""Tests of the rule `experts-uneven`: numbers worked out by hand.
 
 The programs: ranks that exchange the tokens of experts without a library, layer by layer.
 """
@@ -81,12 +81,6 @@ def test_the_rank_with_all_busy_experts_is_late() -> None:
 
 def test_without_clocks_nothing_is_said() -> None:
     assert "no collective was found on several ranks" in (skipped(experts(lambda r, n: 0, clock=False), RULE) or "")
-
-
-def test_edge_wait_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"wait_share": share})
-    assert findings(fires(), RULE, {"wait_share": share + 1e-9}) == []
 
 
 def test_says_why_it_cannot_judge() -> None:

@@ -120,12 +120,6 @@ def test_a_table_tells_as_much() -> None:
     assert finding.saving.direct_ns_per_step == pytest.approx((LEAST * 1e8, MOST * 1e8))
 
 
-def test_edge_gpu_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gpu_share": share}) == []
-    assert findings(fires(), RULE, {"gpu_share": share - 1e-9})
-
-
 def test_edge_outputs() -> None:
     assert findings(fires(), RULE, {"outputs": 32_001}) == []
     assert findings(fires(), RULE, {"outputs": 32_000})

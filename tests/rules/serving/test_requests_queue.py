@@ -60,12 +60,6 @@ def test_says_why_it_cannot_judge() -> None:
     assert "same time" in (skipped(fires_in_a_table(), RULE) or "")
 
 
-def test_edge_waiting() -> None:
-    waiting = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"waiting": waiting}) == []
-    assert findings(fires(), RULE, {"waiting": waiting - 1e-9})
-
-
 def test_edge_busy_share() -> None:
     # twenty tasks of 900 us
     assert findings(fires(), RULE, {"busy_share": 18 / 19.9 - 1e-6})

@@ -192,12 +192,6 @@ def test_of_readings_for_an_environment_nothing_is_promised(environment: str | N
     assert ("environment" in finding.advice.text) is is_kept
 
 
-def test_edge_host_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"host_share": share}) == []
-    assert findings(fires(), RULE, {"host_share": share - 1e-9})
-
-
 def test_edge_calls_per_step() -> None:
     assert findings(fires_with_a_gpu(), RULE, {"calls_per_step": 12})
     assert findings(fires_with_a_gpu(), RULE, {"calls_per_step": 12.01}) == []

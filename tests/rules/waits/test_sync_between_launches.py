@@ -101,12 +101,6 @@ def test_a_table_has_no_gaps() -> None:
     assert "no timeline" in (skipped(fires_in_a_table(), RULE) or "")
 
 
-def test_edge_gap_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gap_share": share}) == []
-    assert findings(fires(), RULE, {"gap_share": share - 1e-9})
-
-
 def test_edge_events() -> None:
     events = 4 * (1 + 1 + 40 + 20)  # the long kernel, its value, the small kernels and twenty values
     assert findings(fires(), RULE, {"events": events})

@@ -114,9 +114,3 @@ def test_a_table_without_steps_is_skipped() -> None:
 def test_edge_calls_per_step() -> None:
     assert findings(synchronizing(middle=True, every=2), RULE), "in 3 of 6 steps"
     assert findings(synchronizing(middle=True, every=3), RULE) == []
-
-
-def test_edge_gain_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    assert findings(fires(), RULE, {"gain_share": share}) == []
-    assert findings(fires(), RULE, {"gain_share": share - 1e-9})

@@ -282,19 +282,6 @@ def test_runs_of_readings_on_a_cpu() -> None:
     )
 
 
-def test_edge_host_share() -> None:
-    share = findings(fires_on_a_cpu(), RULE)[0].evidence[0].observed
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share}) == []
-    assert findings(fires_on_a_cpu(), RULE, {"host_share": share - 1e-9})
-
-
-def test_edge_gain_share() -> None:
-    share = findings(fires(), RULE)[0].evidence[0].observed
-    limits = {"calls_per_step": 100}
-    assert findings(fires(), RULE, limits | {"gain_share": share}) == []
-    assert findings(fires(), RULE, limits | {"gain_share": share - 1e-9})
-
-
 def test_a_long_wait_of_a_step_that_is_left_out_is_not_avoided_in_the_others() -> None:
     """Each step reads three values and thinks for 0.2 ms after each; in the first one for 9 ms."""
 

@@ -81,7 +81,8 @@ def _slow(facts: Facts, large: list[CollectiveRow], limits: Limits) -> Drafts:
     slow: list[tuple[float, float, CollectiveRow]] = []
     for rows in groups.values():
         best = max(map(_rate, rows))
-        slow += [(_excess(row, best), _rate(row) / best, row) for row in rows if _rate(row) < limits["of_best"] * best]
+        shares = ((row, _rate(row) / best) for row in rows if best)
+        slow += [(_excess(row, best), share, row) for row, share in shares if share < limits["of_best"]]
     if not slow:
         return
     slow.sort(key=lambda entry: (-entry[0], _size(entry[2])))
@@ -100,7 +101,7 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
     if link is None or not moved:
         return
     best = max(size / max(1, row.min_ns) for row, size in moved)  # bytes per ns are GB/s
-    if best >= limits["of_link"] * link.gb_per_s:
+    if best / link.gb_per_s >= limits["of_link"]:
         return
     reachable = _REACHED * link.gb_per_s
     excess = fsum(max(0.0, row.total_ns - row.calls * size / reachable) for row, size in moved)
@@ -130,15 +131,17 @@ def _small(facts: Facts, communication: Communication, small: list[CollectiveRow
     """Many small messages, which fewer buckets could carry."""
     calls, every = sum(row.calls for row in small), sum(row.calls for row in rows_of(communication))
     time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in rows_of(communication))
-    if calls <= limits["small_share"] * every or time <= limits["small_share"] * whole:
+    in_number, in_time = calls / every, time / max(1, whole)
+    share = min(in_number, in_time)
+    if share <= limits["small_share"]:
         return
     payload = sum(row.calls * _size(row) for row in small)
     buckets = -(-payload // _BUCKET_BYTES)
     latency = min(row.min_ns for row in small)
     direct = facts.in_collectives(max(0, time - buckets * max(latency, time // calls)))
     size = int(limits["small_bytes"])
-    subject = _INEFFICIENT.text("small")(size=size)
-    evidence = Evidence(subject, calls / every, limits["small_share"], "share", _longest(facts, small))
+    subject = _INEFFICIENT.text("small") if share == in_number else _INEFFICIENT.text("small-time")
+    evidence = Evidence(subject(size=size), share, limits["small_share"], "share", _longest(facts, small))
     params = {"small": calls, "calls": every, "size": size, "time": facts.in_collectives(time), "share": 0.0}
     params["total"] = facts.resources.communication_ns or 0.0
     summary, advice = _INEFFICIENT.text("summary-small"), _INEFFICIENT.text("advice-small")

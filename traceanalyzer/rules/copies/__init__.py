@@ -136,7 +136,7 @@ def _blocking_in_table(facts: Facts, limits: Limits) -> Drafts:
     waits = [row for row in facts.rows(RowKind.RUNTIME) if row.name in _SYNCHRONIZE and row.calls]
     copied, waited = _calls(copies), _calls(waits)
     lowest = limits["waits_per_copy"]
-    if not copied or not lowest < waited / copied < 1 / lowest:
+    if not copied or not lowest < waited / copied or lowest * waited >= copied:
         return
     wait = facts.per_step(fsum(row.self_cpu_ns or 0 for row in waits))
     if wait <= limits["gain_share"] * facts.step_ns:

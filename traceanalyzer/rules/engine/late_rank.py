@@ -15,14 +15,15 @@ from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.rules.engine.facts import Facts
 from traceanalyzer.rules.engine.headlines.typical import StepBound
+from traceanalyzer.structure.typical import mean
 
 _MOST_STEPS = 0.75
 _MOST_WAITING = 0.5
 """Shares from which ranks are named as late, as in the rule `comm-straggler`."""
 _FEW_STEPS = 3
-"""In fewer steps, one rank is the later one in all of them by chance: then collectives are counted."""
-COLLECTIVES = 5
-"""Least number of collectives, then, in which they cause most of the waiting (own choice)."""
+"""In fewer steps, one rank is the later one in all of them by chance: then collectives are counted, as in the rule."""
+_COLLECTIVES = 5
+"""Least number of collectives, then, in which they cause most of the waiting, as in the rule."""
 _ONE = 0.5
 """Largest part of the waiting that one collective may have, then: who was late once, such as at the start of the
 recording, is not late again and again (own choice)."""
@@ -202,13 +203,19 @@ def again(facts: Facts, found: Ranks) -> LateRanks | None:
     return late if late is not None and late.share >= _MOST_WAITING and is_recurrent(late, found) else None
 
 
-def is_recurrent(late: LateRanks, found: Ranks, most_steps: float = _MOST_STEPS, few: float = _FEW_STEPS) -> bool:
+def is_recurrent(
+    late: LateRanks,
+    found: Ranks,
+    most_steps: float = _MOST_STEPS,
+    few: float = _FEW_STEPS,
+    collectives: float = _COLLECTIVES,
+) -> bool:
     """Whether ranks are late in most of the steps, or in few steps in several collectives."""
     if found.counted_steps >= few:
-        return sum(row.steps for row in late.rows) >= most_steps * found.counted_steps
+        return mean(sum(row.steps for row in late.rows), found.counted_steps) >= most_steps
     caused = late.caused_ns * found.counted_steps
     return (
-        sum(row.collectives for row in late.rows) >= COLLECTIVES
+        sum(row.collectives for row in late.rows) >= collectives
         and max(row.largest_ns for row in late.rows) <= _ONE * caused
     )
 

@@ -186,10 +186,10 @@ def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]
         Missing: The rule cannot judge, or it failed; one broken rule must not prevent the report.
     """
     try:
-        drafts = list(islice(_drafts(entry, facts), MOST_FINDINGS + 1))
-        if len(drafts) > MOST_FINDINGS:
+        drawn = list(islice(drafts(entry, facts), MOST_FINDINGS + 1))
+        if len(drawn) > MOST_FINDINGS:
             raise ValueError(f"more than {MOST_FINDINGS} findings in one run")
-        return [_finding(facts, prices, entry.rule, draft) for draft in drafts]
+        return [_finding(facts, prices, entry.rule, draft) for draft in drawn]
     except Missing as missing:
         if not isinstance(missing.reason, Message):
             raise Missing(_failed(TypeError("a reason that is no message"))) from None
@@ -200,7 +200,12 @@ def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]
         raise Missing(_failed(error)) from None
 
 
-def _drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
+def drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
+    """What a rule finds, before it is priced.
+
+    Raises:
+        Missing: It cannot judge these facts.
+    """
     rule = entry.rule
     if facts.is_graph_capture:
         raise Missing(_CAPTURE())

@@ -350,7 +350,7 @@ def _not_eval(facts: Facts, limits: Limits) -> Drafts:
         return
     draws, dropouts = ([row for row in facts.operators if row.name in names] for names in (_DRAWS, _DROPOUTS))
     drawn, every = (sum(row.calls for row in rows) for rows in (draws, dropouts))
-    if every and drawn >= limits["counted"] * every:
+    if every and drawn / every >= limits["counted"]:
         processor = Processor.of(facts)
         written, products = ([row for row in facts.operators if row.name == name] for name in (_BY_PRODUCTS, _BMM))
         attention = sum(map(processor.total_of, written)) - sum(map(processor.self_ns, products))
@@ -367,7 +367,7 @@ def _not_eval(facts: Facts, limits: Limits) -> Drafts:
     norms = [row for row in facts.operators if row.name == "aten::batch_norm"]
     counting = [row for row in facts.shaped if row.name == "aten::add_" and _counts_one(row)]
     counted, every = (sum(row.calls for row in rows) for rows in (counting, norms))
-    if not every or counted < limits["counted"] * every:
+    if not every or counted / every < limits["counted"]:
         return
     where = (CodePlace("operator", norms[0].name, None, every, "count"),)
     evidence = Evidence(_NOT_EVAL.text("subject")(), counted / every, limits["counted"], "share", where)
