@@ -238,6 +238,31 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     assert [(loss.id, loss.count, loss.params["line"]) for loss in log.losses] == [("read-compile-log-damaged", 2, 7)]
 
 
+_MANY = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("fx_graph_cache_bypass", '{"cache_bypass_reason": "not \\x JSON"}'),
+        ("fx_graph_cache_miss", f'{{"time_taken_ns": {_MANY}}}'),
+        ("recompile_reasons", "[" * 5000),
+        ("dynamo_graph_break_reason", f"Graph break in user code at a.py:{_MANY}"),
+    ],
+)
+def test_texts_of_an_entry_that_cannot_be_read_say_nothing(tmp_path: Path, name: str, text: str) -> None:
+    log = read(tmp_path, build.entry("artifact", {"name": name}, "0/0", text) + build.broke("0/0", "a.py", 9, "why"))
+    assert log.entries == 2
+    assert log.breaks[-1].at == SourceLine("a.py", 9, "f")
+
+
+@pytest.mark.parametrize("data", ['{"a": ' + "[" * 5000, '{"a": ' + _MANY + "}"])
+def test_an_entry_that_cannot_be_decoded_is_counted(tmp_path: Path, data: str) -> None:
+    good = build.broke("0/0", "train.py", 9, "why")
+    log = read(tmp_path, good + good[: good.index("{")] + data + "\n")
+    assert [(loss.id, loss.count) for loss in log.losses] == [("read-compile-log-damaged", 1)]
+
+
 @pytest.mark.parametrize("text", ["hello\n", "{}", "V1122 no entry\n"])
 def test_a_file_that_is_no_compile_log(tmp_path: Path, text: str) -> None:
     with pytest.raises(UnusableInputError, match="is not a structured compile log of torch") as caught:

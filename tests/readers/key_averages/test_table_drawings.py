@@ -98,6 +98,25 @@ def test_the_last_row_may_have_both_totals_in_one_cell(line: str) -> None:
     assert len(only(text).rows) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "total"), [("<br> Self CPU time total:", 10 * MS), ("Self <br> CPU time total: Self time total:", None)]
+)
+def test_a_total_need_not_begin_its_cell(name: str, total: int | None) -> None:
+    text = MARKDOWN.partition("\nSelf")[0] + f"| {name} | 10.000ms |  |  |  |  |\n"
+    assert sniff(text)
+    (table,) = read(text, "notes.md", None).tables
+    assert (len(table.rows), table.totals.self_cpu_ns) == (2, total)
+
+
+@pytest.mark.parametrize("shown", ["text without bars", "-", "Name", "a | b"])
+def test_a_header_that_was_overwritten_is_none(shown: str) -> None:
+    """What counts is what a terminal shows: not what stands before a carriage return."""
+    header = "| Name | Self CPU % | Self CPU | CPU total % | CPU total | # of Calls |"
+    text = f"{header}\r{shown}\n|---|---|---|---|---|---|\n| aten::mm | 1.00% | 1.000ms | 1.00% | 1.000ms | 3 |\n"
+    assert not sniff(text)
+    assert read(text, "log.txt", None).tables == ()
+
+
 def test_a_comma_may_be_the_decimal_sign() -> None:
     text = TEXT.replace("mm  ", "<1,2>").replace("0.0", "0,0").replace("4.0", "4,0").replace("5.0", "5,0")
     table = only(text)

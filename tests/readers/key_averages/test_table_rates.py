@@ -38,6 +38,8 @@ def rate_of(line: str) -> PrintedRate:
         ("generation: 1,234.5 tok/s", 1234.5, "tokens"),
         ("speed 4,9 samples per second", 4.9, "samples"),
         ("12,345 images/sec", 12345, "images"),
+        ("1,2345.5 images/sec", 12345.5, "images"),
+        ("1,2,3 images/sec", 1.23, "images"),
         ("56.7 imgs/sec", 56.7, "images"),
         ("Throughput (img/s): 310.2", 310.2, "images"),
         ("lr 0.1 steps/second: 12", 12, "steps"),

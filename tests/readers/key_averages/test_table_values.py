@@ -59,6 +59,7 @@ def test_flops_are_scaled_by_the_header() -> None:
         (ValueKind.SHARE, "00"),
         (ValueKind.BYTES, "12"),
         (ValueKind.BYTES, "1.5 XB"),
+        (ValueKind.BYTES, "12 iB"),
         (ValueKind.COUNT, "-1"),
         (ValueKind.COUNT, "2O"),
         (ValueKind.COUNT, ""),

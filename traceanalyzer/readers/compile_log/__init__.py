@@ -6,6 +6,7 @@ with a tab are its payload (format: `torch/_logging/_internal.py`, `TorchLogsFor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,7 +43,10 @@ _NO_ENTRY = (
 )
 _NS_PER_US = 1000
 _YEAR_NS = 366 * 86400 * NS_PER_S
+_INT64 = 2**63
+"""Numbers from here on count as damage, because they do not fit into 64-bit columns."""
 _RESUME = "torch_dynamo_resume_in_"
+_LINE = re.compile("[0-9]{1,9}")
 
 
 def read(source: Source) -> CompileLog:
@@ -203,7 +207,7 @@ class _Log:
         later = (self.compilations[other].code for other in keys[keys.index(key) + 1 :] if other[0] == key[0])
         found = next((c for c in later if c and c.file == code.file and c.function.startswith(name)), None)
         line = found.function.removeprefix(name) if found else ""
-        return SourceLine(code.file, int(line), code.function) if line.isdecimal() else None
+        return SourceLine(code.file, int(line), code.function) if _LINE.fullmatch(line) else None
 
 
 def _base(function: str) -> str:
@@ -327,11 +331,12 @@ def _failure(found: Mapping[str, Any]) -> str | None:
 
 
 def _time(found: Mapping[str, Any], in_us: str, in_s: str) -> int | None:
-    if (us := found.get(in_us)) and isinstance(us, int | float):
-        return round(us * _NS_PER_US)
-    seconds = found.get(in_s)
-    return round(seconds * NS_PER_S) if isinstance(seconds, int | float) else None
+    return _ns(found.get(in_us) or None, _NS_PER_US) or _ns(found.get(in_s), NS_PER_S)
+
+
+def _ns(value: Any, unit: int) -> int | None:
+    return round(value * unit) if isinstance(value, int | float) and abs(value) < _INT64 / unit else None
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _INT64 else None

@@ -100,21 +100,26 @@ def _entry(line: bytes) -> LogEntry | None:
     head = _HEAD.match(line)
     if head is None:
         return None
-    try:
-        data = msgspec.json.decode(line[head.end() :].strip())
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    data = _decoded(line[head.end() :].strip())
     month, day, hour, minute, second = (int(head[group]) for group in range(1, 6))
     days = sum(_DAYS[: month - 1]) + day
     time_ns = ((days * 24 + hour) * 60 + minute) * 60 * NS_PER_S + second * NS_PER_S + int(head[6].ljust(9, b"0"))
     return LogEntry(data, time_ns) if isinstance(data, dict) else None
 
 
-_PLACE = re.compile(r"Graph break in user code at (.+):(\d+)\s*$")
+def _decoded(text: bytes | str, otherwise: Any = None) -> Any:
+    """The value of a JSON text; another one where it is cut, damaged, or nested deeper than can be decoded."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return otherwise
+
+
+_PLACE = re.compile(r"Graph break in user code at (.+):(\d{1,9})\s*$")
 _REASON = re.compile(r"(?:Graph Break Reason|Reason):\s*(.*)$")
 _HINT = re.compile(r"\s*Hint:\s*(.*)$")
 _END = re.compile(r"User code traceback:|Traceback \(most recent|\s*Developer debug context")
-_FRAME = re.compile(r'\s*File ".*", line (\d+), in (.*)')
+_FRAME = re.compile(r'\s*File ".*", line (\d{1,9}), in (.*)')
 _GENERAL = re.compile(r"Encountered graph break|Call to")
 """Reasons of this kind only say that there is a break; the next line says why."""
 
@@ -165,11 +170,8 @@ def recompile_reasons(lines: Sequence[str]) -> tuple[str, ...]:
     Args:
         lines: The payload of an entry `recompile_reasons`: a JSON list, or one reason a line.
     """
-    try:
-        found = msgspec.json.decode("\n".join(lines))
-        reasons = found if isinstance(found, list) else [found]
-    except msgspec.DecodeError:
-        reasons = list(lines)
+    found = _decoded("\n".join(lines), otherwise=[*lines])
+    reasons = found if isinstance(found, list) else [found]
     return tuple(dict.fromkeys(plain_reason(str(reason)) for reason in reasons if str(reason).strip()))
 
 
@@ -186,7 +188,7 @@ def cache_lookup(cache: str, outcome: str, lines: Sequence[str]) -> LoggedLookup
     """A lookup; its payload is JSON with a list so long that it may be cut, before or after the figures."""
     text = "\n".join(lines)
     key = re.search(r'"key": "(\w+)"', text)
-    taken = re.search(r'"time_(?:taken|saved)_ns": (\d+)', text)
+    taken = re.search(r'"time_(?:taken|saved)_ns": (\d{1,18})\b', text)
     reason = re.search(r'"cache_bypass_reason": ("(?:[^"\\]|\\.)*")', text)
-    why = " ".join(str(msgspec.json.decode(reason[1])).split()) if reason else ""
+    why = " ".join(str(_decoded(reason[1], otherwise=reason[1].strip('"'))).split()) if reason else ""
     return LoggedLookup(cache, outcome, key[1] if key else "", int(taken[1]) if taken else None, why)

@@ -48,11 +48,14 @@ def split_lines(text: str) -> list[str]:
     return text.split("\n" if "\n" in text else "\r")
 
 
+def shown(line: str) -> str:
+    """What is left of a line with carriage returns, such as a progress bar that later output overwrites."""
+    return line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
+
+
 def clean(line: str) -> str:
     """Clean one line, as a terminal would show it, but keep tabs."""
-    line = line.rstrip("\r")
-    if "\r" in line:
-        line = line.rpartition("\r")[2]  # a progress bar, overwritten by later output
+    line = shown(line)
     if "\x1b" in line:
         line = _TERMINAL.sub("", line)
     if "<" in line:

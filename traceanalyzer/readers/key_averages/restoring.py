@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from traceanalyzer.readers.key_averages.header import parse_header
-from traceanalyzer.readers.key_averages.lines import Lines, clean
+from traceanalyzer.readers.key_averages.lines import Lines, clean, shown
 from traceanalyzer.readers.key_averages.values import PATTERNS, Value, ValueKind, read_value
 
 _MOST_PIECES = 20
@@ -148,7 +148,7 @@ def _between_bars(lines: Lines, header: int, start: int) -> dict[int, str]:
         line = lines[index]
         if not _is_rule(line) and len(_BAR.findall(line)) < _FEWEST_BARS:
             break
-        rows[index] = [] if _is_rule(line) else _totals(lines.raw[index]) or _cells(line)
+        rows[index] = [] if _is_rule(line) else _totals(shown(lines.raw[index])) or _cells(line)
     has_values = any(_TIME.fullmatch(cell) for cells in rows.values() for cell in cells)
     return dict(_laid_out(rows, len(names))) if has_values else {}
 
@@ -167,18 +167,19 @@ def _laid_out(rows: dict[int, list[str]], columns: int) -> Iterator[tuple[int, s
 
 
 def _cells(line: str) -> list[str]:
-    """Texts between the bars, without what Markdown puts around them."""
-    body = line[line.index("|" if "|" in line else "│") :].rstrip()
-    texts = [text.strip(_MARKUP).replace("\\", "") for text in _BAR.split(body)[1:]]
+    """Texts between the bars, without what Markdown puts around them; none of a line without bars."""
+    texts = [text.strip(_MARKUP).replace("\\", "") for text in _BAR.split(line.rstrip())[1:]]
     return texts if texts and texts[-1] else texts[:-1]
 
 
-def _totals(raw: str) -> list[str]:
+def _totals(line: str) -> list[str]:
     """The totals of a last row that has all names in one cell and all times in the next, as one text; else nothing."""
-    if " time total:" not in raw or not _BREAK.search(raw):
+    if " time total:" not in line or not _BREAK.search(line):
         return []
-    cells = [[text.strip(_MARKUP) for text in _BREAK.split(cell)] for cell in _BAR.split(raw)]
-    at = next(place for place, texts in enumerate(cells) if " time total:" in texts[0])
+    cells = [[text.strip(_MARKUP) for text in _BREAK.split(cell)] for cell in _BAR.split(line)]
+    at = next((place for place, texts in enumerate(cells) if " time total:" in texts[0]), None)
+    if at is None:
+        return []
     pairs = zip(cells[at], cells[at + 1] if at + 1 < len(cells) else (), strict=False)
     return ["  ".join(f"{name} {time}" for name, time in pairs)]
 

@@ -220,7 +220,7 @@ _PER_SECOND = r"\s?(?:/|per |_per_)\s?s(?:ec|ecs|econd|econds)?\b(?!/)"
 _BEFORE = re.compile(rf"(?<![\w.,/:]){_NUMBER}\s?{_UNIT}{_PER_SECOND}(?!\s?[:=])", re.IGNORECASE)
 _BEHIND = re.compile(rf"(?<![a-z]){_UNIT}{_PER_SECOND}[)\]'\"]?\s?[:=]\s?{_NUMBER}", re.IGNORECASE)
 _FACTORS = {"k": 1e3, "m": 1e6}
-_THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+_THOUSANDS = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _HEADING = re.compile(r"#{1,6} |<h[1-6][ >]")
 _SECOND = re.compile(r"[/_ ]s", re.IGNORECASE)
 _LONGEST_WORDS = 200
@@ -284,7 +284,8 @@ def _rate(lines: Lines, index: int, match: re.Match[str], near: tuple[int | None
 
 def _value(text: str) -> float:
     """The number in a text; a comma is a thousands separator where possible, otherwise a decimal sign."""
-    return float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text.replace(",", ".", 1).replace(",", ""))
+    is_separator = "." in text or _THOUSANDS.fullmatch(text)
+    return float((text if is_separator else text.replace(",", ".", 1)).replace(",", ""))
 
 
 def _near(index: int, spans: Sequence[tuple[int, int]], headings: Iterable[int]) -> tuple[int | None, int | None]:

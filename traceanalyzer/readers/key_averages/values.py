@@ -41,7 +41,7 @@ _NUMBER = r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?"
 PATTERNS: dict[ValueKind, str] = {
     ValueKind.SHARE: rf"{_NUMBER}%|0|[nN]a[nN]%?",
     ValueKind.TIME: rf"{_NUMBER} ?(?:ns|us|µs|μs|ms|s)",
-    ValueKind.BYTES: rf"{_NUMBER} ?[kKmMgGtTpP]?i?[bB]",
+    ValueKind.BYTES: rf"{_NUMBER} ?(?:[kKmMgGtTpP]i?)?[bB]",
     ValueKind.COUNT: r"[0-9]{1,15}",
     ValueKind.NODE: r"-?[0-9]{1,15}",
     ValueKind.FLOPS: rf"{_NUMBER}|--",
