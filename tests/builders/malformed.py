@@ -84,7 +84,7 @@ def _texts() -> list[Malformed]:
             1,
         ),
         Malformed("byte_order_mark.json", "a UTF-8 byte order mark first", b"\xef\xbb\xbf" + text()),
-        unusable("utf16.json", "UTF-16 instead of UTF-8", text().decode().encode("utf-16"), 0),
+        Malformed("utf16.json", "UTF-16 with a byte order mark, instead of UTF-8", text().decode().encode("utf-16")),
         Malformed(
             "quote_in_metadata.json",
             "log lines with bare quotes in the header",

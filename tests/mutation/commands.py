@@ -54,8 +54,8 @@ _TRACE = (
     Command(("diff", FILE, str(_SOUND["rank"]), "--fail-on-regression", "3%"), frozenset(range(4))),
     _plain("ranks", FILE, str(_SOUND["rank"]), "-o", REPORT),
     _plain("ranks", FILE, FILE),
-    _plain("trim", FILE, "-o", "trimmed.json", "--time", "0..5"),
-    _plain("trim", FILE, "-o", "trimmed.json.gz", "--steps", "1..2"),
+    _plain("trim", FILE, "-o", "trimmed.json", "--time", "0:5"),
+    _plain("trim", FILE, "-o", "trimmed.json.gz", "--steps", "1:2"),
     _plain("anonymize", FILE, "-o", "anonymous.json"),
     _plain("anonymize", FILE, "-o", "anonymous.json.gz", "--hash-kernels"),
 )
@@ -70,7 +70,7 @@ COMMANDS: Mapping[Kind, Sequence[Command]] = {
         _plain("diff", f"{FILE}#run-1", str(_SOUND["table"])),
         _plain("diff", str(_SOUND["table"]), FILE, "-o", "d.json"),
         _plain("ranks", FILE),
-        _plain("trim", FILE, "-o", "trimmed.json", "--time", "0..5"),
+        _plain("trim", FILE, "-o", "trimmed.json", "--time", "0:5"),
     ),
     "report": (
         _plain("render", FILE),

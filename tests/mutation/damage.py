@@ -125,6 +125,52 @@ def disturb_lines(rng: random.Random, data: bytes) -> bytes:
     return b"\n".join(lines)
 
 
+_OVERWRITES = (
+    b"\r",
+    b"\r\r",
+    b"\r\x1b[K",
+    b"\x1b[2K\r",
+    b"\x1b[1A",
+    b"\x1b[1A\x1b[2K",
+    b"\x1b[",
+    b"\x1b]0;title\x07",
+    b"\x08" * 9,
+)
+
+
+def overwrite_lines(rng: random.Random, data: bytes) -> bytes:
+    """Lines are overwritten by others, as progress bars are: carriage returns, codes that erase, backspaces."""
+    lines = data.split(b"\n")
+    for _ in range(rng.choice((1, 2, 8))):
+        at = rng.randrange(len(lines))
+        later = rng.choice((b"text without bars", b"", b"| " * 9, rng.choice(lines), lines[at][:20]))
+        code = rng.choice(_OVERWRITES)
+        lines[at] = rng.choice((lines[at] + code + later, later + code + lines[at], lines[at] + code))
+    return b"\n".join(lines)
+
+
+def mix_encodings(rng: random.Random, data: bytes) -> bytes:
+    """Some lines are in another encoding, as where several programs append to one file."""
+    lines = data.split(b"\n")
+    first = rng.randrange(len(lines))
+    for at in range(first, min(len(lines), first + rng.choice((1, 5, 1000)))):
+        text = lines[at].decode("utf-8", "replace")
+        lines[at] = text.encode(rng.choice(("utf-16", "utf-16-be", "utf-32", "cp1251", "utf-7")), "replace")
+    return b"\n".join(lines)
+
+
+def within_binary(rng: random.Random, data: bytes) -> bytes:
+    """All of it, or the lines near a header, are part of a file of another program, such as a database."""
+    lines = data.split(b"\n")
+    headers = [at for at, line in enumerate(lines) if b"Name" in line or b"{" in line]
+    if headers and rng.random() < 0.7:
+        at = max(0, rng.choice(headers) - rng.randrange(4))
+        data = rng.choice((b"\n", b"\r", b"\0", b"\r\n")).join(lines[at : at + rng.randrange(1, 9)])
+    size = rng.randrange(5000)
+    around = rng.choice((bytes, rng.randbytes, lambda n: rng.randbytes(n).replace(b"\n", b"\r"), lambda n: b"|" * n))
+    return rng.choice((b"SQLite format 3\0", b"\x7fELF", b"PK\3\4", b"")) + around(size) + data + around(size)
+
+
 def join_with_itself(rng: random.Random, data: bytes) -> bytes:
     """The file was written twice, or its beginning is in it again."""
     return rng.choice((data + data, data[: rng.randrange(len(data) + 1)] + data, b"[" + data + b"," + data + b"]"))
@@ -141,7 +187,16 @@ BLUNT: Sequence[Damage] = (
 )
 """What can happen to any file."""
 JSON: Sequence[Damage] = (odd_tokens, odd_tokens, *trees.CHANGES, *trees.CHANGES)
-TEXT: Sequence[Damage] = (odd_words, odd_words, disturb_lines, disturb_lines)
+TEXT: Sequence[Damage] = (
+    odd_words,
+    odd_words,
+    disturb_lines,
+    disturb_lines,
+    overwrite_lines,
+    overwrite_lines,
+    mix_encodings,
+    within_binary,
+)
 
 
 def pack(rng: random.Random, data: bytes) -> bytes:

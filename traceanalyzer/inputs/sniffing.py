@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import IO
 
@@ -15,7 +15,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.inputs import saved_reports
 from traceanalyzer.inputs.discovery import TEXT_SUFFIXES, FoundFile, looks_like_trace, plain_name
 from traceanalyzer.inputs.storage import open_input
-from traceanalyzer.readers import compile_log
+from traceanalyzer.readers import compile_log, encodings
 
 HEAD = 1 << 18
 """Number of decompressed bytes to examine: the header of a trace and a few hundred events."""
@@ -128,7 +128,10 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
     is_compressed = raw.startswith(_GZIP)
     head, used = _inflate(raw) if is_compressed else (raw, len(raw))
     plain = _plain_size(file, head, used, size) if is_compressed else size
-    trace = Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / len(head) if head else 0.0, *_ranks(head))
+    is_whole = plain <= len(head)
+    recode, in_file = _recoder(head), max(len(head), 1)
+    head = recode(head)
+    trace = Peek(FileKind.TRACE, plain, len(_EVENT.findall(head)) / in_file, *_ranks(head))
     other = Peek(FileKind.OTHER, plain)
     if saved_reports.is_head_of_saved(head):
         return Peek(FileKind.DIFFERENCE if saved_reports.is_head_of_difference(head) else FileKind.REPORT, plain)
@@ -136,13 +139,13 @@ def peek(file: IO[bytes], name: str, size: int, *, is_named: bool = False) -> Pe
         return other
     is_log = compile_log.begins(head)
     if not _EVENTS.search(head) and (is_log or plain_name(name).endswith(TEXT_SUFFIXES)):
-        has_table = is_log or is_named or _finds_table(head, None if is_compressed else file)
+        has_table = is_log or is_named or _finds_table(head, None if is_compressed else file, recode)
         return Peek(FileKind.COMPILE_LOG if is_log else FileKind.DOCUMENT, plain) if has_table else other
     if is_named or looks_like_trace(name):
         return trace
     if plain_name(name).endswith(".tmp") and not _EVENTS.search(head):
         return other
-    return other if _is_other_json(head, is_whole=plain <= len(head)) else trace
+    return other if _is_other_json(head, is_whole=is_whole) else trace
 
 
 def _is_report(head: bytes) -> bool:
@@ -171,16 +174,21 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _finds_table(head: bytes, file: IO[bytes] | None) -> bool:
+def _recoder(head: bytes) -> Callable[[bytes], bytes]:
+    """What turns the pieces of a file into UTF-8; a text that does not say its encoding is read to be refused."""
+    encoding = encodings.marked(head) or encodings.unmarked(head)
+    return encodings.recoder(encoding) if encoding else bytes
+
+
+def _finds_table(head: bytes, file: IO[bytes] | None, recode: Callable[[bytes], bytes]) -> bool:
     """Whether a text contains a table; tables often stand at the end of a long log."""
     kept, done = b"", 0
     piece = head
     while piece:
-        text = (kept + piece).replace(b"\0", b"")  # in UTF-16 each ASCII letter has a zero byte
-        if _TABLE.search(text):
+        if _TABLE.search(kept + piece):
             return True
         kept, done = piece[-_OVERLAP:], done + len(piece)
-        piece = file.read(_TEXT_CHUNK) if file is not None and done < LONGEST_TEXT else b""
+        piece = recode(file.read(_TEXT_CHUNK)) if file is not None and done < LONGEST_TEXT else b""
     return False
 
 

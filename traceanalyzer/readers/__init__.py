@@ -65,7 +65,7 @@ def _why_not(source: Source, data: bytes) -> str:
     if source.losses:
         return f"its gzip data is cut or damaged after {len(data):,} bytes, which hold no event; copy the file again"
     if not data:
-        return "is a gzip file with nothing in it"
+        return f"is a {'gzip file' if source.is_gzip else 'byte order mark'} with nothing in it"
     return (
         "contains neither a profiler trace (JSON with a traceEvents list) nor a table of key_averages().table() (a "
         "header line with Name, Self CPU %, ... between lines of dashes) nor a compile log of torch (TORCH_TRACE) in "

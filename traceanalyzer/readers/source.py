@@ -1,4 +1,4 @@
-"""Reads bytes from a file, standard input, or a gzip stream of either (RFC 1952)."""
+"""Reads bytes from a file, standard input, or a gzip stream of either (RFC 1952); UTF-16 and UTF-32 become UTF-8."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.readers import encodings
 from traceanalyzer.trace.model import Loss
 
 inflate_library: Any = zlib
@@ -33,11 +34,13 @@ in their times, and unpack to ten or twenty times their size. Deflate reaches 10
 _PEEK_CHUNK = 1 << 20
 """A read allocates the requested size, however little data there is."""
 
+_RECODED_PIECE = 1 << 16
+
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 
 
 class Source(io.RawIOBase):
-    """A readable stream of decompressed bytes with its name, its size and its losses."""
+    """A readable stream of decompressed bytes, in UTF-8 if they are text, with its name, its size and its losses."""
 
     def __init__(self, raw: IO[bytes], name: str, size_bytes: int | None, progress: Callable[[int], None]) -> None:
         super().__init__()
@@ -47,6 +50,7 @@ class Source(io.RawIOBase):
         self._head = raw.read(2)
         self._gzip = _Gunzip(self._compressed, self.losses, name) if self._head == _GZIP_MAGIC else None
         self._peeked = b""
+        self._fill: Callable[[memoryview], int] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -65,10 +69,12 @@ class Source(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer as far as the input reaches; 0 at the end."""
         view = memoryview(buffer).cast("B")
+        if self._fill is None:
+            self._fill = self._begin()
         filled = min(len(self._peeked), len(view))
         view[:filled], self._peeked = self._peeked[:filled], self._peeked[filled:]
         while filled < len(view):
-            count = self._gzip.readinto(view[filled:]) if self._gzip else self._plain(view[filled:])
+            count = self._fill(view[filled:])
             if not count:
                 break
             filled += count
@@ -81,8 +87,29 @@ class Source(io.RawIOBase):
         while length < size and (piece := self.read(min(size - length, _PEEK_CHUNK))):
             pieces.append(piece)
             length += len(piece)
-        self._peeked = b"".join(pieces)
+        self._peeked = b"".join((*pieces, self._peeked))  # the first read may leave some of what told the encoding
         return self._peeked[:size]
+
+    def _begin(self) -> Callable[[memoryview], int]:
+        """What fills buffers, as the first bytes tell.
+
+        Raises:
+            UnusableInputError: They are text in an encoding that has no mark of its own.
+        """
+        unpacked = self._gzip.readinto if self._gzip else self._plain
+        head, filled = memoryview(bytearray(encodings.HEAD)), 0
+        while filled < len(head) and (count := unpacked(head[filled:])):
+            filled += count
+        begun = bytes(head[:filled])
+        if unmarked := encodings.unmarked(begun):
+            raise UnusableInputError(
+                f"{self.name}: is text in {unmarked} without a byte order mark; save it as UTF-8 "
+                f"(iconv -f {unmarked} -t UTF-8)"
+            )
+        if encoding := encodings.marked(begun):
+            return _Recoded(unpacked, encodings.recoder(encoding), begun).readinto
+        self._peeked = begun
+        return unpacked
 
     def _plain(self, view: memoryview) -> int:
         if self._head:
@@ -98,6 +125,25 @@ class Source(io.RawIOBase):
         data = head + self._raw.read(_COMPRESSED_CHUNK)
         self._progress(len(data))
         return data
+
+
+class _Recoded:
+    """Text in another encoding as UTF-8, piece by piece."""
+
+    def __init__(self, fill: Callable[[memoryview], int], recode: Callable[[bytes], bytes], begun: bytes) -> None:
+        self._fill, self._recode = fill, recode
+        self._piece = memoryview(bytearray(_RECODED_PIECE))
+        self._output = memoryview(recode(begun))
+
+    def readinto(self, view: memoryview) -> int:
+        while not self._output:
+            count = self._fill(self._piece)
+            if not count:
+                return 0
+            self._output = memoryview(self._recode(bytes(self._piece[:count])))
+        count = min(len(self._output), len(view))
+        view[:count], self._output = self._output[:count], self._output[count:]
+        return count
 
 
 class _Gunzip:

@@ -6,13 +6,14 @@ also show the prefix and suffix that a quotation, a log or an indentation adds t
 
 from __future__ import annotations
 
-import codecs
 import html
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+
+from traceanalyzer.readers import encodings
 
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z^_=>])")
 """Control sequences (ECMA-48): colours, cursor moves, window titles and hyperlinks."""
@@ -28,19 +29,10 @@ _TEMPLATE = re.compile(r"\w$")
 _ODD = {ord(c): " " for c in "\v\f"} | dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\0"))
 _ODD |= {code: " " for code in range(0xA0, 0x3001) if unicodedata.category(chr(code)) == "Zs"}
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),  # written by > in PowerShell
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-
 
 def decode(data: bytes) -> str:
     """Decode a document in UTF-8, or in the encoding of its byte order mark; undecodable bytes are replaced."""
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            return data[len(bom) :].decode(encoding, errors="replace")
-    return data.decode("utf-8", errors="replace")
+    return data.decode(encodings.marked(data) or "utf-8", errors="replace").removeprefix("\ufeff")
 
 
 def split_lines(text: str) -> list[str]:
