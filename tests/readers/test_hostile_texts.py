@@ -108,11 +108,12 @@ encodings = st.sampled_from(["utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-be
 def reported(data: bytes) -> None:
     """Read it as every command does, and report on it; errors that are not the reader's own fail the test."""
     peek(io.BytesIO(data), "x.txt", len(data))
+    found = refusal = None
     try:
         found = readers.read(Source(io.BytesIO(data), "x.txt", len(data), lambda _: None))
     except UnusableInputError as error:
-        assert str(error).isprintable()
-        return
+        refusal = str(error)
+    assert refusal is None or refusal.isprintable()
     if isinstance(found, TableDocument | CompileLog):
         report = traceanalyzer.analyze(found)
         assert traceanalyzer.render(report, "json")

@@ -1,4 +1,4 @@
-"""Turns texts in UTF-16 and UTF-32 into UTF-8, which all readers expect; `>` writes such texts in Windows PowerShell."""
+"""Turns texts in UTF-16 and UTF-32, such as `>` writes in Windows PowerShell, into UTF-8, which all readers expect."""
 
 from __future__ import annotations
 
