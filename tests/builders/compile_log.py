@@ -61,3 +61,22 @@ def broke(ident: str, file: str, line: int, reason: str, hint: str = "") -> str:
 def recompiled(ident: str, *reasons: str) -> str:
     """Why a function is compiled again; one reason a line, as torch 2.13 writes them."""
     return entry("artifact", {"name": "recompile_reasons", "encoding": "json"}, ident, "\n".join(reasons))
+
+
+def whole() -> str:
+    """A log with something of each kind."""
+    kinds = {
+        "recompile_reasons": "0/0: tensor 'x' size mismatch at index 0",
+        "fx_graph_cache_miss": '{"key": "fabc", "time_taken_ns": 7}',
+        "aotautograd_cache_bypass": '{"cache_bypass_reason": "a \\"b\\""}',
+    }
+    return "".join(
+        (
+            interned({0: "train.py"}),
+            started("0/0", [(0, 7, "forward")]),
+            *(entry("artifact", {"name": name}, "0/0", text) for name, text in kinds.items()),
+            entry("guard_added", {"expr": "Eq(s0, 2)", "stack": [{"filename": 0, "line": 7, "name": "f"}]}, "0/0"),
+            broke("0/0", "train.py", 9, "Data-dependent branching", "Use torch.cond."),
+            measured("0/0", "forward", "train.py", 7, 1.5),
+        )
+    )

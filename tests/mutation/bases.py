@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import traceanalyzer
+from tests.builders import compile_log
 from traceanalyzer.formats.difference import answer
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +77,7 @@ def fixtures() -> list[Base]:
         *(_trace(file, f"fixtures/{file.name}") for file in traces),
         *(Base(f"fixtures/{f.name}", "table", f.suffix, f.read_bytes) for f in tables),
         *(Base(f"fixtures/report-of-{f.name}", "report", ".json", partial(_report, f)) for f in _REPORTED),
+        Base("fixtures/compile.log", "log", ".log", lambda: compile_log.whole().encode()),
         Base("fixtures/difference", "difference", ".json", _difference),
         Base("traceanalyzer.toml", "settings", ".toml", _SETTINGS.encode),
         Base("pyproject.toml", "settings", ".toml", _in_pyproject),

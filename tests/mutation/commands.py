@@ -97,7 +97,12 @@ COMMANDS: Mapping[Kind, Sequence[Command]] = {
         _plain("rules", "dataloader-bound"),
         _plain("diff", str(_SOUND["trace"]), str(_SOUND["trace"])),
     ),
-    "log": (_plain("report", FILE), _plain("report", FILE, "-o", "r.html"), _plain("diff", FILE, str(_SOUND["trace"]))),
+    "log": (
+        _plain("report", FILE),
+        _plain("report", FILE, "-o", "r.html", "-o", REPORT),
+        _plain("report", str(_SOUND["trace"]), "--compile-log", FILE, "-o", REPORT),
+        _plain("diff", FILE, str(_SOUND["trace"])),
+    ),
 }
 
 _BATCHES = 0.03

@@ -128,17 +128,9 @@ def test_pieces_in_any_order(text: str, encoding: str) -> None:
 
 @cache
 def _texts() -> list[bytes]:
-    log = "".join(
-        (
-            compile_log.interned({0: "train.py"}),
-            compile_log.started("0/0", [(0, 7, "forward")]),
-            compile_log.broke("0/0", "train.py", 9, "Data-dependent branching", "Use torch.cond."),
-            compile_log.measured("0/0", "forward", "train.py", 7, 1.5),
-        )
-    )
     drawn = "\n".join((HEADER, "|---|---|---|---|---|---|---|", ROW, ROW, "Self CPU time total: 10.000ms"))
     files = (file for file in sorted((FIXTURES / "key_averages").iterdir()) if file.stat().st_size < 20_000)
-    return [log.encode(), drawn.encode(), *(file.read_bytes() for file in files)]
+    return [compile_log.whole().encode(), drawn.encode(), *(file.read_bytes() for file in files)]
 
 
 def _damaged(seed: int) -> bytes:
