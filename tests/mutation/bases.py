@@ -77,7 +77,7 @@ def fixtures() -> list[Base]:
         *(_trace(file, f"fixtures/{file.name}") for file in traces),
         *(Base(f"fixtures/{f.name}", "table", f.suffix, f.read_bytes) for f in tables),
         *(Base(f"fixtures/report-of-{f.name}", "report", ".json", partial(_report, f)) for f in _REPORTED),
-        Base("fixtures/compile.log", "log", ".log", lambda: compile_log.whole().encode()),
+        Base("fixtures/compile.log", "log", ".log", _log),
         Base("fixtures/difference", "difference", ".json", _difference),
         Base("traceanalyzer.toml", "settings", ".toml", _SETTINGS.encode),
         Base("pyproject.toml", "settings", ".toml", _in_pyproject),
@@ -162,6 +162,10 @@ def _start(event: Any) -> float | None:
 
 def _report(file: Path) -> bytes:
     return traceanalyzer.render(traceanalyzer.analyze(traceanalyzer.load(file)), "json").encode()
+
+
+def _log() -> bytes:
+    return compile_log.whole().encode()
 
 
 def _difference() -> bytes:
