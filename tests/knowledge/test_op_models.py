@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_models import Family, Work
 from traceanalyzer.knowledge.op_models.attention import Mask, pairs
 
@@ -25,7 +26,7 @@ def work(name: str, *arguments: Argument, strides: list[list[int]] | None = None
     types = [t[1] if t else ("" if a == "" else "Scalar") for t, a in zip(tensors, arguments, strict=True)]
     values = ["" if t else a for t, a in zip(tensors, arguments, strict=True)]
     texts = [json.dumps(part) for part in (shapes, types, strides or [], values)]
-    call = op_models.parse(f"aten::{name}", *texts)
+    call = op_models.call_of(f"aten::{name}", Inputs(*texts))
     assert call is not None
     return op_models.work(call)
 
@@ -131,7 +132,7 @@ def test_convolutions(arguments: tuple[Argument, ...], operations: int, elements
 
 def test_without_recorded_values_a_convolution_has_no_model() -> None:
     shapes, types = json.dumps([[2, 3, 8, 8], [4, 3, 3, 3], [], [], [], []]), json.dumps([F, F, "", "", "", ""])
-    call = op_models.parse("aten::conv2d", shapes, types)
+    call = op_models.call_of("aten::conv2d", Inputs(shapes, types))
     assert call is not None
     assert op_models.work(call) is None
 
@@ -205,7 +206,7 @@ def test_a_convolution_of_single_points_is_a_product(batch: int, size: int, chan
 
 
 def test_shapes_without_types_tell_operations_but_no_bytes() -> None:
-    call = op_models.parse("aten::mm", "[[3,4],[4,5]]")
+    call = op_models.call_of("aten::mm", Inputs("[[3,4],[4,5]]"))
     assert call is not None
     found = op_models.work(call)
     assert found is not None
@@ -219,7 +220,7 @@ def test_expanded_operands_are_read_once() -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[[3,4]", "7", '"x"'])
 def test_no_shapes_no_call(text: str) -> None:
-    assert op_models.parse("aten::mm", text) is None
+    assert op_models.call_of("aten::mm", Inputs(text)) is None
 
 
 @pytest.mark.parametrize("name", ["aten::index_put_", "aten::sort", "aten::matmul", "mm", "my::mm", ""])
@@ -235,14 +236,14 @@ def test_every_model_survives_arguments_that_it_does_not_expect() -> None:
         for shapes in ODD:
             for types in ("", '["float","float","float","float"]', '["TensorList","",""]'):
                 for values in ("", '["x","y","z","[","9"]'):
-                    call = op_models.parse(name, shapes, types, shapes, values)
+                    call = op_models.call_of(name, Inputs(shapes, types, shapes, values))
                     found = op_models.work(call) if call else None
                     assert found is None or found.flops >= 0
 
 
 @pytest.mark.parametrize("kind", ["{}", "[]", "3", "null", '"no type"'])
 def test_types_that_are_no_names_are_unknown(kind: str) -> None:
-    call = op_models.parse("aten::mm", "[[3, 4], [4, 5]]", f"[{kind}, {kind}]")
+    call = op_models.call_of("aten::mm", Inputs("[[3, 4], [4, 5]]", f"[{kind}, {kind}]"))
     assert call is not None
     assert op_models.work(call) in (None, Work(Family.GEMM, 120, None, None))
 

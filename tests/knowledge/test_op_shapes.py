@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.knowledge.op_shapes import Implied, Shape, broadcast, implied, parse
+from traceanalyzer.knowledge.inputs import Shape
+from traceanalyzer.knowledge.op_shapes import Implied, broadcast, implied
 
 
 @pytest.mark.parametrize(
@@ -41,24 +42,6 @@ def test_elements(operator: str, shapes: list[Shape], output: int, moved: int) -
 )
 def test_no_model(operator: str, shapes: list[Shape]) -> None:
     assert implied(operator, shapes) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "shapes"),
-    [
-        ("[[3, 4], [], [5]]", [(3, 4), (), (5,)]),
-        ("[]", []),
-        (None, None),
-        ("", None),
-        ("[[3, 4], [", None),
-        ("[[[1], [2]]]", None),
-        ("[[-1]]", None),
-        ("[3]", None),
-        ("{}", None),
-    ],
-)
-def test_parse(text: str | None, shapes: list[Shape] | None) -> None:
-    assert parse(text) == shapes
 
 
 SHAPES = st.lists(st.lists(st.sampled_from([1, 1, 2, 3]), max_size=3).map(tuple), min_size=1, max_size=3)

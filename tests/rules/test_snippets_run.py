@@ -13,7 +13,7 @@ import pytest
 import traceanalyzer as ta
 from tests.capture.capturing import PATIENCE_S, needs_torch
 from tests.rules.judging import functions, report, situations
-from traceanalyzer.knowledge.op_shapes import parse
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.model import Finding, Report
 from traceanalyzer.rules.engine.selection import builtin
 
@@ -36,8 +36,7 @@ def _sizes(finding: Finding) -> list[list[int]] | None:
     if not any(part in (finding.code or "") for part in WITH_SHAPES):
         return None
     shapes = next((place.shapes for evidence in finding.evidence for place in evidence.where if place.shapes), None)
-    parsed = parse(shapes) if shapes else None
-    known = [list(shape) for shape in parsed or [] if isinstance(shape, list | tuple)]
+    known = [list(shape) for shape in Inputs(shapes).shapes or ()]
     return known if len(known) >= 2 else None
 
 

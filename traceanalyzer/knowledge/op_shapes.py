@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
 
 import msgspec
 
-Shape = tuple[int, ...]
-
-_SHAPES = msgspec.json.Decoder(list[tuple[Annotated[int, msgspec.Meta(ge=0)], ...]])
-"""Validates while decoding, at C speed, because a trace may have as many lists of shapes as events."""
+from traceanalyzer.knowledge.inputs import Inputs, Shape
 
 
 def words(text: str) -> frozenset[str]:
@@ -49,17 +45,7 @@ class Implied(msgspec.Struct, frozen=True):
     """Number of elements of all inputs and of the output, each once."""
 
 
-def parse(text: str | None) -> list[Shape] | None:
-    """Parse the shapes of arguments, () for scalars and arguments other than tensors; None if the text is not valid."""
-    if not text:
-        return None
-    try:
-        return _SHAPES.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None  # lists of tensors, which have no single shape, or other text
-
-
-def implied(operator: str, shapes: list[Shape]) -> Implied | None:
+def implied(operator: str, shapes: Sequence[Shape]) -> Implied | None:
     """Elements of one call of an operator, or None without a model."""
     name = operator.removeprefix("aten::")
     tensors = [shape for shape in shapes if shape]
@@ -70,7 +56,7 @@ def implied(operator: str, shapes: list[Shape]) -> Implied | None:
     return Implied(size, size + sum(map(math.prod, tensors)))
 
 
-def _output(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
+def _output(name: str, shapes: Sequence[Shape], tensors: Sequence[Shape]) -> Shape | None:
     if not tensors:
         return None
     if name in UNARY:
@@ -82,7 +68,7 @@ def _output(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | Non
     return _product(name, shapes, tensors)
 
 
-def _product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
+def _product(name: str, shapes: Sequence[Shape], tensors: Sequence[Shape]) -> Shape | None:
     if name in ("mm", "addmm", "linear"):
         return _matrix_product(name, shapes, tensors)
     if name in ("bmm", "baddbmm") and len(tensors) >= 2:
@@ -91,7 +77,7 @@ def _product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | No
     return None
 
 
-def _matrix_product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Shape | None:
+def _matrix_product(name: str, shapes: Sequence[Shape], tensors: Sequence[Shape]) -> Shape | None:
     """Output shape of `mm(a, b)`, `addmm(bias, a, b)`, `linear(x, weight, bias)`; None if the shapes do not fit."""
     if name == "linear":
         if len(tensors) < 2 or len(tensors[1]) != 2 or tensors[0][-1] != tensors[1][1]:
@@ -103,7 +89,7 @@ def _matrix_product(name: str, shapes: list[Shape], tensors: list[Shape]) -> Sha
     return (operands[0][0], operands[1][1])
 
 
-def broadcast(shapes: list[Shape]) -> Shape | None:
+def broadcast(shapes: Sequence[Shape]) -> Shape | None:
     """The broadcast shape of tensors, or None if their shapes do not fit."""
     result: list[int] = []
     for axis in range(1, max(map(len, shapes)) + 1):
@@ -125,7 +111,7 @@ class Sides(msgspec.Struct, frozen=True):
 
 def sides(name: str, input_shapes: str | None) -> Sides | None:
     """The sides of a product; None for other operators, or if the shapes do not fit."""
-    return sides_of(name, parse(input_shapes) or ()) if name.removeprefix("aten::") in _AXES else None
+    return sides_of(name, Inputs(input_shapes).shapes or ()) if name.removeprefix("aten::") in _AXES else None
 
 
 def sides_of(name: str, shapes: Sequence[Shape]) -> Sides | None:

@@ -12,7 +12,8 @@ import msgspec
 from traceanalyzer.analyzers.kernels.roofline import Roofline
 from traceanalyzer.analyzers.operators import ShapeCosts, operators_at
 from traceanalyzer.analyzers.operators.loops import Repeat, Repeats, loop_at
-from traceanalyzer.knowledge.op_shapes import BINARY, Shape, broadcast, parse, sides_of
+from traceanalyzer.knowledge.inputs import Inputs, Shape
+from traceanalyzer.knowledge.op_shapes import BINARY, broadcast, sides_of
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine.change import Interval
 from traceanalyzer.rules.engine.facts import OperatorFact
@@ -114,7 +115,7 @@ def _blowups(facts: Facts, limits: Limits) -> Drafts:
     """One finding for each size of tensors that are far larger than what they are made of, and summed up again."""
     processor = Processor.of(facts)
     used = [row for row in facts.shaped if row.calls and processor.self_ns(row)]
-    rows = [(row, shapes) for row in used if (shapes := parse(row.shapes))]
+    rows = [(row, shapes) for row in used if (shapes := row.inputs.shapes)]
     least = limits["host_result_bytes" if processor.is_cpu else "result_bytes"]
     roots: dict[int, tuple[float, OperatorFact]] = {}
     for row, shapes in rows:
@@ -208,7 +209,7 @@ def _without_blowup(processor: Processor, elements: int, time: int, members: Seq
 
 def _einsum(root: OperatorFact) -> str | None:
     """Code for two tensors that share one axis, which must be the summed one; None if shapes do not show it."""
-    operands = [shape for shape in parse(root.shapes) or () if shape]
+    operands = root.inputs.tensors
     if len(operands) != 2 or len(operands[0]) != len(operands[1]) or not root.name.startswith("aten::mul"):
         return None
     shared = [axis for axis, sizes in enumerate(zip(*operands, strict=True)) if min(sizes) > 1]
@@ -259,13 +260,14 @@ def _gap(facts: Facts, limits: Limits, gap: _Gap, share: float) -> Draft:
 
 def _is_aligned(gap: _Gap) -> bool:
     """Whether the last axis of every tensor has a length that vectors of any type divide."""
-    return all(shape[-1] % 8 == 0 for shape in parse(gap.shapes) or [] if shape)
+    return all(shape[-1] % 8 == 0 for shape in Inputs(gap.shapes).tensors)
 
 
 def _swapped(gap: _Gap) -> str:
     """Code with the operands in the order of the faster call; empty where that is not the difference."""
     base = gap.name.removeprefix("aten::")
-    slow, fast = parse(gap.shapes) or [], parse(gap.peer.input_shapes) or [] if gap.peer else []
+    slow = Inputs(gap.shapes).shapes or ()
+    fast = Inputs(gap.peer.input_shapes if gap.peer else None).shapes or ()
     is_swapped = base in _COMMUTATIVE and len(slow) >= 2 and slow[:2] == fast[1::-1] != fast[:2]
     return f"y = torch.{base}(b, a)  # instead of torch.{base}(a, b)" if is_swapped else ""
 

@@ -17,7 +17,7 @@ from traceanalyzer.analyzers.phases import Phases
 from traceanalyzer.analyzers.phases.kinds import StepKind
 from traceanalyzer.analyzers.serving.decode_graphs import DecodeBatch, DecodeGraphs
 from traceanalyzer.analyzers.waits import Synchronizations
-from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.rules.engine.change import summed
 from traceanalyzer.rules.engine.facts import OperatorFact
 from traceanalyzer.rules.engine.places import longest_steps
@@ -46,7 +46,7 @@ _CHOOSING = frozenset(
     for name in ("argmax", "multinomial", "topk", "sort", "max", "softmax", "_softmax", "log_softmax", "_log_softmax")
 )
 """Operators that choose tokens, or compute their probabilities."""
-_Rows = Sequence[tuple[OperatorFact, list[Shape]]]
+_Rows = Sequence[tuple[OperatorFact, tuple[Shape, ...]]]
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _device(facts: Facts) -> tuple[float, float]:
 def _logits(facts: Facts, limits: Limits) -> Drafts:
     if workload(facts) == "training":
         return
-    rows = [(row, shapes) for row in facts.shaped if (shapes := [s for s in parse(row.shapes) or [] if s])]
+    rows = [(row, shapes) for row in facts.shaped if (shapes := row.inputs.tensors)]
     products = (_product(row, shapes, rows, limits["outputs"]) for row, shapes in rows)
     large = [entry for entry in products if entry and entry.count >= limits["rows_per_choice"] * entry.chosen]
     total = sum(entry.row.device_self_ns for entry in large)

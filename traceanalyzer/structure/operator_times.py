@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_models import Family, Work
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import HostTree
@@ -75,7 +76,8 @@ def works_of(context: Context, nodes: I64) -> tuple[list[Work | None], I64, I64]
         context.host.name[nodes[first]].tolist(), *(c[first].tolist() for c in inputs), strict=True
     ):
         pools = (trace.shapes, trace.types, trace.strides, trace.concrete)
-        call = op_models.parse(trace.names[name], *(pool[code] for pool, code in zip(pools, codes, strict=True)))
+        given = Inputs(*(pool[code] for pool, code in zip(pools, codes, strict=True)))
+        call = op_models.call_of(trace.names[name], given)
         works.append(op_models.work(call) if call is not None else None)
     return works, first, groups
 

@@ -18,6 +18,7 @@ import pytest
 from tests import corpus_files
 from traceanalyzer.analyzers.kernels import roofline
 from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.inputs import Inputs
 
 pytestmark = pytest.mark.corpus
 Row = dict[str, Any]
@@ -90,7 +91,8 @@ def test_operations_and_bytes(corpus: Path) -> None:
     differing: defaultdict[str, set[str]] = defaultdict(set)
     for path in sorted((corpus / "corpus").glob("*.json.gz")):
         for row in rows(corpus, path.name.removesuffix(".json.gz")):
-            call = op_models.parse(row["name"], *inputs(row), text(row["Input Strides"]), text(row["Concrete Inputs"]))
+            given = Inputs(*inputs(row), text(row["Input Strides"]), text(row["Concrete Inputs"]))
+            call = op_models.call_of(row["name"], given)
             work = op_models.work(call) if call else None
             if work is None:
                 assert row["name"].startswith("triton_") or row["name"] in NOT_MODELLED

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import TraceBuilder
-from tests.reading import read_built
+from tests.reading import read, read_built
 from tests.rules.gpu_work import MATRIX_UNITS
 from tests.rules.serving.test_decode_not_in_graph import EAGER, GRAPH, served, trap_hardly_any_work
 from tests.rules.serving.test_graph_batch_padded import Step, decode, fires, trap_drafts
@@ -75,6 +77,26 @@ def test_pieces_of_a_graph() -> None:
         trace.graph_launch(start + 40, 5, [(MATRIX_UNITS, start + 560, 300, {})], graph=2)
         trace.op("aten::index", start + 50, 1, shapes=[[8, 4096], []], types=["c10::BFloat16", ""])
     assert sizes(trace) == [(5, 8, True)]
+
+
+@pytest.mark.parametrize(
+    "rows", [b"1e999", b"9223372036854775808", b"-24", b"24.0", b"true", b"null", 400 * b"[" + 400 * b"]"]
+)
+def test_a_size_that_is_no_size_is_unknown(rows: bytes) -> None:
+    written = fires().to_bytes()
+    damaged = written.replace(b"[[24, 32000]]", b"[[%b, 32000]]" % rows)
+    assert damaged != written
+    found = decode_graphs.analyze(Context(read(damaged))).batches
+    assert [(batch.requests, batch.size) for batch in found] == [(17, None)]
+
+
+@pytest.mark.parametrize("kind", [rb'"\ud800"', b"1e999", b"[]", b"{}"])
+def test_a_type_that_is_no_text_is_unknown(kind: bytes) -> None:
+    written = fires().to_bytes()
+    damaged = written.replace(b'["float"]', b"[%b]" % kind)
+    assert damaged != written
+    found = decode_graphs.analyze(Context(read(damaged))).batches
+    assert [(batch.requests, batch.size) for batch in found] == [(17, None)]
 
 
 def test_marks_without_plain_decoding() -> None:

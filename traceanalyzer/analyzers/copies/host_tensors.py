@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.op_models import call as op_call
+from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure import host_activity, typical
 from traceanalyzer.structure.analysis import Analysis, Need
@@ -189,7 +190,7 @@ class _Search:
     def _shape(self, node: int) -> tuple[str, str]:
         """Shape and type of an operator's first tensor; empty where they were not recorded."""
         trace, row = self.context.trace, int(self.row[node])
-        call = op_call.parse("", trace.shapes[trace.host.shapes[row]], trace.types[trace.host.types[row]])
+        call = op_models.call_of("", Inputs.of(trace, row))
         first = call.tensor(0) if call is not None else None
         return ("", "") if first is None else (str(list(first.shape)), first.dtype or "")
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_shapes import words
 from traceanalyzer.structure import host_activity
 from traceanalyzer.structure.analysis import OPERATORS, Analysis
@@ -254,29 +255,18 @@ def _made(context: Context, asking: I64) -> tuple[I64, I64, I64]:
 
 def _row(trace: Trace, key: list[int], figures: dict[str, int], line: str | None) -> Conversion:
     operator, caller, shapes, types, backward, device = key
-    to_type, from_type = _types(trace.types[types])
+    given = Inputs(trace.shapes[shapes], trace.types[types])
     return Conversion(
         operator=trace.names[operator],
         caller=class_name(trace.names[caller]) if caller >= 0 else None,
         input_shapes=trace.shapes[shapes],
-        to_type=to_type,
-        from_type=from_type,
+        to_type=given.type(0) or None,
+        from_type=given.type(1) or None,
         is_backward=bool(backward),
         on_device=bool(device),
         python_line=line,
         **figures,
     )
-
-
-def _types(text: str) -> tuple[str | None, str | None]:
-    """Element types of the first two arguments."""
-    try:
-        kinds = msgspec.json.decode(text.encode()) if text else []
-    except (msgspec.DecodeError, RecursionError):
-        kinds = []
-    given = kinds if isinstance(kinds, list) else []
-    known = [kind if isinstance(kind, str) and kind else None for kind in given] + [None, None]
-    return known[0], known[1]
 
 
 ANALYSES = (Analysis(500, "conversions", Conversions, analyze, needs=(OPERATORS,), is_of_steps=True),)

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.kernels import counted
-from traceanalyzer.knowledge.op_shapes import parse
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import NO_CONVOLUTIONS, Analysis, Need
 from traceanalyzer.structure.context import Context
@@ -277,19 +277,21 @@ def _follower(context: Context, nodes: I64) -> I64:
 def _is_scalar(context: Context) -> Bool:
     """Nodes whose first input has no axes, or whose inputs were not recorded."""
     trace, host = context.trace, context.host
-    scalar = np.array([not text or text.startswith("[[]") for text in trace.shapes], np.bool_)
+    scalar = trace.shapes.where(_may_be_scalar)
     rows = np.where(host.kind != NodeKind.MODULE, host.row, 0)
     return scalar[trace.host.shapes[rows]]
+
+
+def _may_be_scalar(shapes: str) -> bool:
+    return not shapes or Inputs(shapes).shape(0) == ()
 
 
 def _has_bias(context: Context, nodes: I64) -> Bool:
     """Convolutions whose third input is a tensor; false where shapes were not recorded."""
     trace = context.trace
     codes, inverse = ranked(trace.host.shapes[context.host.row[nodes]])
-    known = [parse(trace.shapes[code]) for code in codes.tolist()]
-    return np.array([shapes is not None and len(shapes) > 2 and len(shapes[2]) == 1 for shapes in known], np.bool_)[
-        inverse
-    ]
+    third = [Inputs(trace.shapes[code]).shape(2) for code in codes.tolist()]
+    return np.array([shape is not None and len(shape) == 1 for shape in third], np.bool_)[inverse]
 
 
 def _bias_gradients(context: Context, device_self_ns: I64) -> int:

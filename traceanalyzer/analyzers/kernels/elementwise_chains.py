@@ -9,13 +9,13 @@ analysis.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.kernel_classes import KernelClass, is_generated, kernel_class
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, SHAPES, Analysis
@@ -187,30 +187,13 @@ def _elements(context: Context, events: I64, node: I64) -> I64:
     call = innermost(trace.host, context.cached(ranges), trace.host.thread[row], trace.host.start_ns[row])
     usable &= call == NO_PARENT
     codes, inverse = ranked(np.where(usable, trace.host.shapes[row], 0))
-    sizes = np.array([_largest(trace.shapes[code]) for code in codes.tolist()], np.int64)
+    sizes = np.array([min(Inputs(trace.shapes[code]).largest, _MOST) for code in codes.tolist()], np.int64)
     return np.where(usable, sizes[inverse], 0)
 
 
 def _is_link(kernel: str) -> bool:
     """Whether a kernel may be part of a chain; fills read nothing, so fusing them saves no pass."""
     return kernel_class(kernel) in _LINKS and "FillFunctor" not in kernel and not is_generated(kernel)
-
-
-def _largest(text: str) -> int:
-    """Elements of the largest tensor of a list of shapes; a list of tensors counts as a whole."""
-    try:
-        shapes = msgspec.json.decode(text.encode()) if text else []
-    except (msgspec.DecodeError, RecursionError):
-        return 0
-    return min(max(map(_count, shapes), default=0), _MOST) if isinstance(shapes, list) else 0
-
-
-def _count(shape: object) -> int:
-    if not isinstance(shape, list) or not shape:
-        return 0
-    if all(isinstance(size, int) for size in shape):
-        return math.prod(shape)
-    return sum(map(_count, shape))
 
 
 def _signatures(context: Context, found: _Found) -> I64:

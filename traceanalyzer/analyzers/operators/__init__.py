@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge import op_models
-from traceanalyzer.knowledge.op_shapes import implied, parse
+from traceanalyzer.knowledge.inputs import Inputs
+from traceanalyzer.knowledge.op_shapes import implied
 from traceanalyzer.structure import typical
 from traceanalyzer.structure.analysis import KERNELS, OPERATORS, SHAPES, Analysis
 from traceanalyzer.structure.context import Context
@@ -267,11 +268,11 @@ def shape_costs(context: Context) -> ShapeCosts:
 
 def _size(row: OperatorByShape) -> tuple[int, int, int | None, int | None] | None:
     """Elements of the output, elements moved, bytes moved, and operations of one call; None without a model."""
-    shapes = parse(row.input_shapes)
-    found = implied(row.name, shapes) if shapes else None
+    given = Inputs(row.input_shapes, row.input_types)
+    found = implied(row.name, given.shapes) if given.shapes else None
     if found is None:
         return None
-    call = op_models.parse(row.name, row.input_shapes, row.input_types)
+    call = op_models.call_of(row.name, given)
     work = op_models.work(call) if call else None
     return found.output, found.moved, work.bytes if work else None, work.flops if work else None
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure import autograd, host_activity
 from traceanalyzer.structure.autograd import backward, graph, optimizer_starts
 from traceanalyzer.structure.context import Context
@@ -138,12 +139,17 @@ def _recomputes(context: Context) -> bool:
     return bool(names.where(lambda name: "CheckpointFunction" in name)[context.host.name].any())
 
 
+def _may_be_tensor(shapes: str) -> bool:
+    """Whether the first input may have axes, as far as recorded."""
+    return Inputs(shapes).shape(0) != ()
+
+
 def _averages(context: Context, calls: _Calls) -> bool:
     """Whether the program keeps a moving average of its parameters: the network of that runs without autograd."""
     host, trace = context.host, context.trace
     nodes = calls.node[~calls.records]
     updates = trace.names.where(_UPDATING.__contains__)[host.name[nodes]]
-    tensors = np.array([not text.startswith("[[]") for text in trace.shapes], np.bool_)
+    tensors = trace.shapes.where(_may_be_tensor)
     single = int((updates & tensors[trace.host.shapes[host.row[nodes]]]).sum())
     on_lists = trace.names.where(_UPDATING_LISTS.__contains__)[host.name[nodes]].any()
     return bool(on_lists) or single >= LEAST * max(1, len(context.cached(backward)))

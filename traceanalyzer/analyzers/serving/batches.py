@@ -8,12 +8,10 @@ fulfilled, the figure is unknown.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 import numpy as np
 
-from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.structure import host_waits
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
@@ -183,17 +181,9 @@ def _alike(context: Context, layer: int, layers: I64) -> int:
     return int(alike.sum())
 
 
-@lru_cache(4096)
-def _parsed(text: str) -> tuple[Shape, ...] | None:
-    """Shapes of the arguments of a call; most calls of a trace have the same few."""
-    shapes = parse(text)
-    return None if shapes is None else tuple(shapes)
-
-
 def shape(context: Context, node: int, position: int) -> Shape | None:
     """Shape of an input of an operator; None where it was not recorded, empty where it has no axes."""
-    trace = context.trace
-    shapes = _parsed(trace.shapes[int(trace.host.shapes[context.host.row[node]])])
+    shapes = Inputs.of(context.trace, int(context.host.row[node])).shapes
     return shapes[position] if shapes is not None and position < len(shapes) else None
 
 

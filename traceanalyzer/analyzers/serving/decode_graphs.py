@@ -13,12 +13,11 @@ Only steps of one token per request count: drafts that are verified are tokens a
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.framework_marks import StepMark
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.report.message import Text
 from traceanalyzer.structure.analysis import Analysis, Need
 from traceanalyzer.structure.context import Context
@@ -214,25 +213,17 @@ def _sizes(context: Context, steps: _Steps, last: I64) -> I64:
     after = host.start_ns[rows] >= take_or(launches.end_ns, call, 0)
     rows = rows[(call >= 0) & after & (host.thread[rows] == take_or(launches.thread, call, -1))]
     first, kind = group(host.shapes[rows], host.types[rows])
-    texts = [(context.trace.shapes[host.shapes[row]], context.trace.types[host.types[row]]) for row in rows[first]]
-    size = np.array([_matrix_rows(*text) for text in texts], np.int64)[kind]
+    size = np.array([_matrix_rows(Inputs.of(context.trace, row)) for row in rows[first].tolist()], np.int64)[kind]
     rows, size = rows[size > 0], size[size > 0]
     own, at = np.unique(step[rows], return_index=True)  # rows are in the order of time
     sizes[own] = size[at]
     return np.where(steps.is_token & (sizes >= steps.requests), sizes, -1)
 
 
-def _matrix_rows(shapes: str, types: str) -> int:
+def _matrix_rows(given: Inputs) -> int:
     """Rows of an operator's first input, if that is a matrix of floating-point numbers; else 0."""
-    first, kind = _first(shapes), _first(types)
-    if kind not in _FLOATS or not isinstance(first, list) or len(first) != 2:
-        return 0
-    return first[0] if isinstance(first[0], int) else 0
-
-
-def _first(text: str) -> Any:
-    values = msgspec.json.decode(text) if text else None
-    return values[0] if isinstance(values, list) and values else None
+    shape = given.shape(0)
+    return shape[0] if shape is not None and len(shape) == 2 and given.type(0) in _FLOATS else 0
 
 
 _DECODE = Need(

@@ -18,8 +18,8 @@ from traceanalyzer.analyzers.serving.batches import first_work, shape, typical
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS
+from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.knowledge.op_models import Family
-from traceanalyzer.knowledge.op_shapes import Shape
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations

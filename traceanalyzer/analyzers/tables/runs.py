@@ -14,7 +14,8 @@ import msgspec
 from traceanalyzer.analyzers.tables import printed_times
 from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
-from traceanalyzer.knowledge.op_shapes import Implied, implied, parse
+from traceanalyzer.knowledge.inputs import Inputs, Shape
+from traceanalyzer.knowledge.op_shapes import Implied, implied
 from traceanalyzer.structure.operator_times import Peer, Priced, peers
 from traceanalyzer.trace.document import TableRow
 
@@ -241,7 +242,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 def _batch_size(rows: list[TableRow]) -> int | None:
     """The one first axis of all tensors that have three and more, not only of products, which fold heads into it."""
-    calls = [(row.name, parse(None if row.shapes_truncated else row.input_shapes) or []) for row in rows]
+    calls = [(row.name, _shapes(row)) for row in rows]
     tensors = [(name, shape) for name, shapes in calls for shape in shapes if len(shape) >= 3]
     first = {shape[0] for _, shape in tensors}
     return first.pop() if len(first) == 1 and any("bmm" not in name.lower() for name, _ in tensors) else None
@@ -297,8 +298,13 @@ def shape_costs(rows: list[TableRow]) -> tuple[PrintedShapeCost, ...]:
 
 
 def _implied(row: TableRow) -> Implied | None:
-    shapes = None if row.shapes_truncated or row.name_truncated else parse(row.input_shapes)
+    shapes = () if row.name_truncated else _shapes(row)
     return implied(row.name, shapes) if shapes else None
+
+
+def _shapes(row: TableRow) -> tuple[Shape, ...]:
+    """The shapes of a row's inputs; none if they are cut off or unknown."""
+    return () if row.shapes_truncated else Inputs(row.input_shapes).shapes or ()
 
 
 def _shape_cost(row: TableRow, size: Implied | None, peer: Peer | None) -> PrintedShapeCost:

@@ -7,9 +7,9 @@ Bytes are the least that must move if nothing stays in a cache: every operand an
 from __future__ import annotations
 
 from traceanalyzer.knowledge.op_models import attention, convolution, elementwise, gemm
-from traceanalyzer.knowledge.op_models.call import Call, Family, Work, parse
+from traceanalyzer.knowledge.op_models.call import Call, Family, Work, call_of
 
-__all__ = ["MODELS", "Call", "Family", "Work", "family", "parse", "work"]
+__all__ = ["MODELS", "Call", "Family", "Work", "call_of", "family", "work"]
 
 _BY_FAMILY = {
     Family.GEMM: gemm.MODELS,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from itertools import chain, repeat
 
 import msgspec
 
-from traceanalyzer.knowledge.op_shapes import Shape
+from traceanalyzer.knowledge import inputs
+from traceanalyzer.knowledge.inputs import Dims, Inputs, Shape
 
 _SIZES = {
     "double": 8,
@@ -48,8 +49,6 @@ _CODES = {
 
 _RANKS = ("bool", "char", "short", "int", "long", "Float8", "Half", "BFloat16", "float", "double", "complex")
 """Kinds of types in promotion order: the type of a result has the last kind among its operands."""
-
-_INTEGER = {int}
 
 
 class Family(Enum):
@@ -121,19 +120,15 @@ class Call(msgspec.Struct, frozen=True):
 
     def integers(self, position: int) -> tuple[int, ...] | None:
         """The integers of a list, or of a single integer; None for anything else."""
-        parsed = _json(self.value(position))
-        numbers = parsed if isinstance(parsed, list) else [parsed]
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
-        return tuple(numbers) if whole else None
+        return inputs.integers(self.value(position))
 
     def flag(self, position: int) -> bool | None:
         """A boolean value, or None for anything else."""
-        return {"True": True, "False": False}.get(self.value(position) or "")
+        return inputs.flag(self.value(position))
 
     def flags(self, position: int) -> tuple[bool, ...] | None:
         """A list of booleans, or None for anything else."""
-        parsed = _json((self.value(position) or "").lower())
-        return tuple(parsed) if isinstance(parsed, list) and all(isinstance(n, bool) for n in parsed) else None
+        return inputs.flags(self.value(position))
 
     def dtype(self, position: int) -> str | None:
         """The type that an argument names by its number, or None."""
@@ -141,24 +136,14 @@ class Call(msgspec.Struct, frozen=True):
         return _CODES.get(numbers[0]) if numbers and len(numbers) == 1 else None
 
 
-def parse(name: str, shapes: str, types: str = "", strides: str = "", concrete: str = "") -> Call | None:
-    """Parse the texts of a trace to a call; None without shapes.
-
-    Args:
-        name: Name of the operator, with or without `aten::`.
-        shapes: `Input Dims` as JSON.
-        types: `Input type` as JSON, or empty.
-        strides: `Input Strides` as JSON, or empty.
-        concrete: `Concrete Inputs` as JSON, or empty.
-    """
-    dims = _list(shapes)
+def call_of(name: str, given: Inputs) -> Call | None:
+    """The call of an operator (with or without `aten::`) with some inputs; None if their shapes are unknown."""
+    dims, types, strides = given.dims, given.types, given.strides or ()
     if dims is None:
         return None
-    kinds, steps, values = _list(types), _list(strides), _list(concrete)
-    kind = None if kinds is None else ""
-    arguments = tuple([_argument(shape, _at(kinds, i, kind), _at(steps, i, None)) for i, shape in enumerate(dims)])
-    texts = None if values is None else tuple(value if isinstance(value, str) else "" for value in values)
-    return Call(name.removeprefix("aten::"), arguments, texts)
+    kinds = repeat(None) if types is None else chain(types, repeat(""))
+    arguments = tuple(map(_argument, dims, kinds, chain(strides, repeat(None))))
+    return Call(name.removeprefix("aten::"), arguments, given.values)
 
 
 def size(elements: int, dtype: str | None) -> int | None:
@@ -197,36 +182,16 @@ def _rank(dtype: str) -> int:
     return max((rank for rank, part in enumerate(_RANKS) if part in dtype), default=0)
 
 
-def _argument(shape: Any, kind: Any, stride: Any) -> Tensor | None:
+def _argument(shape: Dims, kind: str | None, strides: Dims) -> Tensor | None:
     """A tensor, or None: tensors have a type with a known size or, without recorded types, axes."""
-    if not isinstance(shape, list) or not set(map(type, shape)) <= _INTEGER or min(shape, default=0) < 0:
-        return None  # the argument is a list of tensors
-    if kind is None:
-        return Tensor(tuple(shape), None, _stored(shape, stride)) if shape else None
-    if not isinstance(kind, str) or kind not in _SIZES:
-        return Tensor(tuple(shape), None, _stored(shape, stride)) if shape and kind else None
-    return Tensor(tuple(shape), kind, _stored(shape, stride))
+    if not isinstance(shape, tuple):
+        return None  # a list of tensors, or unknown
+    if kind in _SIZES:
+        return Tensor(shape, kind, _stored(shape, strides))
+    return Tensor(shape, None, _stored(shape, strides)) if shape and kind != "" else None
 
 
-def _stored(shape: list[int], stride: Any) -> int:
-    if not isinstance(stride, list) or len(stride) != len(shape):
+def _stored(shape: Shape, strides: Dims) -> int:
+    if not isinstance(strides, tuple) or len(strides) != len(shape):
         return math.prod(shape)
-    return math.prod(n for n, step in zip(shape, stride, strict=True) if step != 0 or n == 0)
-
-
-def _at(values: list[Any] | None, position: int, otherwise: Any) -> Any:
-    return values[position] if values is not None and position < len(values) else otherwise
-
-
-def _list(text: str) -> list[Any] | None:
-    parsed = _json(text)
-    return parsed if isinstance(parsed, list) else None
-
-
-def _json(text: str | None) -> Any:
-    if not text:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    return math.prod(n for n, step in zip(shape, strides, strict=True) if step != 0 or n == 0)

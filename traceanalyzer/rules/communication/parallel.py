@@ -15,7 +15,6 @@ from traceanalyzer.analyzers.host import HostOwners, broadcasts_at
 from traceanalyzer.analyzers.optimizer.autograd_passes import Passes
 from traceanalyzer.analyzers.optimizer.exchanges import bubbles_at, early_at
 from traceanalyzer.knowledge.host_roles import BUFFERS
-from traceanalyzer.knowledge.op_shapes import parse
 from traceanalyzer.rules.engine import host_owners
 from traceanalyzer.rules.engine.facts import OperatorFact, if_known
 from traceanalyzer.rules.engine.idle_time import claims, need_usual_idle_time
@@ -236,14 +235,14 @@ def _search(facts: Facts, limits: Limits) -> Drafts:
 def _notes(facts: Facts, searches: int) -> list[OperatorFact]:
     """Calls on the list of used parameters: for each search, as many as it has parameters, or twice as many."""
     shaped = if_known(lambda: facts.shaped)
-    own = [row for row in shaped if row.name == _NOTE and (row.types or "").startswith('["int",')]
+    own = [row for row in shaped if row.name == _NOTE and row.inputs.type(0) == "int"]
     return [row for row in own if row.calls >= _listed(row) * searches > 0]
 
 
 def _listed(row: OperatorFact) -> int:
     """Number of entries of the list that a call is about; 0 if it is none."""
-    shapes = parse(row.shapes)
-    return shapes[0][0] if shapes and len(shapes[0]) == 1 else 0
+    shape = row.inputs.shape(0)
+    return shape[0] if shape is not None and len(shape) == 1 else 0
 
 
 RULES = (

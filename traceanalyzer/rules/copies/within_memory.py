@@ -13,7 +13,7 @@ from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.copies.within_memory import Conversion, Conversions, calls_at, copies_at
-from traceanalyzer.knowledge.op_shapes import Shape, parse
+from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import summed
@@ -191,7 +191,7 @@ def _cloned_in_a_row(facts: Facts, row: Conversion, limit: float) -> Draft:
     where = [_place(row, time)]
     where += [CodePlace("python", row.python_line)] if row.python_line else []
     evidence = Evidence(_MATERIALIZED.text("subject-run")(), row.longest_run, limit, "count", tuple(where))
-    shapes = parse(row.input_shapes)
+    shapes = Inputs(row.input_shapes).shapes
     shape = str(list(shapes[0])) if shapes else "unknown"
     params = {"operator": row.operator, "run": row.longest_run, "shapes": shape, "time": time}
     return Draft((evidence,), change, params, confidence="C", summary=_MATERIALIZED.text("summary-run"))
@@ -267,7 +267,7 @@ def _repeated_heads(facts: Facts) -> Mapping[str, _RepeatedHeads]:
         Shapes of `aten::copy_` as recorded, to what is repeated; empty where shapes were not recorded.
     """
     rows = if_known(lambda: facts.shaped)
-    tensors = [(row, found) for row in rows if (found := [s for s in parse(row.shapes) or [] if s])]
+    tensors = [(row, found) for row in rows if (found := row.inputs.tensors)]
     expanded = {found[0] for row, found in tensors if row.name == _EXPAND and len(found[0]) == 5}
     taken = [found for row, found in tensors if row.name == _ATTENTION and len(found) >= 3]
     flash = {found[1] for row, found in tensors if row.name == _FLASH and len(found) >= 3}
@@ -277,7 +277,7 @@ def _repeated_heads(facts: Facts) -> Mapping[str, _RepeatedHeads]:
     repeats: dict[str, _RepeatedHeads] = {}
     for row, found in tensors if expanded else ():
         shape = found[0]
-        if row.name != _COPY or len(shape) != 5 or found[1:2] != [shape] or not _keeps_type(row.types):
+        if row.name != _COPY or len(shape) != 5 or found[1:2] != (shape,) or not _keeps_type(row):
             continue
         for axis in _AXES:
             before, merged = _before(shape, axis), _merged(shape, axis)
@@ -315,10 +315,10 @@ def _merged(shape: Shape, axis: int) -> Shape:
     return found if axis == 2 else (found[0], found[2], found[1], found[3])
 
 
-def _keeps_type(types: str | None) -> bool:
+def _keeps_type(row: OperatorFact) -> bool:
     """Whether a copy has the type of its source, as far as known."""
-    kinds = (types or "").strip("[]").split(",")[:2]
-    return len(kinds) < 2 or kinds[0].strip() == kinds[1].strip()
+    types = row.inputs.types or ()
+    return len(types) < 2 or types[0] == types[1]
 
 
 def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
@@ -328,7 +328,7 @@ def _casts_in_trace(facts: Facts, limits: Limits) -> Drafts:
         raise Missing(_CASTS.text("no-types")())
     churn = _there_and_back(rows)
     if processor.is_cpu:
-        churn = [row for row in churn if not row.input_shapes.startswith("[[]")]  # numbers are no activations
+        churn = [row for row in churn if Inputs(row.input_shapes).shape(0) != ()]  # numbers are no activations
     cost, limit = _Cost(processor, churn), processor.limit(limits)
     if cost.share <= limit:
         return
@@ -378,13 +378,13 @@ def _weights_in_trace(facts: Facts, limits: Limits) -> Drafts:
 
 def _weight_shapes(facts: Facts) -> frozenset[tuple[str, Shape]]:
     """Operators with the shapes of their weights and biases, without shapes that their inputs have as well."""
-    calls = [(row.name, parse(row.shapes) or []) for row in if_known(lambda: facts.shaped) if _WEIGHTED.match(row.name)]
+    calls = [(row.name, row.inputs.shapes or ()) for row in if_known(lambda: facts.shaped) if _WEIGHTED.match(row.name)]
     weights = {(name, shape) for name, shapes in calls for shape in shapes[1:3] if shape}
     return frozenset(weights - {(name, shapes[0]) for name, shapes in calls if shapes})
 
 
 def _cast_shape(row: Conversion) -> Shape:
-    return next(iter(parse(row.input_shapes) or []), ())
+    return Inputs(row.input_shapes).shape(0) or ()
 
 
 def _short(kind: str | None) -> str:

@@ -11,7 +11,7 @@ from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
 from traceanalyzer.knowledge import op_models
 from traceanalyzer.knowledge.op_models import Work
-from traceanalyzer.knowledge.op_shapes import implied, parse
+from traceanalyzer.knowledge.op_shapes import implied
 from traceanalyzer.report.model import CodePlace
 from traceanalyzer.rules.engine.facts import Facts, OperatorFact, if_known
 
@@ -91,7 +91,7 @@ class Processor(msgspec.Struct, frozen=True, dict=True):
 
 def _work(operator: OperatorFact) -> Work | None:
     """Operations and bytes of one call; None without a model of the operator."""
-    call = op_models.parse(operator.name, operator.shapes or "", operator.types or "")
+    call = op_models.call_of(operator.name, operator.inputs)
     return op_models.work(call) if call else None
 
 
@@ -100,7 +100,7 @@ def moved(operator: OperatorFact) -> int | None:
     modelled = _work(operator)
     if modelled is not None and modelled.bytes is not None:
         return modelled.bytes
-    shapes = parse(operator.shapes)
+    shapes = operator.inputs.shapes
     elements = implied(operator.name, shapes) if shapes else None
     return FP32_BYTES * elements.moved if elements else None
 

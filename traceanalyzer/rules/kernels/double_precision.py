@@ -11,6 +11,7 @@ import msgspec
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.operators import operators_at
 from traceanalyzer.knowledge import op_models
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.kernel_classes import kernel_class
 from traceanalyzer.knowledge.kernel_names import is_fp64, is_fp64_product
 from traceanalyzer.knowledge.op_models import Call
@@ -93,7 +94,7 @@ def _time_ns(doubles: Sequence[_Double]) -> int:
 
 def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
     """Without a GPU the operators themselves take the time."""
-    rows = [row for row in processor.facts.shaped if '"double"' in (row.types or "") and _computes_doubles(row)]
+    rows = [row for row in processor.facts.shaped if _computes_doubles(row)]
     rows.sort(key=lambda row: (-processor.self_ns(row), row.name, row.shapes or ""))
     time = sum(map(processor.self_ns, rows))
     share = processor.share(time)
@@ -116,7 +117,7 @@ def _fp64_on_cpu(processor: Processor, limits: Limits) -> Drafts:
 
 def _computes_doubles(row: OperatorFact) -> bool:
     """Whether an operator reads or writes doubles; its work must be known, so that views do not count."""
-    call = op_models.parse(row.name, row.shapes or "", row.types or "")
+    call = op_models.call_of(row.name, row.inputs) if "double" in (row.inputs.types or ()) else None
     return call is not None and op_models.work(call) is not None and _has_doubles_only(call)
 
 
@@ -130,8 +131,9 @@ def _doubles_by_shape(facts: Facts) -> list[_Double]:
     """Kernels of operators whose tensors are doubles; none if types were not recorded."""
     kernels = facts.find("kernels_by_shape", KernelsByShape)
     doubles = []
-    for row in (row for row in (kernels.rows if kernels else ()) if '"double"' in row.input_types):
-        call = op_models.parse(row.operator, row.input_shapes, row.input_types)
+    for row in kernels.rows if kernels else ():
+        given = Inputs(row.input_shapes, row.input_types)
+        call = op_models.call_of(row.operator, given) if "double" in (given.types or ()) else None
         if call is not None and _has_doubles_only(call):
             place = CodePlace("operator", row.operator, row.input_shapes or None, facts.at_place(row.total_ns), "ns")
             doubles.append(_Double(row.kernel, Portion.operator(row.operator, row.input_shapes), place, row.total_ns))

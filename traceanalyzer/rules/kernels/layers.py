@@ -13,8 +13,8 @@ from functools import partial
 from math import fsum
 
 from traceanalyzer.analyzers.kernels.elementwise_chains import Chain, Chains, chains_at
+from traceanalyzer.knowledge.inputs import Shape
 from traceanalyzer.knowledge.kernel_classes import KernelClass, kernel_class
-from traceanalyzer.knowledge.op_shapes import Shape, parse
 from traceanalyzer.report.message import Message
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval, summed
@@ -100,7 +100,7 @@ class _Row:
     """An operator with some shapes."""
 
     operator: OperatorFact
-    tensors: list[Shape]
+    tensors: tuple[Shape, ...]
     ns: int
     """Time of all calls on the processor that computes them."""
 
@@ -122,7 +122,7 @@ class _Row:
 def _unfused(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
     timed = [(row, processor.self_ns(row)) for row in facts.shaped]
-    rows = [_Row(row, [s for s in parse(row.shapes) or [] if s], ns) for row, ns in timed if ns]
+    rows = [_Row(row, row.inputs.tensors, ns) for row, ns in timed if ns]
     scores = [s for s in _scores(rows) if s.ratio >= limits["score_ratio"]]
     members = [row for row in rows if any(_belongs(row, s) for s in scores)]
     total = sum(row.ns for row in members)
@@ -206,7 +206,7 @@ def _fused_on_gpu(
 
 def _is_fp32(members: Sequence[_Row]) -> bool:
     """Whether all products are known to be of single precision."""
-    return all((row.operator.types or "").startswith(('["float"', "[float,")) for row in members if row.is_product)
+    return all(row.operator.inputs.type(0) == "float" for row in members if row.is_product)
 
 
 def _fused_on_cpu(
@@ -310,7 +310,7 @@ def _experts(facts: Facts, limits: Limits) -> Drafts:
 
 def _dense(facts: Facts, limits: Limits) -> Drafts:
     processor = Processor.of(facts)
-    rows = [_Row(row, [s for s in parse(row.shapes) or [] if s], processor.self_ns(row)) for row in facts.shaped]
+    rows = [_Row(row, row.inputs.tensors, processor.self_ns(row)) for row in facts.shaped]
     choices = [row for row in rows if row.operator.name == "aten::topk" and row.tensors and len(row.tensors[0]) == 2]
     for (tokens, experts), chosen in _by_shape(choices).items():
         if experts not in _EXPERTS_OF or tokens < 2:
@@ -376,8 +376,7 @@ def _not_eval(facts: Facts, limits: Limits) -> Drafts:
 
 def _counts_one(row: OperatorFact) -> bool:
     """Whether an operator adds to one integer, as `num_batches_tracked.add_(1)` does."""
-    first = (row.types or "").removeprefix("[").split(",")[0].strip('"] ')
-    return first == "long int" and (parse(row.shapes) or [(1,)])[0] == ()
+    return row.inputs.type(0) == "long int" and row.inputs.shape(0) == ()
 
 
 RULES = (

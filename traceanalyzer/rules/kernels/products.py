@@ -13,6 +13,7 @@ import msgspec
 
 from traceanalyzer.analyzers.kernels import KernelsByShape
 from traceanalyzer.analyzers.kernels.roofline import Roofline, RooflineRow
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.op_shapes import sides
 from traceanalyzer.rules.engine import program
 from traceanalyzer.rules.engine.change import Interval
@@ -134,7 +135,7 @@ def _multiple(row: RooflineRow) -> int | None:
 
 
 def _type(row: RooflineRow) -> str:
-    return row.input_types.removeprefix("[").split(",")[0].strip('"] ')
+    return Inputs(row.input_shapes, row.input_types).type(0)
 
 
 def _loaded_at_once(facts: Facts) -> dict[tuple[str, str], int]:

@@ -12,17 +12,16 @@ other sizes and are not recognized. This helps with traces without its marks, be
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from functools import cache
 
 import msgspec
 import numpy as np
 
 from traceanalyzer.knowledge.first_match import AnyOf, alternatives, required_word
 from traceanalyzer.knowledge.frameworks import FRAMEWORKS, Framework
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure.context import Context, cached
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.table import I32
@@ -75,22 +74,11 @@ def _are_full(sizes: list[int]) -> bool:
 
 def flat_bytes(trace: Trace, row: int) -> int | None:
     """Size of the one flat tensor of numbers that a collective is called with; None for anything else."""
-    shapes, types = trace.shapes[int(trace.host.shapes[row])], trace.types[int(trace.host.types[row])]
-    return _size(shapes, types)
-
-
-@cache
-def _size(shapes: str, types: str) -> int | None:
-    try:
-        tensors, kinds = json.loads(shapes), json.loads(types)
-    except ValueError:
+    given = Inputs.of(trace, row)
+    shapes, types = given.shapes or (), given.types or ()
+    if len(shapes) != 1 or len(shapes[0]) != 1 or len(types) != 1 or types[0] not in _BYTES:
         return None
-    if not (isinstance(tensors, list) and isinstance(kinds, list) and len(tensors) == len(kinds) == 1):
-        return None
-    shape = tensors[0]
-    is_flat = isinstance(shape, list) and len(shape) == 1 and isinstance(shape[0], int)
-    width = _BYTES.get(kinds[0]) if isinstance(kinds[0], str) else None
-    return shape[0] * width if is_flat and width else None
+    return shapes[0][0] * _BYTES[types[0]]
 
 
 class _Kind(IntEnum):

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from tests.analyzers.launches.graph_join.joining import BOTH, DECODE, expected, join, reason, self_times
 from tests.builders import TraceBuilder
 from tests.builders.graph_capture import ADD, CUDA, Node, Vendor, captured, model, replayed
+from tests.reading import read, read_built
+from traceanalyzer.analyzers.launches import graph_join
+from traceanalyzer.analyzers.launches.graph_join import CaptureFile
 from traceanalyzer.analyzers.operators import of_graphs as joined_operators
+from traceanalyzer.structure.context import Context
 
 
 @BOTH
@@ -71,6 +77,18 @@ def test_a_larger_graph_ran_only_if_its_output_is_as_large(vendor: Vendor) -> No
     assert padded.result.joined_share == 1.0
     unpadded = join(replayed([model(4)], vendor, mark=DECODE, output=[[8, 512], []]), capture)
     assert reason(unpadded) == "its matching graph was captured for a batch of 16, but the trace has a batch of 8"
+
+
+@pytest.mark.parametrize(
+    "size", [b"1e999", b"9223372036854775808", b"-16", b"16.0", b"true", b"null", 400 * b"[" + 400 * b"]"]
+)
+def test_an_output_of_no_size_speaks_against_no_graph(size: bytes) -> None:
+    written = replayed([model(4)], mark=DECODE, output=[[8, 512], []]).to_bytes()
+    damaged = written.replace(b"[[8, 512], []]", b"[[%b, 512], []]" % size)
+    assert damaged != written
+    capture = CaptureFile("capture", read_built(captured([("capture_16_DECODE", model(4, batch=16))])))
+    found = graph_join.join(Context(read(damaged)), [capture])
+    assert found.result.joined_share == 1.0
 
 
 @BOTH

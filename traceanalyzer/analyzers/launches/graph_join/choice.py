@@ -21,6 +21,7 @@ from traceanalyzer.analyzers.launches.graph_join.fitting import NO_FIT, Fit, fit
 from traceanalyzer.analyzers.launches.graph_join.sequences import GraphReplay, GraphReplays, Marks, Nodes, Vocabulary
 from traceanalyzer.knowledge.framework_marks import StepMark
 from traceanalyzer.knowledge.frameworks import step_mark
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import Strings
@@ -70,17 +71,8 @@ class StepMarks(Marks):
         first, last = np.searchsorted(host.start_ns, (calls.start_ns[launch], end))
         after = host.thread[first:last] == calls.thread[launch]
         codes = np.unique(host.shapes[first:last][after])
-        return frozenset(size for code in codes.tolist() for size in _first_dimensions(self.trace.shapes[code]))
-
-
-def _first_dimensions(shapes: str) -> list[int]:
-    """The first dimension of each input that has two dimensions or more."""
-    inputs = msgspec.json.decode(shapes) if shapes else []
-    return [
-        dims[0]
-        for dims in (inputs if isinstance(inputs, list) else [])
-        if isinstance(dims, list) and len(dims) > 1 and isinstance(dims[0], int)
-    ]
+        every = (dims for code in codes.tolist() for dims in Inputs(self.trace.shapes[code]).dims or ())
+        return frozenset(dims[0] for dims in every if isinstance(dims, tuple) and len(dims) > 1)
 
 
 def _is_step(name: str) -> bool:

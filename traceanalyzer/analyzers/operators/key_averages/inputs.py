@@ -8,22 +8,19 @@ needs its stride, padding, dilation and groups, which the trace holds as "Concre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from traceanalyzer.analyzers.operators.key_averages.events import AveragedEvents, EventKind
+from traceanalyzer.knowledge.inputs import Inputs, Shape, integers
 from traceanalyzer.structure.sums import group
 from traceanalyzer.trace.model import Trace
 from traceanalyzer.trace.strings import StringPool, Strings
 from traceanalyzer.trace.table import I32, I64
 
 _MAX = 2**63 - 1
-Inputs = tuple[Sequence[Sequence[int]], Sequence[str], Sequence[str]]
-"""Shapes, types and values (as text) of the inputs."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +38,8 @@ def printed(shapes: Strings, codes: I32) -> Shapes:
     return Shapes(pool.values(), rows[codes])
 
 
-def parse(text: str) -> list[list[int]]:
-    """Shapes of all inputs; [] for what is not a tensor, and for what cannot be read."""
-    try:
-        value: Any = msgspec.json.decode(text) if text else []
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return [_shape(item) for item in value] if isinstance(value, list) else []
-
-
-def _shape(item: Any) -> list[int]:
-    plain = isinstance(item, list) and all(isinstance(size, int) for size in item)
-    return item if plain else []
-
-
 def _printed(text: str) -> str:
-    return str(parse(text))
+    return str([list(dims) if isinstance(dims, tuple) else [] for dims in Inputs(text).dims or ()])
 
 
 def flops(trace: Trace, events: AveragedEvents) -> I64:
@@ -65,47 +48,37 @@ def flops(trace: Trace, events: AveragedEvents) -> I64:
     names = [events.names.index(name) for name in _FORMULAS if name in events.names]
     rows = np.flatnonzero((events.kind == EventKind.OPERATOR) & np.isin(events.name, names))
     if len(rows):
-        host = trace.host.take(events.row[rows])
+        of = events.row[rows]
+        host = trace.host.take(of)
         first, groups = group(host.name, host.shapes, host.types, host.concrete)
-        calls = zip(
-            *(getattr(host, key)[first].tolist() for key in ("name", "shapes", "types", "concrete")), strict=True
-        )
-        costs = [
-            _cost(trace.names[name], trace.shapes[shapes], trace.types[types], trace.concrete[concrete])
-            for name, shapes, types, concrete in calls
-        ]
+        called = zip(host.name[first].tolist(), of[first].tolist(), strict=True)
+        costs = [_cost(trace.names[name], Inputs.of(trace, row)) for name, row in called]
         flops[rows] = np.array(costs, np.int64)[groups]
     return flops
 
 
-def _cost(name: str, shapes: str, types: str, concrete: str) -> int:
-    inputs = (parse(shapes), _texts(types), _texts(concrete))
+def _cost(name: str, inputs: Inputs) -> int:
     try:
         cost = _FORMULAS[name](inputs)
-    except (IndexError, ValueError, ZeroDivisionError, TypeError, msgspec.DecodeError, RecursionError):
+    except (IndexError, ValueError, ZeroDivisionError, TypeError):
         return 0
     return cost if 0 <= cost <= _MAX else 0
 
 
-def _texts(text: str) -> list[str]:
-    try:
-        value = msgspec.json.decode(text) if text else []
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def _tensor(inputs: Inputs, index: int) -> Sequence[int]:
+def _tensor(inputs: Inputs, index: int) -> Shape:
     """The shape of an input that has to be a tensor.
 
     Raises:
         IndexError: There is no such input.
         TypeError: It is not a tensor.
     """
-    shapes, types, _ = inputs
-    shape = shapes[index]
-    if not shape and types and (types[index] in ("", "Scalar") or types[index].endswith("List")):
-        raise TypeError(types[index])
+    shape = (inputs.dims or ())[index]
+    if not isinstance(shape, tuple):
+        raise TypeError("a list of tensors")
+    if not shape and inputs.types:
+        kind = inputs.types[index]
+        if kind in ("", "Scalar") or kind.endswith("List"):
+            raise TypeError(kind)
     return shape
 
 
@@ -126,8 +99,9 @@ def _matrix_product(left: int, batched: bool) -> Callable[[Inputs], int]:
 
 def _conv2d(inputs: Inputs) -> int:
     (batch, channels, *size), (out_channels, _, *kernel) = _tensor(inputs, 0), _tensor(inputs, 1)
-    stride, padding, dilation = (_numbers(inputs[2][index]) for index in (3, 4, 5))
-    groups = int(inputs[2][6])
+    values = inputs.values or ()
+    stride, padding, dilation = (integers(values[index]) or () for index in (3, 4, 5))
+    groups = int(values[6])
     if not len(size) == len(kernel) == len(stride) == len(padding) == len(dilation) == 2:
         return 0
     out = [
@@ -135,15 +109,6 @@ def _conv2d(inputs: Inputs) -> int:
         for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True)
     ]
     return 2 * batch * math.prod(out) * math.prod(kernel) * channels * out_channels // groups
-
-
-def _numbers(text: str) -> list[int]:
-    """Parse a list such as `[1, 1]` into numbers.
-
-    Raises:
-        msgspec.DecodeError: It is something else, such as "same".
-    """
-    return msgspec.json.decode(text, type=list[int])
 
 
 _FORMULAS: dict[str, Callable[[Inputs], int]] = {

@@ -22,6 +22,7 @@ from traceanalyzer.analyzers.tables.grouping import RunView
 from traceanalyzer.analyzers.tables.kinds import RowKind
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.knowledge.gpus import Gpu
+from traceanalyzer.knowledge.inputs import Inputs
 from traceanalyzer.knowledge.kernel_names import uses_tensor_cores
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import CodePlace, Resources, TraceSummary
@@ -75,6 +76,11 @@ class OperatorFact(msgspec.Struct, frozen=True):
     def part(self) -> Portion:
         """The calls as a part of the recording."""
         return Portion.operator(self.name, self.shapes)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs of a call, as far as they are recorded."""
+        return Inputs(self.shapes, self.types)
 
 
 class KernelFact(msgspec.Struct, frozen=True):
