@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 import tokenize
 from collections import Counter
@@ -28,6 +29,23 @@ LONG = 60
 """A function with more lines is long."""
 LEAST_FIELDS, LEAST_SHARE = 4, 0.6
 """Two structs mirror each other if they share so many fields, and these are so large a part of the smaller struct."""
+_KNOWING = ("analyzers/", "knowledge/", "rules/", "sections/", "simulation/", "structure/")
+"""Packages that see the texts of a call's inputs, which only knowledge/inputs.py may parse."""
+_INPUT_TEXTS = {"shapes", "types", "strides", "concrete", "input_shapes", "input_types"}
+_TAKES_APART = {
+    "split",
+    "partition",
+    "strip",
+    "lstrip",
+    "rstrip",
+    "removeprefix",
+    "removesuffix",
+    "startswith",
+    "endswith",
+}
+_PART = re.compile(r'\[\[|\["|"\w+"$')
+"""A constant that is compared with a text of inputs, such as `[[]` or `"double"`."""
+_DECODERS = {"decode", "loads", "Decoder", "JSONDecoder", "literal_eval"}
 _INIT = "__init__"
 _NO_CODE = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
@@ -103,6 +121,7 @@ def figures() -> Iterator[str]:
     yield f"  without engine/: of {sum(lines()[file] for file in detecting) / rules():.0f} lines"
     yield f"  and of {sum(map(code_lines, detecting)) / rules():.0f} lines of code"
     yield f"  divide by a number of steps: {divisions_by_steps().total()} times"
+    yield f"files that parse arguments or other JSON of traces: {len(argument_parsers())}"
     yield f"mirrored pairs of structs: {len(pairs())}, with fields declared alike: {len(alike())}"
     yield f"edges between subjects: {len(edges())}"
     yield f"circles of subjects: {', '.join(' '.join(sorted(circle)) for circle in circles()) or 'none'}"
@@ -141,8 +160,35 @@ def divisions_by_steps() -> Counter[str]:
 
 
 def _is_steps(node: ast.AST) -> bool:
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    name = _name(node)
     return name == "steps" or name.endswith("_steps")
+
+
+def _name(node: ast.AST) -> str:
+    """The name that an expression is, or the last part of one with dots; empty for others."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def argument_parsers() -> dict[str, list[int]]:
+    """Lines on which files of packages that see the texts of inputs decode JSON or take such a text apart."""
+    found = {
+        file: [node.lineno for node in ast.walk(tree) if isinstance(node, ast.expr) and _parses_arguments(node)]
+        for file, tree in trees().items()
+        if file.startswith(_KNOWING)
+    }
+    return {file: numbers for file, numbers in found.items() if numbers}
+
+
+def _parses_arguments(node: ast.expr) -> bool:
+    """Whether an expression decodes JSON or Python, takes a text of inputs apart, or is a part of such a text."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and bool(_PART.match(node.value))
+    if not isinstance(node, ast.Attribute):
+        return False
+    of = set(map(_name, ast.walk(node.value)))
+    return not of.isdisjoint(
+        {"json", "ast"} if node.attr in _DECODERS else _INPUT_TEXTS if node.attr in _TAKES_APART else ()
+    )
 
 
 def code_lines(file: str) -> int:

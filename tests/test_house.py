@@ -40,6 +40,14 @@ MIRRORED = {
 }
 """Pairs of structs with fields that both declare alike (`file:Class = file:Class`), and why they share no base."""
 
+OTHER_JSON = {
+    "knowledge/profiler_overhead.py": "a file of the package",
+    "rules/engine/rule.py": "the compiled pages of rules",
+    "rules/engine/runner.py": "a finding, to check its types",
+    "simulation/selectors.py": "no JSON: brackets within a pattern of names",
+}
+"""Files of packages that see the texts of inputs, in which something else looks like parsing them."""
+
 LONG = {
     "cli/batch.py:command": "one parameter a line for each option",
     "cli/diff.py:command": "one parameter a line for each option",
@@ -78,6 +86,11 @@ def test_lines_of_the_rules() -> None:
 def test_rules_do_not_divide_by_steps() -> None:
     """What a step has is computed in one place, `typical.mean`, so that all figures have one population."""
     assert house.divisions_by_steps() == {}
+
+
+def test_the_inputs_of_calls_are_parsed_in_one_place() -> None:
+    """Each parser of its own took other texts for valid, and some did not expect that a text is damaged."""
+    assert set(house.argument_parsers()) == {"knowledge/inputs.py", *OTHER_JSON}
 
 
 def test_structs_that_mirror_each_other_are_few_and_listed() -> None:
@@ -120,6 +133,13 @@ two"""
 ''',
     "rules/divides.py": "a = b / c.steps + b // max(1, few_steps) + b / c.step_ns\na /= steps\n",
     "rules/engine/runner.py": "def _own(): ...\ndef f():\n" + "    f()\n" * 60 + "class C:\n    def g(self): ...\n",
+    "structure/parses.py": """
+json.loads(x), msgspec.json.Decoder(x)
+ast.literal_eval(x)
+a.types[0].split(b)
+x == '[[]', '"double"' in x
+b"".decode(), x.split(a.b), '"', a.types[0]
+""",
     "report/rows.py": """
 class Base(msgspec.Struct, frozen=True):
     a: int
@@ -193,6 +213,9 @@ def test_what_is_measured() -> None:
     assert house.code_lines("rules/rows.py") == 3
     assert house.rule_files() == ["rules/divides.py", "rules/rows.py"]
     assert house.divisions_by_steps() == {"rules/divides.py": 3}
+    assert {file: sorted(found) for file, found in house.argument_parsers().items()} == {
+        "structure/parses.py": [2, 2, 3, 4, 5, 5]
+    }
     assert house.shared_names() == {"rows.py": 3}
     assert house.public_names() == 3 + 6
     assert house.long_functions() == [house.Function("rules/engine/runner.py", "f", 61)]
