@@ -183,8 +183,7 @@ def _alike(context: Context, layer: int, layers: I64) -> int:
 
 def shape(context: Context, node: int, position: int) -> Shape | None:
     """Shape of an input of an operator; None where it was not recorded, empty where it has no axes."""
-    shapes = Inputs.of(context.trace, int(context.host.row[node])).shapes
-    return shapes[position] if shapes is not None and position < len(shapes) else None
+    return Inputs.of(context.trace, int(context.host.row[node])).shape(position)
 
 
 def typical(context: Context) -> Steps:
