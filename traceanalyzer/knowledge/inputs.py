@@ -82,9 +82,7 @@ class Inputs(msgspec.Struct, frozen=True):
     @property
     def shapes(self) -> tuple[Shape, ...] | None:
         """The shape of each input, () for what is no tensor; None if one of them is unknown, or a list of tensors."""
-        every = self.dims
-        known = tuple([dims for dims in every or () if isinstance(dims, tuple)])
-        return None if every is None or len(known) < len(every) else known
+        return _shapes(self.input_dims) if self.input_dims else None
 
     @property
     def dims(self) -> tuple[Dims, ...] | None:
@@ -153,6 +151,15 @@ def _dims(text: str) -> tuple[Dims, ...] | None:
     except _ERRORS:
         entries = _parsed(text)  # with a list of tensors, or damaged
     return tuple(map(_shape_or_list, entries)) if isinstance(entries, list) else None
+
+
+@lru_cache(_KEPT)
+def _shapes(text: str) -> tuple[Shape, ...] | None:
+    every = _dims(text)
+    if every is None:
+        return None
+    shapes = tuple([dims for dims in every if isinstance(dims, tuple)])
+    return shapes if len(shapes) == len(every) else None
 
 
 def _shape_or_list(entry: Any) -> Dims:
