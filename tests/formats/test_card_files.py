@@ -49,11 +49,12 @@ def check_room(card: ElementTree.Element) -> None:
     for node in card.iter(f"{SVG}text"):
         weight = "bold" if node.get("font-weight") else "normal"
         file = fonts.findfont(fonts.FontProperties(family="DejaVu Sans", weight=weight))
-        font = fonts.FontProperties(fname=file, size=float(node.get("font-size", 0)))
+        size = float(node.get("font-size", "").removesuffix("px"))
+        font = fonts.FontProperties(fname=file, size=size)
         wide = [character for character in node.text or "" if ord(character) > 0x2E80]
         plain = "".join(character for character in node.text or "" if ord(character) <= 0x2E80)
         width = textpath.TextPath((0, 0), plain if plain.strip() else "i", prop=font).get_extents().width
-        width += len(wide) * float(node.get("font-size", 0))
+        width += len(wide) * size
         x = float(node.get("x", 0)) - (width if node.get("text-anchor") == "end" else 0)
         assert x >= 0, node.text
         assert x + width <= WIDTH, node.text
@@ -71,7 +72,7 @@ def test_reports_fit(path: Path, code: str) -> None:
 def test_differences_fit(name: str, code: str) -> None:
     card = drawn(named(name), code)
     check_room(card)
-    assert len(list(card.iter(f"{SVG}rect"))) > 8
+    assert len(list(card.iter(f"{SVG}path"))) > 8
 
 
 def test_a_card_has_the_change_its_cause_and_the_prediction() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -15,8 +16,8 @@ from tests.formats import readback
 from tests.formats.samples import FIXTURES, HOSTILE, TRAINING, marked, report_of
 from tests.reading import read_built
 from traceanalyzer.analyzers.memory import MemoryUse
-from traceanalyzer.formats import chart_files, charts, language, plots
-from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
+from traceanalyzer.formats import chart_files, charts, language, png, report_charts
+from traceanalyzer.formats.charts import Bars, Chart, Curves, LaneBox, Lanes, Series, StackedBars
 from traceanalyzer.formats.markdown import DocumentPicture, render
 from traceanalyzer.pipeline import analyze
 
@@ -26,6 +27,11 @@ PARTS = (Series("Kernel", "kernel", (5e6, 6e6)), Series("Other </svg>", "other",
 STACKS = StackedBars("chart-x", "Steps <of> &", "What & why", "ns", ("1", "2"), PARTS, 6e6, (1,))
 BARS = Bars("chart-b", "Idle", "Why", ("<b>", "$x$"), ("1 ms", "2 ms"), Series("Idle", "runtime", (2e6, 1e6)))
 CURVES = Curves("chart-c", "Memory", "GPU0", "bytes", ((0.0, 5e6),), (Series("Allocated", "cpu_exec", (0.0, 2e9)),))
+LATE = Curves(
+    "chart-l", "Memory", "GPU0", "bytes", ((0.0, 1e12),), (Series("Allocated", "cpu_exec", (0.0, 1000 * 2**30)),)
+)
+BOXES = (LaneBox(0, 0.1, 0.9, 0.0, 4e6, "kernel"), LaneBox(1, 0.1, 0.9, 5e6, 1e7, "runtime", 0.5))
+LANES = Lanes("chart-r", "Ranks", "D", ("Rank 0", "Rank 1"), 1e7, (), BOXES, (Series("Computes", "kernel", ()),))
 each_chart = pytest.mark.parametrize("chart", [STACKS, BARS, CURVES], ids=lambda chart: type(chart).__name__)
 each_form = pytest.mark.parametrize("form", ["svg", "png"])
 
@@ -57,7 +63,7 @@ def test_svg_says_what_it_is(chart: Chart) -> None:
     assert chart.description in texts
     legend = () if isinstance(chart, Bars) else chart.series
     assert [text for text in texts if text in {part.label for part in legend}] == [part.label for part in legend]
-    assert root.get("width") == str(charts.WIDE)
+    assert root.get("width") == str(charts.WIDE + 2 * chart_files.MARGIN)
     assert (root.get("viewBox") or "").split()[2:] == [root.get("width"), root.get("height")]
 
 
@@ -65,19 +71,19 @@ def test_svg_says_what_it_is(chart: Chart) -> None:
 def test_svg_has_a_colour_for_the_dark_in_place_of_each(chart: Chart) -> None:
     text = chart_files.draw(chart, EN, "svg")[1].decode()
     style, _, drawing = text.partition("</style>")
-    used = set(re.findall(r"(fill|stroke): (#[0-9a-f]{6})", drawing))
+    used = set(re.findall(r'(fill|stroke)="(#[0-9a-f]{6})"', drawing))
     assert used
     assert used <= {(kind, light) for kind in ("fill", "stroke") for light in charts.PALETTE.values()}
     for kind, light in used:
-        assert f'[style*="{kind}: {light}"]' in style
-    assert chart_files.DARK.keys() == charts.PALETTE.keys()
+        assert f'[{kind}="{light}"]{{{kind}:' in style
+    assert charts.DARK.keys() == charts.PALETTE.keys()
     assert "<script" not in text
 
 
 def test_the_dark_colours_are_those_of_the_page() -> None:
     css = (Path(__file__).parents[2] / "report_templates" / "html" / "style.css").read_text("utf-8")
     page = dict(re.findall(r"--([\w-]+): light-dark\(#[0-9a-f]{6}, (#[0-9a-f]{6})\)", css))
-    assert {role: page[role.replace("_", "-")] for role in chart_files.DARK} == chart_files.DARK
+    assert {role: page[role.replace("_", "-")] for role in charts.DARK} == charts.DARK
 
 
 def test_a_line_of_many_steps_has_no_legend_of_parts() -> None:
@@ -90,13 +96,23 @@ def test_a_line_of_many_steps_has_no_legend_of_parts() -> None:
 def test_png_without_glyphs_becomes_svg(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = Bars("chart-b", "Idle \U0010fffd", "Why", ("a",), ("1 ms",), Series("Idle", "runtime", (1.0,)))
     assert chart_files.draw(chart, EN, "png")[0] == "svg"
-    monkeypatch.setattr(plots, "fonts_with", lambda _: None)
+    monkeypatch.setattr(png, "fonts_with", lambda _: None)
     assert chart_files.draw(BARS, EN, "png")[0] == "svg"
 
 
 def test_fonts_are_those_that_have_the_glyphs() -> None:
-    assert plots.fonts_with(frozenset("abc \n")) == ("DejaVu Sans",)
-    assert plots.fonts_with(frozenset("a\U0010fffd")) is None
+    assert png.fonts_with(frozenset("abc \n")) == ("DejaVu Sans",)
+    assert png.fonts_with(frozenset("a\U0010fffd")) is None
+
+
+@pytest.mark.parametrize("code", ["en", "ru"])
+@pytest.mark.parametrize("chart", [STACKS, BARS, CURVES, LANES, LATE], ids=lambda chart: chart.id)
+def test_nothing_is_cut_off_at_the_edges(chart: Chart, code: str) -> None:
+    form, data = chart_files.draw(chart, language.of(code), "png")
+    assert form == "png"
+    image = pytest.importorskip("matplotlib.image").imread(io.BytesIO(data))
+    edges = [image[0], image[-1], image[:, 0], image[:, -1]]
+    assert all((edge == edge[0]).all() for edge in edges)
 
 
 # Of a report
@@ -133,7 +149,7 @@ def test_hostile_names_do_not_leave_the_files(name: str) -> None:
         assert re.fullmatch(r"[\w.-]+\.svg", asset.name)
         root = ET.fromstring(asset.data)
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
-            "svg", "title", "desc", "style", "defs", "g", "path", "text", "use", "clipPath", "rect", "metadata",
+            "svg", "title", "desc", "style", "g", "path", "text", "rect",
         }  # fmt: skip
 
 
@@ -150,7 +166,7 @@ def test_steps_without_any_length_are_not_drawn() -> None:
     trace = TraceBuilder()
     trace.step(1, 10, 0)
     trace.step(2, 20, 0)
-    assert "steps" not in dict(charts.of_report(analyze(read_built(trace)), language.ENGLISH))
+    assert "steps" not in dict(report_charts.of_report(analyze(read_built(trace)), language.ENGLISH))
 
 
 def test_nobody_reads_where_matplotlib_keeps_its_cache(tmp_path: Path) -> None:

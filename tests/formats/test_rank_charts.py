@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.analyzers.ranks.joining import members
 from tests.builders.ranks import Meeting, run
 from traceanalyzer import multirank
-from traceanalyzer.formats import chart_files, charts, html, json
+from traceanalyzer.formats import chart_files, html, json, report_charts
 from traceanalyzer.formats.charts import Bars, Chart, Lanes
 from traceanalyzer.formats.language import ENGLISH
 from traceanalyzer.inputs import saved_reports
@@ -18,7 +18,7 @@ def report(ranks: int = 3, steps: int = 4, hidden: int = 250, late: int = 2) -> 
 
 
 def drawn(of: Report) -> dict[str, Chart]:
-    return {chart.id: chart for section, chart in charts.of_report(of, ENGLISH) if section == "ranks"}
+    return {chart.id: chart for section, chart in report_charts.of_report(of, ENGLISH) if section == "ranks"}
 
 
 def test_three_pictures_with_their_words() -> None:

@@ -6,7 +6,6 @@ Sans, which is wider than the fonts of most readers, so that it fits with theirs
 
 from __future__ import annotations
 
-import io
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,10 @@ from itertools import takewhile
 from traceanalyzer import sections
 from traceanalyzer._version import __version__
 from traceanalyzer.errors import UsageError
-from traceanalyzer.formats import before_after, cards, environment
+from traceanalyzer.formats import before_after, cards, png, svg
 from traceanalyzer.formats.before_after import StackPiece, UnitOfTimes
-from traceanalyzer.formats.charts import PALETTE
 from traceanalyzer.formats.language import ENGLISH, Language
+from traceanalyzer.formats.pictures import Label, Picture, Placed, Shape, box_path
 from traceanalyzer.report.difference import PART_LABELS, Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
@@ -54,58 +53,34 @@ _STEP = Text("card-step", "A typical step: {step}", "step is a time")
 _MORE = Text("card-more-findings", "{count:count} more findings", one="{count:count} more finding")
 
 
-@dataclass(frozen=True)
-class CardShape:
-    """A rectangle of one colour."""
-
-    tone: str
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class CardLine:
-    """A line of text; y is its baseline."""
-
-    text: str
-    x: float
-    y: float
-    size: float
-    tone: str = "ink"
-    is_bold: bool = False
-    anchor: str = "start"
-
-
 @dataclass
 class Drawing:
     """All that is on a card."""
 
     title: str
     description: str
-    shapes: list[CardShape] = field(default_factory=list)
-    lines: list[CardLine] = field(default_factory=list)
+    areas: list[Shape] = field(default_factory=list)
+    lines: list[Label] = field(default_factory=list)
 
     def paragraph(
         self, text: str, y: float, size: float, most: int, *, tone: str = "ink", is_bold: bool = False
     ) -> float:
         """Write a text in at most so many lines, the last one cut; returns the baseline of the next line."""
         for line in _wrapped(text, size * (_BOLD if is_bold else 1), most):
-            self.lines.append(CardLine(line, _LEFT, y, size, tone, is_bold))
+            self.lines.append(Label(_LEFT, y, line, tone, size=size, is_bold=is_bold))
             y += round(1.3 * size)
         return y
 
     def fitted(self, text: str, y: float, sizes: Sequence[float]) -> None:
         """Write a bold line in the largest of some sizes that fits, or cut in the last."""
         size = next((size for size in sizes if _measure(text) * size * _BOLD <= _ROOM), sizes[-1])
-        self.lines.append(CardLine(_cut(text, size * _BOLD, _ROOM), _LEFT, y, size, is_bold=True))
+        self.lines.append(Label(_LEFT, y, _cut(text, size * _BOLD, _ROOM), "ink", size=size, is_bold=True))
 
     def bar(self, pieces: Sequence[StackPiece], y: float, height: float) -> None:
         """Draw a stacked bar."""
         for piece in pieces:
-            width = max(1.0, round(piece.width * _ROOM, 1) - 1)
-            self.shapes.append(CardShape(piece.tone, round(_LEFT + piece.begin * _ROOM, 1), y, width, height))
+            begin, width = round(_LEFT + piece.begin * _ROOM, 1), max(1.0, round(piece.width * _ROOM, 1) - 1)
+            self.areas.append(Shape(piece.tone, box_path(begin, begin + width, y, y + height)))
 
     def legend(self, entries: Sequence[tuple[str, str]], y: float, size: float, rows: int) -> None:
         """Write what colours mean, the first entries that fit into so many rows."""
@@ -116,8 +91,9 @@ class Drawing:
                 x, y, rows = float(_LEFT), y + round(1.6 * size), rows - 1
             if rows <= 0:
                 return
-            self.shapes.append(CardShape(tone, x, y - round(0.75 * size), round(0.8 * size), round(0.8 * size)))
-            self.lines.append(CardLine(_cut(label, size, _ROOM), round(x + 1.15 * size, 1), y, size))
+            top, side = y - round(0.75 * size), round(0.8 * size)
+            self.areas.append(Shape(tone, box_path(x, x + side, top, top + side)))
+            self.lines.append(Label(round(x + 1.15 * size, 1), y, _cut(label, size, _ROOM), "ink", size=size))
             x = round(x + width, 1)
 
 
@@ -194,12 +170,18 @@ def draw(content: Report | Difference, form: str, language: Language = ENGLISH) 
         UsageError: PNG is wanted, and no font of this machine has all characters.
     """
     drawing = _of_report(content, language) if isinstance(content, Report) else _of_difference(content, language)
-    drawing.lines.append(CardLine(_MARK, WIDTH - _LEFT, HEIGHT - 26, 20, "muted", anchor="end"))
-    if form == "png":
-        return _png(drawing)
-    template = environment(autoescape=True).get_template("card.svg.j2")
-    text = template.render(drawing=drawing, palette=PALETTE, width=WIDTH, height=HEIGHT)
-    return f"<!-- {_MARK} card {__version__} -->\n{text}".encode()
+    drawing.lines.append(Label(WIDTH - _LEFT, HEIGHT - 26, _MARK, "muted", "end", 20))
+    picture = Picture(HEIGHT, areas=tuple(drawing.areas), labels=tuple(drawing.lines))
+    pieces = (Placed(0, 0, picture),)
+    if form == "svg":
+        text = svg.document(drawing.title, drawing.description, (WIDTH, HEIGHT), pieces, is_always_light=True)
+        return f"<!-- {_MARK} card {__version__} -->\n{text}".encode()
+    data = png.paint((WIDTH, HEIGHT), pieces)
+    if data is None:
+        raise UsageError(
+            "--card: no font of this machine has all characters of the card; name a file that ends in .svg"
+        )
+    return data
 
 
 def _of_difference(difference: Difference, language: Language) -> Drawing:
@@ -226,8 +208,8 @@ def _draw_stacks(drawing: Drawing, difference: Difference, language: Language) -
     stacks = before_after.stacks(difference, language)
     y, height, space = (356, 62, 42) if len(stacks) == 2 else (344, 26, 38)
     for stack in stacks:
-        drawing.lines.append(CardLine(stack.label, _LEFT, y, 24, "muted"))
-        drawing.lines.append(CardLine(stack.total, _LEFT + _ROOM, y, 24, is_bold=True, anchor="end"))
+        drawing.lines.append(Label(_LEFT, y, stack.label, "muted", size=24))
+        drawing.lines.append(Label(_LEFT + _ROOM, y, stack.total, "ink", "end", 24, is_bold=True))
         drawing.bar(stack.pieces, y + 9, height)
         y += height + space
     if len(stacks) == 2:  # else each bar is of one kind, which its label names
@@ -292,7 +274,7 @@ def _of_report(report: Report, language: Language) -> Drawing:
     if parts:
         times = UnitOfTimes.of((part.value for part in parts), language)
         total = UnitOfTimes.of([step := sum(part.value for part in parts)], language).text(step)
-        drawing.lines.append(CardLine(language.text(_STEP, step=total), _LEFT, y, 24, "muted"))
+        drawing.lines.append(Label(_LEFT, y, language.text(_STEP, step=total), "muted", size=24))
         begin, pieces = 0.0, []
         for part in parts:
             pieces.append(StackPiece(part.role, language.text(part.label), times.text(part.value), begin, part.share))
@@ -311,45 +293,9 @@ def _draw_findings(drawing: Drawing, report: Report, y: float, language: Languag
         card = cards.card(finding, language)
         saving = card.time or ""
         room = _ROOM - (_measure(saving) * 25 * _BOLD + 40 if saving else 0)
-        drawing.lines.append(CardLine(_cut(card.title, 25, room), _LEFT, y, 25))
+        drawing.lines.append(Label(_LEFT, y, _cut(card.title, 25, room), "ink", size=25))
         if saving:
-            drawing.lines.append(CardLine(saving, _LEFT + _ROOM, y, 25, is_bold=True, anchor="end"))
+            drawing.lines.append(Label(_LEFT + _ROOM, y, saving, "ink", "end", 25, is_bold=True))
         y += 44
     if len(found) > _FINDINGS:
         drawing.paragraph(language.text(_MORE, count=len(found) - _FINDINGS), HEIGHT - 26, 20, 1, tone="muted")
-
-
-def _png(drawing: Drawing) -> bytes:
-    from matplotlib import rc_context  # noqa: PLC0415 - slow to import, and only this format needs it
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.patches import Rectangle  # noqa: PLC0415
-
-    from traceanalyzer.formats import chart_files, plots  # noqa: PLC0415
-
-    fonts = plots.fonts_with(frozenset("".join(line.text for line in drawing.lines)))
-    if fonts is None:
-        raise UsageError(
-            "--card: no font of this machine has all characters of the card; name a file that ends in .svg"
-        )
-    with chart_files.quiet(), rc_context({"font.family": list(fonts), "text.parse_math": False}):
-        size = (WIDTH / plots.DPI, HEIGHT / plots.DPI)
-        figure = Figure(figsize=size, dpi=plots.DPI, facecolor=PALETTE["paper"])
-        for shape in drawing.shapes:
-            corner = (shape.x / WIDTH, 1 - (shape.y + shape.height) / HEIGHT)
-            figure.add_artist(
-                Rectangle(corner, shape.width / WIDTH, shape.height / HEIGHT, color=PALETTE[shape.tone], linewidth=0)
-            )
-        for line in drawing.lines:
-            figure.text(
-                line.x / WIDTH,
-                1 - line.y / HEIGHT,
-                line.text,
-                size=line.size,
-                color=PALETTE[line.tone],
-                weight="bold" if line.is_bold else "normal",
-                ha="right" if line.anchor == "end" else "left",
-                va="baseline",
-            )
-        data = io.BytesIO()
-        figure.savefig(data, format="png", dpi=plots.DPI, metadata={"Software": f"{_MARK} {__version__}"})
-    return data.getvalue()

@@ -10,10 +10,10 @@ import pytest
 from tests.builders import TraceBuilder
 from tests.formats.samples import EVERY, report_of
 from tests.reading import plain, read_built
-from traceanalyzer.formats import chart_files, charts, html
+from traceanalyzer.formats import chart_files, charts, html, pictures, report_charts
 from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
-from traceanalyzer.formats.html import drawings
 from traceanalyzer.formats.language import ENGLISH
+from traceanalyzer.formats.svg import element
 from traceanalyzer.pipeline import analyze
 from traceanalyzer.report.model import Report
 
@@ -46,7 +46,7 @@ def test_the_same_chart_gives_the_same_bytes(chart: Chart) -> None:
 @each_chart
 @each_width
 def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) -> None:
-    text = html.drawn(chart, ENGLISH, width)
+    text = element(chart, ENGLISH, width)
     assert not re.search(r"#[0-9a-f]{6}", text)
     assert 'style="' not in text
     assert "<style" not in text
@@ -58,10 +58,10 @@ def test_in_the_page_it_has_the_colours_of_the_page(chart: Chart, width: int) ->
 
 @each_chart
 def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
-    wide, narrow = (ET.fromstring(html.drawn(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
+    wide, narrow = (ET.fromstring(element(chart, ENGLISH, width)) for width in (charts.WIDE, charts.NARROW))
     assert wide.findtext("title") == chart.title
     assert wide.findtext("desc") == chart.description
-    ids = [[element.get("id") for element in svg.iter() if element.get("id")] for svg in (wide, narrow)]
+    ids = [[part.get("id") for part in svg.iter() if part.get("id")] for svg in (wide, narrow)]
     assert not set(ids[0]) & set(ids[1])
     for svg, known in zip((wide, narrow), ids, strict=True):
         used = re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", ET.tostring(svg, encoding="unicode"))
@@ -69,12 +69,12 @@ def test_it_has_a_title_a_description_and_ids_of_its_own(chart: Chart) -> None:
 
 
 def test_texts_stay_text() -> None:
-    texts = [element.text for element in ET.fromstring(html.drawn(BARS, ENGLISH, charts.WIDE)).iter("text")]
+    texts = [element.text for element in ET.fromstring(element(BARS, ENGLISH, charts.WIDE)).iter("text")]
     assert {"核心 <b>", "$x$", "1 ms", "2 ms"} <= set(texts)
 
 
 def test_every_bar_has_its_place_and_size() -> None:
-    svg = ET.fromstring(html.drawn(STACKS, ENGLISH, charts.NARROW))
+    svg = ET.fromstring(element(STACKS, ENGLISH, charts.NARROW))
     kernel, other = (next(p.get("d") or "" for p in svg.iter("path") if p.get("fill") == f"var(--{r})") for r in ROLES)
     bars = [tuple(map(float, bar)) for bar in re.findall(r"M(\S+) (\S+)H(\S+)V(\S+)H", kernel)]
     assert [round(bottom - top, 1) for _, top, _, bottom in bars] == pytest.approx(
@@ -87,7 +87,7 @@ def test_every_bar_has_its_place_and_size() -> None:
 
 
 def test_a_curve_keeps_each_level_until_the_next() -> None:
-    svg = ET.fromstring(html.drawn(CURVES, ENGLISH, charts.NARROW))
+    svg = ET.fromstring(element(CURVES, ENGLISH, charts.NARROW))
     paths = [path for path in svg.iter("path") if path.get("stroke") == "var(--cpu-exec)"]
     left, right, ground = 52, charts.NARROW - 8, 166
     middle, high, low = left + (right - left) * 5 / 9, ground - 156 / 1.08, ground - 156 / 2.16
@@ -104,19 +104,19 @@ def test_levels_below_0_and_a_single_moment_are_drawn() -> None:
     below = Curves("chart-c", "Memory", "GPU0", "bytes", ((1e6, 2e6), (1e6,)), series)
     once = Curves("chart-c", "Memory", "GPU0", "bytes", ((1e6,),), (Series("Allocated", "cpu_exec", (0.0,)),))
     for chart in (below, once):
-        numbers = re.findall(r"[MHV ](-?[\d.]+)", html.drawn(chart, ENGLISH, charts.WIDE))
+        numbers = re.findall(r"[MHV ](-?[\d.]+)", element(chart, ENGLISH, charts.WIDE))
         assert numbers
         assert all(0 <= float(number) <= charts.WIDE for number in numbers)
 
 
 @pytest.mark.parametrize(("top", "step"), [(0.7, 0.2), (4, 1), (4.1, 2), (9, 2.5), (18.3, 5), (1001, 500), (1, 0.25)])
 def test_a_scale_has_round_steps(top: float, step: float) -> None:
-    assert drawings.round_step(top) == step
+    assert pictures.round_step(top) == step
 
 
 def test_the_shortest_bar_is_seen() -> None:
     tiny = Bars("chart-b", "Idle", "Why", ("a", "b"), ("1 s", "1 ns"), Series("Idle", "runtime", (1e9, 1.0)))
-    assert "H318.4" in html.drawn(tiny, ENGLISH, charts.WIDE)
+    assert "H318.4" in element(tiny, ENGLISH, charts.WIDE)
 
 
 def test_colours_tell_roles_apart() -> None:
@@ -147,7 +147,7 @@ def with_steps(durations_us: list[int]) -> Report:
 def test_steps_that_take_much_longer_are_marked() -> None:
     (chart,) = (
         c
-        for owner, c in charts.of_report(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
+        for owner, c in report_charts.of_report(with_steps([1000, 1000, 1500, 1000, 1100, 1000]), ENGLISH)
         if owner == "steps"
     )
     assert isinstance(chart, StackedBars)
@@ -156,8 +156,8 @@ def test_steps_that_take_much_longer_are_marked() -> None:
 
 
 def test_many_steps_are_a_line() -> None:
-    (chart,) = (c for owner, c in charts.of_report(with_steps([1000] * 300), ENGLISH) if owner == "steps")
-    assert len(html.drawn(chart, ENGLISH, charts.WIDE)) < 20_000
+    (chart,) = (c for owner, c in report_charts.of_report(with_steps([1000] * 300), ENGLISH) if owner == "steps")
+    assert len(element(chart, ENGLISH, charts.WIDE)) < 20_000
     assert [label for _, label in html.picture(chart, ENGLISH).legend] == []
     assert [label for _, label in html.picture(STACKS, ENGLISH).legend] == ["Kernel", "Other"]
 
@@ -165,8 +165,8 @@ def test_many_steps_are_a_line() -> None:
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.name)
 def test_every_fixture_has_drawable_charts(path: object) -> None:
     report = report_of(path)  # type: ignore[arg-type]
-    found = list(charts.of_report(report, ENGLISH))
-    drawn = [html.drawn(chart, ENGLISH, width) for _, chart in found for width in (charts.WIDE, charts.NARROW)]
+    found = list(report_charts.of_report(report, ENGLISH))
+    drawn = [element(chart, ENGLISH, width) for _, chart in found for width in (charts.WIDE, charts.NARROW)]
     assert [ET.fromstring(text).tag for text in drawn] == ["svg"] * len(drawn)
     if len(plain(report).get("step_breakdown", {}).get("steps", ())) > 1:
         assert "steps" in dict(found)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from traceanalyzer import sections
-from traceanalyzer.formats import charts, environment
+from traceanalyzer.formats import charts, environment, report_charts, svg
 from traceanalyzer.formats.charts import Chart
 from traceanalyzer.formats.html import (
     cells,
-    drawings,
     figures,
     flames,
     labels,
@@ -259,7 +258,7 @@ def _fill(
     drawn = [
         (owner, replace(chart, title=told.title, description=told.description))
         for (owner, chart), (_, told) in zip(
-            charts.of_report(report, language.unmarked), charts.of_report(report, language), strict=True
+            report_charts.of_report(report, language.unmarked), report_charts.of_report(report, language), strict=True
         )
     ]
     for section in shown:
@@ -317,15 +316,10 @@ def picture(chart: Chart, language: Language) -> PagePicture:
     return PagePicture(
         chart.title,
         chart.description,
-        drawn(chart, language, charts.WIDE),
-        drawn(chart, language, charts.NARROW),
+        svg.element(chart, language, charts.WIDE),
+        svg.element(chart, language, charts.NARROW),
         legend,
     )
-
-
-def drawn(chart: Chart, language: Language, width: int) -> Markup:
-    """A chart as an element of the page, in the page's colours."""
-    return drawings.draw(chart, language, width)
 
 
 def _waterfall(fall: waterfall.Waterfall, report: Report, language: Language) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""Charts as elements of the page, in its colours, so that they follow its theme.
+"""The layout of charts: positions, ticks, colours and texts are chosen here, once for pages and for files.
 
-A template draws them, because matplotlib is slow to import, and because the page's policy blocks style attributes.
+A picture consists of paths in the syntax of SVG and of labels, at positions in CSS pixels. Whatever paints it
+(`picture.svg.j2` for pages and files, `png` for files) only moves and scales it. Colours are roles, because a page
+follows its theme, and a file that of its reader.
 """
 
 from __future__ import annotations
@@ -9,12 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
-from traceanalyzer.formats import environment
-from traceanalyzer.formats.charts import SIZE, WIDE, Bars, Chart, Curves, Lanes, StackedBars
+from traceanalyzer.formats.charts import WIDE, Bars, Chart, Curves, Lanes, StackedBars
 from traceanalyzer.formats.language import Language, scale
 
+SIZE = 11.5
+"""Font size of labels in CSS pixels."""
 _ROW = 26
 """Height in pixels of a horizontal bar with its label."""
 _EDGE = 2
@@ -34,63 +35,69 @@ _MOST_MARKS = 20
 
 
 @dataclass(frozen=True)
-class ChartLabel:
-    """A text at a position in the picture."""
+class Label:
+    """A text at a position in the picture; y is its baseline."""
 
-    x: str
-    y: str
+    x: float
+    y: float
     text: str
-    tone: str
+    role: str
     anchor: str = "start"
+    size: float = SIZE
+    is_bold: bool = False
 
 
 @dataclass(frozen=True)
-class ChartPath:
+class Shape:
     """An area or a line of one colour."""
 
-    tone: str
+    role: str
     path: str
+    """Path data of SVG: of its commands only M, L, H, V and Z, with absolute positions."""
     is_dashed: bool = False
-    is_faint: bool = False
-    """An area below a line."""
     opacity: str | None = None
     """How opaque an area is, from 0 to 1; None for opaque."""
 
 
 @dataclass(frozen=True)
-class ChartPicture:
-    """All elements that the template draws, from back to front."""
+class Picture:
+    """All that is painted, from back to front."""
 
     height: int
-    grid: tuple[ChartPath, ...]
-    areas: tuple[ChartPath, ...]
-    lines: tuple[ChartPath, ...]
-    labels: tuple[ChartLabel, ...]
+    grid: tuple[Shape, ...] = ()
+    """Fine lines behind everything else."""
+    areas: tuple[Shape, ...] = ()
+    lines: tuple[Shape, ...] = ()
+    labels: tuple[Label, ...] = ()
 
 
-def draw(chart: Chart, language: Language, width: int) -> Markup:
-    """Draw a chart as an element of the page, in its colours."""
+@dataclass(frozen=True)
+class Placed:
+    """A picture in a file, and where its upper left corner is."""
+
+    x: int
+    y: int
+    picture: Picture
+
+
+def lay_out(chart: Chart, language: Language, width: int) -> Picture:
+    """The picture of a chart.
+
+    Args:
+        chart: The chart.
+        language: Language of the labels of its axes.
+        width: Width in CSS pixels.
+    """
     if isinstance(chart, Bars):
-        picture = _horizontal(chart, width)
-    elif isinstance(chart, Lanes):
-        picture = _lanes(chart, language, width)
-    elif isinstance(chart, Curves):
-        picture = _curves(chart, language, width)
-    else:
-        picture = _Stacks(chart, width).picture(language)
-    template = environment(autoescape=True).get_template("html/chart.svg.j2")
-    text = template.render(
-        chart=chart,
-        picture=picture,
-        width=width,
-        prefix=f"{chart.id}-{width}-",
-        font_size=SIZE,
-        shape="wide" if width == WIDE else "narrow",
-    )
-    return Markup(text)  # noqa: S704 - the template has escaped every text
+        return _horizontal(chart, width)
+    if isinstance(chart, Lanes):
+        return _lanes(chart, language, width)
+    if isinstance(chart, Curves):
+        return _curves(chart, language, width)
+    return _Stacks(chart, width).picture(language)
 
 
-def _horizontal(chart: Bars, width: int) -> ChartPicture:
+def _horizontal(chart: Bars, width: int) -> Picture:
     """Horizontal bars. In a wide chart labels are left of the bars, in a narrow one above them."""
     is_wide = width >= WIDE
     row_height = _ROW if is_wide else 2 * _ROW
@@ -101,16 +108,16 @@ def _horizontal(chart: Bars, width: int) -> ChartPicture:
         top = 2 * _EDGE + row * row_height
         low, high, line = (0.2, 0.8, 0.5) if is_wide else (0.55, 0.9, 0.3)
         end = begin + max(_LEAST, value / chart.largest * reach)
-        areas.append(_box(begin, end, top + low * row_height, top + high * row_height))
-        y = _px(top + line * row_height + _BASELINE)
-        labels.append(ChartLabel(_px(_EDGE), y, label, "ink"))
+        areas.append(box_path(begin, end, top + low * row_height, top + high * row_height))
+        y = top + line * row_height + _BASELINE
+        labels.append(Label(_EDGE, y, label, "ink"))
         at, anchor = (end + 0.01 * inside, "start") if is_wide else (width - _EDGE, "end")
-        labels.append(ChartLabel(_px(at), y, text, "muted", anchor))
-    area = ChartPath(_tone(chart.series.role), "".join(areas))
-    return ChartPicture(4 * _EDGE + row_height * len(chart.labels), (), (area,), (), tuple(labels))
+        labels.append(Label(at, y, text, "muted", anchor))
+    area = Shape(chart.series.role, "".join(areas))
+    return Picture(4 * _EDGE + row_height * len(chart.labels), areas=(area,), labels=tuple(labels))
 
 
-def _lanes(chart: Lanes, language: Language, width: int) -> ChartPicture:
+def _lanes(chart: Lanes, language: Language, width: int) -> Picture:
     """Rows of boxes with their names at the left, and times or names of columns below."""
     left = _LEFT + (_LANE_NAMES if width >= WIDE else 0)
     reach, bottom = width - left - _RIGHT, _TOP + _LANE * len(chart.labels)
@@ -119,24 +126,23 @@ def _lanes(chart: Lanes, language: Language, width: int) -> ChartPicture:
     for box in chart.boxes:
         top = _TOP + _LANE * box.row
         edges = left + box.begin * scaled, left + box.end * scaled, top + _LANE * box.top, top + _LANE * box.bottom
-        paths.setdefault((box.role, box.strength), []).append(_box(*edges))
+        paths.setdefault((box.role, box.strength), []).append(box_path(*edges))
     areas = tuple(
-        ChartPath(_tone(role), "".join(path), opacity=None if strength >= 1 else f"{strength:.2f}")
+        Shape(role, "".join(path), opacity=None if strength >= 1 else f"{strength:.2f}")
         for (role, strength), path in paths.items()
     )
     labels = [
-        ChartLabel(_px(left - 6), _px(_TOP + _LANE * (row + 0.5) + _BASELINE), label, "muted", "end")
+        Label(left - 6, _TOP + _LANE * (row + 0.5) + _BASELINE, label, "muted", "end")
         for row, label in enumerate(chart.labels)
     ]
-    below = _px(bottom + 14)
     if chart.columns:
         every = max(1, -(-len(chart.columns) * 44 // max(1, reach)))
         marks = [(i + 0.5, chart.columns[i]) for i in range(0, len(chart.columns), every)]
     else:
         marks = list(_ticks(language, 0.0, chart.length, chart.length, "ns"))
-    labels += [ChartLabel(_px(left + at * scaled), below, text, "muted", "middle") for at, text in marks]
-    ground = ChartPath("muted", f"M{left} {_px(bottom + 1)}H{_px(width - _RIGHT)}")
-    return ChartPicture(bottom + _BOTTOM, (), areas, (ground,), tuple(labels))
+    labels += [Label(left + at * scaled, bottom + 14, text, "muted", "middle") for at, text in marks]
+    ground = Shape("muted", f"M{left} {px(bottom + 1)}H{px(width - _RIGHT)}")
+    return Picture(bottom + _BOTTOM, areas=areas, lines=(ground,), labels=tuple(labels))
 
 
 class _Axes:
@@ -156,20 +162,20 @@ class _Axes:
         share = (value - self._low) / (self._top - self._low)
         return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
 
-    def levels(self, language: Language, largest: float, unit: str) -> tuple[tuple[ChartPath, ...], list[ChartLabel]]:
+    def levels(self, language: Language, largest: float, unit: str) -> tuple[tuple[Shape, ...], list[Label]]:
         """Lines at round values from 0 on, in the unit of the largest value, and their labels."""
-        right = _px(self.width - _RIGHT)
+        right = px(self.width - _RIGHT)
         ticks = list(_ticks(language, 0.0, self._top, largest, unit))
-        grid = tuple(ChartPath("grid", f"M{_LEFT} {_px(self.y(value))}H{right}") for value, _ in ticks)
-        return grid, [ChartLabel(_px(_LEFT - 4), _px(self.y(v) + _BASELINE), text, "muted", "end") for v, text in ticks]
+        grid = tuple(Shape("grid", f"M{_LEFT} {px(self.y(value))}H{right}") for value, _ in ticks)
+        return grid, [Label(_LEFT - 4, self.y(v) + _BASELINE, text, "muted", "end") for v, text in ticks]
 
-    def ground(self) -> ChartPath:
+    def ground(self) -> Shape:
         """The line below the area."""
-        return ChartPath("muted", f"M{_LEFT} {_px(self.height - _BOTTOM)}H{_px(self.width - _RIGHT)}")
+        return Shape("muted", f"M{_LEFT} {px(self.height - _BOTTOM)}H{px(self.width - _RIGHT)}")
 
-    def below(self, x: float, text: str) -> ChartLabel:
+    def below(self, x: float, text: str) -> Label:
         """A label below the area."""
-        return ChartLabel(_px(x), _px(self.height - _BOTTOM + 13), text, "muted", "middle")
+        return Label(x, self.height - _BOTTOM + 13, text, "muted", "middle")
 
 
 def _ticks(language: Language, low: float, top: float, largest: float, unit: str) -> Iterator[tuple[float, str]]:
@@ -183,7 +189,7 @@ def _ticks(language: Language, low: float, top: float, largest: float, unit: str
         yield value, in_unit.text(value, digits)
 
 
-def _curves(chart: Curves, language: Language, width: int) -> ChartPicture:
+def _curves(chart: Curves, language: Language, width: int) -> Picture:
     """Levels over time, the area below the first one faintly filled."""
     values = [value for part in chart.series for value in part.values]
     axes = _Axes(width, min(0.0, *values), max(values) * 1.08 or 1.0)
@@ -194,18 +200,18 @@ def _curves(chart: Curves, language: Language, width: int) -> ChartPicture:
         return axes.x((time - begin) / length)
 
     def curve(times: Sequence[float], levels: Sequence[float]) -> str:
-        points = [(_px(x(time)), _px(axes.y(level))) for time, level in zip(times, levels, strict=True)]
+        points = [(px(x(time)), px(axes.y(level))) for time, level in zip(times, levels, strict=True)]
         (left, first), *rest = points
         return f"M{left} {first}" + "".join(f"H{across}V{up}" for across, up in rest)
 
     paths = [curve(times, part.values) for times, part in zip(chart.times_ns, chart.series, strict=True)]
-    tones = [_tone(part.role) for part in chart.series]
-    zero = _px(axes.y(0.0))
-    area = ChartPath(tones[0], f"{paths[0]}V{zero}H{_px(x(chart.times_ns[0][0]))}Z", is_faint=True)
+    roles = [part.role for part in chart.series]
+    zero = px(axes.y(0.0))
+    area = Shape(roles[0], f"{paths[0]}V{zero}H{px(x(chart.times_ns[0][0]))}Z", opacity="0.18")
     grid, labels = axes.levels(language, max(values), chart.unit)
-    lines = [*map(ChartPath, tones, paths), axes.ground()]
+    lines = [*map(Shape, roles, paths), axes.ground()]
     labels += [axes.below(x(time), text) for time, text in _ticks(language, begin, begin + length, end, "ns")]
-    return ChartPicture(axes.height, grid, (area,), tuple(lines), tuple(labels))
+    return Picture(axes.height, grid, (area,), tuple(lines), tuple(labels))
 
 
 class _Stacks:
@@ -216,21 +222,21 @@ class _Stacks:
         self.totals = [math.fsum(values) for values in zip(*(part.values for part in chart.series), strict=True)]
         self.axes = _Axes(width, 0.0, max(self.totals, default=0.0) * 1.12 or 1.0)
 
-    def picture(self, language: Language) -> ChartPicture:
+    def picture(self, language: Language) -> Picture:
         """The bars with axes, the reference line, and marks on highlighted bars."""
-        axes, right = self.axes, _px(self.axes.width - _RIGHT)
+        axes, right = self.axes, px(self.axes.width - _RIGHT)
         grid, labels = axes.levels(language, max(self.totals, default=0.0), self.chart.unit)
-        level = ChartPath("ink", f"M{_LEFT} {_px(axes.y(self.chart.level))}H{right}", is_dashed=True)
+        level = Shape("ink", f"M{_LEFT} {px(axes.y(self.chart.level))}H{right}", is_dashed=True)
         lines = [axes.ground(), level]
         if self.chart.is_line:
-            curve = "M" + "L".join(f"{_px(self._x(i))} {_px(axes.y(v))}" for i, v in enumerate(self.totals))
-            marks = "".join(_box(x - 2, x + 2, y - 2, y + 2) for x, y in self._marked())
-            areas = [ChartPath("runtime", marks)] if marks else []
-            lines = [ChartPath("cpu-exec", curve), *lines]
+            curve = "M" + "L".join(f"{px(self._x(i))} {px(axes.y(v))}" for i, v in enumerate(self.totals))
+            marks = "".join(box_path(x - 2, x + 2, y - 2, y + 2) for x, y in self._marked())
+            areas = [Shape("runtime", marks)] if marks else []
+            lines = [Shape("cpu_exec", curve), *lines]
         else:
             areas = list(self._stacks())
-            labels += [ChartLabel(_px(x), _px(y - 3), "▼", "ink", "middle") for x, y in self._marked()[:_MOST_MARKS]]
-        return ChartPicture(axes.height, grid, tuple(areas), tuple(lines), (*labels, *self._names()))
+            labels += [Label(x, y - 3, "▼", "ink", "middle") for x, y in self._marked()[:_MOST_MARKS]]
+        return Picture(axes.height, grid, tuple(areas), tuple(lines), (*labels, *self._names()))
 
     def _x(self, position: float) -> float:
         """Horizontal position of the middle of a bar; both margins have an extra half gap."""
@@ -239,20 +245,20 @@ class _Stacks:
     def _marked(self) -> list[tuple[float, float]]:
         return [(self._x(i), self.axes.y(self.totals[i])) for i in self.chart.marked]
 
-    def _stacks(self) -> Iterator[ChartPath]:
+    def _stacks(self) -> Iterator[Shape]:
         """All bars of one part as one path."""
         base = [0.0] * len(self.totals)
         for part in self.chart.series:
             tops = [low + value for low, value in zip(base, part.values, strict=True)]
             boxes = (
-                _box(self._x(i - _HALF), self._x(i + _HALF), self.axes.y(high), self.axes.y(low))
+                box_path(self._x(i - _HALF), self._x(i + _HALF), self.axes.y(high), self.axes.y(low))
                 for i, (low, high) in enumerate(zip(base, tops, strict=True))
                 if high > low
             )
-            yield ChartPath(_tone(part.role), "".join(boxes))
+            yield Shape(part.role, "".join(boxes))
             base = tops
 
-    def _names(self) -> Iterator[ChartLabel]:
+    def _names(self) -> Iterator[Label]:
         """Names below the bars, as many as fit."""
         labels: Sequence[str] = self.chart.labels
         every = max(1, -(-len(labels) * 44 // max(1, self.axes.width - 60)))
@@ -266,13 +272,11 @@ def round_step(top: float) -> float:
     return next(step for step in steps if step * _MOST_TICKS >= top)
 
 
-def _box(left: float, right: float, top: float, bottom: float) -> str:
-    return f"M{_px(left)} {_px(top)}H{_px(right)}V{_px(bottom)}H{_px(left)}Z"
+def box_path(left: float, right: float, top: float, bottom: float) -> str:
+    """The path of a rectangle."""
+    return f"M{px(left)} {px(top)}H{px(right)}V{px(bottom)}H{px(left)}Z"
 
 
-def _px(value: float) -> str:
+def px(value: float) -> str:
+    """A position, to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _tone(role: str) -> str:
-    return role.replace("_", "-")

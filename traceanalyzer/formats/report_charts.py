@@ -1,0 +1,144 @@
+"""The charts of a report: its steps, idle time and memory, and those of its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from traceanalyzer.analyzers.idle import Idle
+from traceanalyzer.analyzers.memory import MemoryUse
+from traceanalyzer.analyzers.memory.levels import Curve
+from traceanalyzer.formats import rank_charts
+from traceanalyzer.formats.charts import Bars, Chart, Curves, Series, StackedBars
+from traceanalyzer.formats.language import Language
+from traceanalyzer.report.message import Text
+from traceanalyzer.report.model import Report
+from traceanalyzer.report.names import clean, word
+from traceanalyzer.sections.idle import CAUSE_LABELS
+from traceanalyzer.sections.overview import PART_LABELS
+from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
+
+_STEPS = Text("figure-steps", "Time of each step and its parts")
+_STEPS_SAY = Text(
+    "figure-steps-description",
+    "{count:count} steps, from {low:ns} to {high:ns}; the dashed line is the median, {median:ns}. Outliers, more than "
+    "{limit:share} above it: {outliers:count}.",
+)
+_IDLE = Text("figure-idle", "GPU {device}: idle time by cause")
+_IDLE_SAY = Text("figure-idle-description", "GPU {device} is idle for {idle:ns}, mostly for this reason: {cause}.")
+_VALUE = Text("figure-idle-value", "{time:ns} ({share:share})")
+_MEMORY = Text("figure-memory", "Memory of {device} over time")
+_MEMORY_SAY = Text(
+    "figure-memory-description",
+    "Allocated memory of {device}: {first:bytes} at first, {high:bytes} at most, {last:bytes} at last.",
+)
+_ALLOCATED = Text("figure-memory-allocated", "Allocated")
+_RESERVED = Text("figure-memory-reserved", "Reserved by the allocator")
+
+OUTLIER_SHARE = 0.2
+"""Least excess over the median, as a share, of a step that stands out (own choice; q-warmup-included uses 0.5)."""
+
+_MOST_STEPS = 1000
+_MOST_DEVICES = 4
+_LEAST_BYTES = 10_000
+"""Least peak of memory that is worth a picture (own choice)."""
+
+
+def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]:
+    """Prepare each chart, with the id of its section."""
+    yield from (("ranks", chart) for chart in rank_charts.of_report(report, language))
+    breakdown = report.result("step_breakdown", StepBreakdown)
+    if breakdown is not None:
+        shown = (
+            breakdown.steps if len(breakdown.steps) > 1 else (breakdown.inferred.steps if breakdown.inferred else ())
+        )
+        if len(shown) > 1 and any(step.duration_ns for step in shown[:_MOST_STEPS]):
+            yield "steps" if shown is breakdown.steps else "inferred-steps", _steps(shown, language)
+    idle = report.result("idle", Idle)
+    for device in idle.devices[:_MOST_DEVICES] if idle else ():
+        causes = sorted((c for c in device.causes if c.time_ns), key=lambda cause: -cause.time_ns)
+        if causes:
+            labels = tuple(language.text(word(CAUSE_LABELS, cause.cause)) for cause in causes)
+            times = tuple(float(cause.time_ns) for cause in causes)
+            yield (
+                "idle",
+                Bars(
+                    f"chart-idle-{device.device}",
+                    language.text(_IDLE, device=device.device),
+                    language.text(_IDLE_SAY, device=device.device, idle=sum(times), cause=labels[0]),
+                    labels,
+                    tuple(language.text(_VALUE, time=cause.time_ns, share=cause.share) for cause in causes),
+                    Series(labels[0], "runtime", times),
+                ),
+            )
+    memory = report.result("memory", MemoryUse)
+    for level in memory.devices[: 2 * _MOST_DEVICES] if memory else ():
+        if _lasts(_whole(level.allocated)) and max(_whole(level.allocated).level_bytes) >= _LEAST_BYTES:
+            yield "memory", _memory(clean(level.device), _whole(level.allocated), _whole(level.reserved), language)
+
+
+def outliers(steps: tuple[Step, ...]) -> tuple[int, ...]:
+    """Positions of the steps that are at least `OUTLIER_SHARE` longer than the median."""
+    limit = _median(steps) * (1 + OUTLIER_SHARE)
+    return tuple(i for i, step in enumerate(steps) if step.duration_ns > limit)
+
+
+def _median(steps: tuple[Step, ...]) -> float:
+    ordered = sorted(step.duration_ns for step in steps)
+    middle = len(ordered) // 2
+    return (ordered[middle] + ordered[~middle]) / 2
+
+
+def _steps(steps: tuple[Step, ...], language: Language) -> StackedBars:
+    shown = steps[:_MOST_STEPS]
+    series = tuple(
+        Series(language.text(PART_LABELS[part]), part, tuple(float(getattr(step, f"{part}_ns")) for step in shown))
+        for part in PARTS
+        if any(getattr(step, f"{part}_ns") for step in shown)
+    )
+    marked = outliers(steps)
+    return StackedBars(
+        "chart-steps",
+        language.text(_STEPS),
+        language.text(
+            _STEPS_SAY,
+            count=len(steps),
+            low=min(step.duration_ns for step in steps),
+            high=max(step.duration_ns for step in steps),
+            median=_median(steps),
+            limit=OUTLIER_SHARE,
+            outliers=len(marked),
+        ),
+        "ns",
+        tuple(clean(step.name) for step in shown),
+        series,
+        _median(steps),
+        tuple(i for i in marked if i < len(shown)),
+    )
+
+
+def _whole(curve: Curve | None) -> Curve:
+    """The points with known time and level, because a saved report may have been edited by hand."""
+    if curve is None:
+        return Curve((), ())
+    count = min(len(curve.time_ns), len(curve.level_bytes))
+    return Curve(curve.time_ns[:count], curve.level_bytes[:count])
+
+
+def _lasts(curve: Curve) -> bool:
+    """Whether a curve covers any time; records of a single time are a point, not a curve."""
+    return len(curve.time_ns) > 1 and curve.time_ns[0] < curve.time_ns[-1]
+
+
+def _memory(device: str, allocated: Curve, reserved: Curve, language: Language) -> Curves:
+    curves = [(language.text(_ALLOCATED), "cpu_exec", allocated)]
+    if _lasts(reserved):
+        curves.append((language.text(_RESERVED), "other", reserved))
+    levels = allocated.level_bytes
+    return Curves(
+        f"chart-memory-{device.lower()}",
+        language.text(_MEMORY, device=device),
+        language.text(_MEMORY_SAY, device=device, first=levels[0], high=max(levels), last=levels[-1]),
+        "bytes",
+        tuple(tuple(map(float, curve.time_ns)) for _, _, curve in curves),
+        tuple(Series(label, role, tuple(map(float, curve.level_bytes))) for label, role, curve in curves),
+    )
