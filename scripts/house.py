@@ -124,7 +124,8 @@ def figures() -> Iterator[str]:
     yield f"files that parse arguments or other JSON of traces: {len(argument_parsers())}"
     yield f"mirrored pairs of structs: {len(pairs())}, with fields declared alike: {len(alike())}"
     yield f"edges between subjects: {len(edges())}"
-    yield f"circles of subjects: {', '.join(' '.join(sorted(circle)) for circle in circles()) or 'none'}"
+    for of, graph in (("subjects", edges()), ("modules of formats/", module_edges("formats/"))):
+        yield f"circles of {of}: {', '.join(' '.join(sorted(circle)) for circle in circles(graph)) or 'none'}"
 
 
 @cache
@@ -305,23 +306,44 @@ def edges() -> frozenset[tuple[str, str]]:
 
 def _imported(tree: ast.Module) -> set[str]:
     """Names directly below `analyzers/` that a module imports or imports from."""
+    return {name.split(".")[2] for name in _imports(tree) if name.startswith("traceanalyzer.analyzers.")}
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    """All names that a module imports, anywhere in it: in functions and for types, too."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return {name.split(".")[2] for name in names if name.startswith("traceanalyzer.analyzers.")}
+    return names
 
 
-def circles() -> list[set[str]]:
-    """Groups of subjects that import each other, directly or through others."""
+@cache
+def module_edges(folder: str) -> frozenset[tuple[str, str]]:
+    """Which module below a folder imports which, in functions and for types, too; modules by their file."""
+    files = {
+        f"traceanalyzer.{file.removesuffix('.py').removesuffix(f'/{_INIT}').replace('/', '.')}": file
+        for file in trees()
+        if file.startswith(folder)
+    }
+    found = set()
+    for file in files.values():
+        for name in _imports(trees()[file]):
+            other = files.get(name) or files.get(name.rpartition(".")[0])
+            found |= {(file, other)} if other not in (None, file) else set()
+    return frozenset(found)
+
+
+def circles(graph: frozenset[tuple[str, str]]) -> list[set[str]]:
+    """Groups of subjects or modules that import each other, directly or through others."""
     reached: dict[str, set[str]] = {}
-    for one in sorted({one for edge in edges() for one in edge}):
+    for one in sorted({one for edge in graph for one in edge}):
         found: set[str] = set()
         new = {one}
         while new:
-            new = {other for start, other in edges() if start in new} - found
+            new = {other for start, other in graph if start in new} - found
             found |= new
         reached[one] = found
     groups: list[set[str]] = []

@@ -99,7 +99,11 @@ def test_structs_that_mirror_each_other_are_few_and_listed() -> None:
 
 
 def test_subjects_are_in_no_circle() -> None:
-    assert house.circles() == []
+    assert house.circles(house.edges()) == []
+
+
+def test_modules_of_formats_are_in_no_circle() -> None:
+    assert house.circles(house.module_edges("formats/")) == []
 
 
 def test_subjects_seldom_need_each_other() -> None:
@@ -121,6 +125,9 @@ FILES = {
     "analyzers/waits/rows.py": "import traceanalyzer.analyzers.steps\n",
     "analyzers/steps.py": "def f():\n    from traceanalyzer.analyzers import idle\n",
     "analyzers/tables.py": "from traceanalyzer.analyzers.idle import x\n",
+    "formats/page/__init__.py": "from traceanalyzer.formats import parts, words\n",
+    "formats/parts.py": "def _f():\n    from traceanalyzer.formats.page import draw\n",
+    "formats/words.py": "import traceanalyzer.analyzers.idle\n",
     "rules/rows.py": '''"""A text
 of two lines."""
 
@@ -194,7 +201,7 @@ class Wide(msgspec.Struct):
 @pytest.fixture
 def small_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Measure a package of a few files."""
-    cached = (house.trees, house.lines, house.structs, house.pairs, house.edges)
+    cached = (house.trees, house.lines, house.structs, house.pairs, house.edges, house.module_edges)
     for name, text in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,4 +234,5 @@ def test_what_is_measured() -> None:
     assert house.pairs()[1].alike == ("e", "f")
     assert [pair.names for pair in house.alike()] == ["report/rows.py:Base = report/rows.py:Wide"]
     assert house.edges() == {("idle", "waits"), ("waits", "steps"), ("steps", "idle"), ("tables", "idle")}
-    assert house.circles() == [{"idle", "waits", "steps"}]
+    assert house.circles(house.edges()) == [{"idle", "waits", "steps"}]
+    assert house.circles(house.module_edges("formats/")) == [{"formats/page/__init__.py", "formats/parts.py"}]

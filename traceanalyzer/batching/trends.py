@@ -18,7 +18,7 @@ from traceanalyzer.comparison import verdict
 from traceanalyzer.comparison.measurement import Measurement, StepRow
 from traceanalyzer.formats import html, markdown
 from traceanalyzer.formats.charts import Series, StackedBars
-from traceanalyzer.formats.difference import OUTCOMES
+from traceanalyzer.formats.difference_sections import OUTCOMES
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs.storage import Folder
 from traceanalyzer.report.difference import Comparability, Side, Verdict

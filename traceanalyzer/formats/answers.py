@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.language import Language
-from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Generator
 from traceanalyzer.report.section import Section
+
+if TYPE_CHECKING:
+    from traceanalyzer.formats.html.difference import Opening
 
 _PAGE_ROWS = 20
 
@@ -37,10 +39,12 @@ class Answer:
     sections: Callable[[int], Iterable[Section]]
     """From the number of rows of a table to what is shown."""
     top: int
-    """Rows of a table, except in Markdown, which decides itself."""
+    """Rows of a table, except in Markdown, which decides itself, and on pages."""
     language: Language
     opening: Callable[[], Iterable[str]] = tuple
     """Blocks of Markdown before its sections, which are all folded then."""
+    top_of_page: Callable[[], Opening | None] = lambda: None
+    """What is above its sections on a page."""
 
     def render(self, form: str, top: int | None = None) -> str:
         """The answer as text.
@@ -66,14 +70,8 @@ class Answer:
         if form == "html":
             from traceanalyzer.formats import html  # noqa: PLC0415 - jinja2 is slow to import
 
-            if not isinstance(self.data, Difference):
-                return html.plain(self.generator, self.title, self.sections(top or self.top), self.language)
-            from traceanalyzer.formats.html.difference import opening  # noqa: PLC0415 - imports the pages
-
-            rows = self.sections(top or _PAGE_ROWS)
-            return html.plain(
-                self.generator, self.title, rows, self.language, opening=opening(self.data, self.language)
-            )
+            shown = self.sections(top or _PAGE_ROWS)
+            return html.plain(self.generator, self.title, shown, self.language, opening=self.top_of_page())
         from traceanalyzer.formats import terminal  # noqa: PLC0415 - rich is slow to import
 
         return terminal.plain(lambda stream: self.show(stream, top, is_plain=True))

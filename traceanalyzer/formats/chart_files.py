@@ -1,4 +1,4 @@
-"""Charts of a report as standalone files with title and legend: SVG, or PNG if fonts of this machine have all glyphs."""
+"""Charts of a report as files with title and legend: SVG, or PNG where fonts of this machine have all glyphs."""
 
 from __future__ import annotations
 

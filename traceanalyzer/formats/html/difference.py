@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from traceanalyzer.formats import before_after
 from traceanalyzer.formats.before_after import GRID, SideStep, Stack, UnitOfTimes, css
-from traceanalyzer.formats.difference import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
+from traceanalyzer.formats.difference_sections import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.run_difference import late_ranks
