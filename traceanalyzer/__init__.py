@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer._version import __version__
+from traceanalyzer.report import show_with as _show_with
 
 if TYPE_CHECKING:
     from traceanalyzer.batching.run import batch
@@ -60,6 +61,14 @@ _HOMES = {
     "render": "traceanalyzer.formats",
     "whatif": "traceanalyzer.prediction",
 }
+
+
+def _render(report: Any, form: str) -> str:
+    text: str = import_module(_HOMES["render"]).render(report, form)
+    return text
+
+
+_show_with(_render)  # in notebooks
 
 
 def __getattr__(name: str) -> Any:

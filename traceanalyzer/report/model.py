@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from html import escape
-from importlib import import_module
 from typing import Any, Self, TypeVar, cast
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from traceanalyzer.errors import UnusableInputError
+from traceanalyzer.report import rendered
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.selection import Once, Selection, Shares
 
@@ -370,17 +370,15 @@ class Report(msgspec.Struct, frozen=True, dict=True):
     def __repr__(self) -> str:
         return f"<Report on {self.source.name}: {len(self.findings)} findings; traceanalyzer.render shows it>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """Show the page where a cell of a notebook returns the report, in a frame as high as its first screen."""
-        return f'<iframe srcdoc="{escape(self._rendered("html"))}" style="width: 100%; height: 40em"></iframe>'
+        page = rendered(self, "html")
+        return page and f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 40em"></iframe>'
 
-    def _repr_markdown_(self) -> str:
+    def _repr_markdown_(self) -> str | None:
         """Show the short form where a notebook shows no pages: the Markdown before its first folded part."""
-        return self._rendered("markdown").partition("\n<details")[0]
-
-    def _rendered(self, form: str) -> str:
-        formats: Any = import_module("traceanalyzer.formats")  # by name: formats depend on reports
-        return cast("str", formats.render(self, form))
+        text = rendered(self, "markdown")
+        return text and text.partition("\n<details")[0]
 
     def saved_as(self, name: str) -> Self:
         """Remember the name of the file that the report was read from, for errors; returns the report."""
