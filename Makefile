@@ -47,7 +47,7 @@ installed: $(INSTALLED_VENV)/.ready $(READY) $(COMPILED) ## Install a wheel in a
 	$(INSTALLED_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/installed/*.whl
 	TRACEANALYZER_INSTALLED=$(INSTALLED_VENV)/bin $(BIN)/python -m pytest -n auto --dist worksteal tests/test_installed.py
 
-# What calls a dependency most: terminal (rich), commands (click), templates (jinja2), charts (matplotlib), workbooks.
+# What calls a dependency most: terminal (rich), commands (click), templates (jinja2), pictures (matplotlib), workbooks.
 LOWEST_TESTS := tests/formats/test_terminal.py tests/formats/test_chart_files.py tests/formats/test_spreadsheet.py \
 	tests/formats/html/test_html_page.py tests/formats/test_json_report.py tests/cli/test_report_output.py \
 	$(addprefix tests/readers/kineto/test_,reader.py malformed.py values.py)

@@ -22,7 +22,7 @@ finally:
 """
 
 
-def imported(*arguments: str) -> set[str]:
+def imported(*arguments: str | Path) -> set[str]:
     """Top-level modules that a run has imported."""
     run = spawn(*arguments, program=(sys.executable, "-c", IMPORTS))
     assert run.code == 0
@@ -53,6 +53,22 @@ def test_no_report_in_text_html_or_json_imports_matplotlib(tmp_path: Path) -> No
     assert not imported("report", trace, "--quiet", *outputs).intersection({"matplotlib", "PIL"})
     assert "chart-memory" in page.read_text("utf-8"), "the page has a curve"
     assert "matplotlib" not in imported("report", trace, "--quiet")
+
+
+def test_only_png_needs_matplotlib(tmp_path: Path) -> None:
+    trace = str(FIXTURES / "synthetic" / "gpu_training.json.gz")
+
+    def modules(form: str) -> set[str]:
+        charts = tmp_path / form
+        return imported(
+            *("report", trace, "--quiet", "-o", tmp_path / f"{form}.md", "--card", tmp_path / f"card.{form}"),
+            *("--assets", charts, "--assets-format", form),
+        )
+
+    assert not modules("svg").intersection({"matplotlib", "PIL"})
+    assert list((tmp_path / "svg").glob("*.svg"))
+    assert "matplotlib" in modules("png")
+    assert list((tmp_path / "png").glob("*.png"))
 
 
 THREADS = """

@@ -174,7 +174,8 @@ def test_nobody_reads_where_matplotlib_keeps_its_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     run = spawn(
         *("report", TRAINING, "-o", tmp_path / "x.md", "--assets", tmp_path / "charts", "--quiet"),
+        *("--assets-format", "png"),
         env={"MPLCONFIGDIR": str(tmp_path / "file" / "cache")},
     )
     assert (run.code, run.err) == (0, "")
-    assert list((tmp_path / "charts").glob("*.svg"))
+    assert list((tmp_path / "charts").glob("*.png"))

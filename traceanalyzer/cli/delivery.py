@@ -177,7 +177,7 @@ class Delivery:
 
     def _pictures(self, report: Report, target: Target, assets: Assets) -> Iterator[DocumentPicture]:
         """Write the charts, and say where they lie as seen from the document."""
-        from traceanalyzer.formats import chart_files  # noqa: PLC0415 - matplotlib is slow to import
+        from traceanalyzer.formats import chart_files  # noqa: PLC0415 - only documents with charts need it
         from traceanalyzer.formats.markdown import DocumentPicture  # noqa: PLC0415
 
         document = Path("report.md" if target.path == SCREEN else target.path)
