@@ -29,12 +29,6 @@ def test_a_change_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert goldens.differences(expected) == ["missing: new.txt", "unknown: old.txt", "differs: report.txt"]
 
 
-def test_a_page_keeps_of_its_charts_the_title_and_the_description() -> None:
-    page = '<svg class="meter"><rect/></svg><svg width="880pt"><title>t</title><desc>d</desc><g>\n</g></svg><p>x</p>'
-    found = goldens.without_assets(page)
-    assert found == page.replace("<g>\n</g>", "...")
-
-
 def test_a_page_keeps_all_but_scripts_styles_and_hashes() -> None:
     page = (
         "<meta content=\"style-src 'sha256-ab+/c='\"><style>a{}</style>\n"

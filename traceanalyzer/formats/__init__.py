@@ -121,7 +121,7 @@ def environment(*, autoescape: bool = False) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - slow to import
 
     folders = [_PACKAGE / "report_templates", _PACKAGE.parent / "report_templates"]
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(folders),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -129,3 +129,5 @@ def environment(*, autoescape: bool = False) -> Environment:
         keep_trailing_newline=True,
         autoescape=autoescape,  # noqa: S701 - see above
     )
+    made.filters["plain"] = str
+    return made

@@ -160,7 +160,7 @@ def calculation(sum_: Arithmetic, language: Language) -> str:
     result = shown(sum_.result_ns, "rounded-saving-at-most")
     if len(others) == 1:
         return language.text(_SUM, minuend=minuend, subtrahend=others[0], result=result)
-    return language.text(_SUM_OF_MOST, minuend=minuend, subtrahends=", ".join(others), result=result)
+    return language.text(_SUM_OF_MOST, minuend=minuend, subtrahends=language.chain(", ", others), result=result)
 
 
 _SAVES = Text("card-saves", "Saves {time} per step ({share}).", note="time and share are intervals, such as up to 3 ms")

@@ -35,12 +35,12 @@ _PARTS = [(text, *text.english.partition("{code}")) for text in COMMENTS]
 
 def translated(code: str, language: Language) -> str:
     """The code with its comments in a language; a comment that no rule of this package writes stays as it is."""
-    return "\n".join(_line(line, language) for line in code.split("\n"))
+    return language.chain("\n", (_line(line, language) for line in code.split("\n")))
 
 
 def _line(line: str, language: Language) -> str:
     statement, *comments = line.split(_BEGIN)
-    return _BEGIN.join((statement, *(_comment(comment, language) for comment in comments)))
+    return language.chain(_BEGIN, (statement, *(_comment(comment, language) for comment in comments)))
 
 
 def _comment(comment: str, language: Language) -> str:

@@ -54,7 +54,7 @@ _UP_TO = Text("amount-up-to", "up to {most}", "a quantity with its unit")
 _ESTIMATE = Text("amount-estimate", "{point} ({between})", "what is most likely, and the interval: 28 ms (25-31)")
 _LABELLED = Text("labelled", "{label}: {value}", "a fact in a list, such as Rank: 3")
 
-_SENTENCE = Text("sentence", "{phrase}.", "a sentence with its full stop")
+SENTENCE = Text("sentence", "{phrase}.", "a sentence with its full stop")
 _ENDS = (".", "!", "?", "。", "！", "？")
 
 
@@ -121,11 +121,15 @@ class Language:
         """Write a phrase as a sentence; a name or number at its beginning stays as it is."""
         if phrase.partition(" ")[0].isalpha():
             phrase = phrase[0].upper() + phrase[1:]
-        return phrase if not phrase or phrase.endswith(_ENDS) else self.text(_SENTENCE, phrase=phrase)
+        return phrase if not phrase or phrase.endswith(_ENDS) else self.text(SENTENCE, phrase=phrase)
 
     def list(self, items: Iterable[str]) -> str:
         """Join names or values with commas, without a conjunction."""
         return ", ".join(items)
+
+    def chain(self, separator: str, items: Iterable[str]) -> str:
+        """Join texts with a separator that no language changes."""
+        return separator.join(items)
 
     def _amount(self, value: Any, unit: str) -> str:
         return units.render(value, unit)

@@ -72,19 +72,22 @@ def fill(template: str, params: Mapping[str, Any], amount: Callable[[Any, str], 
             parts[-1] = _without_unit(parts[-1], shown)
         parts += (literal, shown)
         before = shown if unit in units.TIMES else ""
-    return "".join(parts)
+    filled = ""
+    for part in parts:  # one by one, because a format may have texts that know which of their pieces are figures
+        filled = filled + part
+    return filled
 
 
 _LINKS = (" of ", " to ", "-", " из ", " до ", "–", " 到 ", " 至 ")
 """What stands between two times of which only the second needs a unit: 10.7 of 10.9 ms."""
-_AMOUNT = re.compile("(?:\ufdd0\\d{1,9}\ufdd1)?([\\d.,\\s]*\\d)(\\s?[^\\d\\s\ufdd2]+)\ufdd2?")
-"""A number and its unit; a format may have marked them as a figure, with characters that are in no text."""
+_AMOUNT = re.compile(r"([\d.,\s]*\d)(\s?[^\d\s]+)")
+"""A number and its unit."""
 
 
 def _without_unit(shown: str, following: str) -> str:
     """The number of a time, if the one that follows has the same unit."""
     one, other = _AMOUNT.fullmatch(shown), _AMOUNT.fullmatch(following)
-    return shown[: one.end(1)] + shown[one.end(2) :] if one and other and one[2] == other[2] else shown
+    return shown.removesuffix(one[2]) if one and other and one[2] == other[2] else shown
 
 
 def fields(template: str) -> list[tuple[str, str]]:

@@ -44,7 +44,12 @@ def visible(name: str) -> str:
 
 def code_parts(sentence: str) -> list[str]:
     """Split a sentence at the code between backticks; every second part is code."""
-    return _CODE.split(sentence)
+    parts: list[str] = []
+    at = 0
+    for match in _CODE.finditer(sentence):
+        parts += sentence[at : match.start()], sentence[match.start(1) : match.end(1)]
+        at = match.end()
+    return [*parts, sentence[at:]]
 
 
 def inert(cell: str) -> str:
@@ -57,7 +62,7 @@ def shorten(name: str, width: int) -> str:
     if len(name) <= width:
         return name
     tail = max(0, (width - 3) // 3)
-    return f"{name[: width - 3 - tail]}...{name[len(name) - tail :]}"
+    return name[: width - 3 - tail] + "..." + name[len(name) - tail :]
 
 
 def clipped(name: str, width: int) -> str:

@@ -33,7 +33,7 @@ from traceanalyzer.formats.html.cells import LIMIT, HtmlGrid, PageDetail, stages
 from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
-from traceanalyzer.report.names import clean, clean_code, shorten
+from traceanalyzer.report.names import clean, shorten
 from traceanalyzer.report.section import Section, Topic
 from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
 
@@ -173,7 +173,7 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
     style, script = sheets(), "".join(source(f"{name}.js") for name in _SCRIPTS)
     verdict = summary.verdict(report, language.unmarked)
-    page = (
+    return (
         environment(autoescape=True)
         .get_template("html/report.html.j2")
         .render(
@@ -200,13 +200,12 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             say=summary.prose,
             named=lambda text: cells.name_of(text, detail),
             brief=lambda text: shorten(clean(text), detail.name),
-            code=clean_code,
+            code=figures.cleaned_code,
             strip=strip.build(report, times, language),
             shows={id_: times.link(id_, finding) if times else None for id_, finding in found},
             moment=times.moment if times else lambda _: None,
         )
     )
-    return figures.elements(page, language.found)
 
 
 def _order(shown: Iterable[Section]) -> list[str]:
@@ -293,7 +292,7 @@ def block(
         fold: Whether only the most important sections are open.
     """
     language = language.about(section.id)
-    title = clean(language.text(section.title))
+    title = figures.cleaned(language.text(section.title))
     grids = tuple(cells.grid(table, title, language, detail) for table in section.tables if table.rows)
     rows = sum(len(grid.rows) for grid in grids)
     is_first = not group.blocks
@@ -358,10 +357,10 @@ def plain(
         if opening is not None and section.id in opening.sections:
             continue
         if not (groups and section.is_detail):  # details are folded below the section before them
-            groups.append(PageGroup(section.id, clean(language.text(section.title))))
+            groups.append(PageGroup(section.id, figures.cleaned(language.text(section.title))))
         pictures = tuple(picture(chart, language.unmarked) for chart in (charts_of or {}).get(section.id, ()))
         groups[-1].blocks.append(block(section, pictures, groups[-1], language, detail))
-    page = (
+    return (
         environment(autoescape=True)
         .get_template("html/plain.html.j2")
         .render(
@@ -380,4 +379,3 @@ def plain(
             brief=lambda text: shorten(clean(text), detail.name),
         )
     )
-    return figures.elements(page, language.found)

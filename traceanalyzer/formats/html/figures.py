@@ -1,30 +1,30 @@
 """Figures of a page outside of its tables: `<data>` elements with their concept, population and exact value.
 
-While texts are made, a figure stands between characters that no text contains, with its number in a list; when the
-page is whole, these become elements, or vanish where a page must have plain text: in tags, tables and pictures. So
-nobody has to remember to mark a figure of a sentence, and a test can compare all figures of a page.
+While texts are made, those with figures are `Marked`: texts that know which of their pieces are figures or names. A
+template that prints one writes the elements; everything else sees a plain text. So nobody has to remember to mark a
+figure of a sentence, and a test can compare all figures of a page.
 """
 
 from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, SupportsIndex
 
-from markupsafe import escape
+from markupsafe import Markup
 
-from traceanalyzer.formats.language import PART, Language, Translated, read_catalog
+from traceanalyzer.formats.language import PART, SENTENCE, Language, Translated, read_catalog
 from traceanalyzer.report.message import Message, fill
+from traceanalyzer.report.names import clean, clean_code
 
-_BEGIN, _THEN, _END = "\ufdd0", "\ufdd1", "\ufdd2"
-_NAME = "n"
-_MARK = re.compile(f"{_BEGIN}({_NAME}|\\d{{1,9}}){_THEN}([^{_BEGIN}{_THEN}{_END}]*){_END}")
-_STRAY = re.compile(f"{_BEGIN}(?:{_NAME}|\\d{{1,9}})?{_THEN}|[{_BEGIN}{_THEN}{_END}]")
-_PIECE = re.compile(r"<(script|style|svg|table|title)\b.*?(?:</\1>|\Z)|<[^>]*>?|[^<]+", re.DOTALL)
 _BLANK = re.compile(r"(?<=\d) (?=[^\W\d]|%)")
 _VERSION = re.compile(r"-\d+$")
+_DATA = Markup('<data value="{}" data-concept="{}" data-base="{}">{}</data>')
+_NAME = Markup("<bdi>{}</bdi>")
+"""Templates that escape their values."""
 
 STEP, RECORDING = "typical-step", "recording"
 """Populations of figures."""
@@ -76,6 +76,77 @@ class Figure:
     """The exact value, of an interval least, most likely and most; times in ns, sizes in bytes, shares from 0 to 1."""
 
 
+@dataclass(frozen=True)
+class Name:
+    """A name in a sentence, which may have letters of another direction."""
+
+
+Piece = tuple[str, Figure | Name | None]
+"""A part of a text, and what it is; None for words."""
+
+
+class Marked(str):
+    """A text that knows which of its pieces are figures or names; elsewhere it is a text like any other."""
+
+    __slots__ = ("pieces",)
+    pieces: tuple[Piece, ...]
+
+    def __new__(cls, pieces: Iterable[Piece]) -> Marked:
+        """Join pieces."""
+        whole = tuple(piece for piece in pieces if piece[0])
+        text = super().__new__(cls, "".join(text for text, _ in whole))
+        text.pieces = whole
+        return text
+
+    def __add__(self, other: str) -> Marked:
+        return Marked((*self.pieces, *_pieces(other)))
+
+    def __radd__(self, other: str) -> Marked:
+        return Marked((*_pieces(other), *self.pieces))
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        """A part of the text, in which a figure or name that is cut is only words."""
+        if not isinstance(key, slice):
+            return super().__getitem__(key)
+        first, last, _ = key.indices(len(self))
+        found: list[Piece] = []
+        at = 0
+        for text, what in self.pieces:
+            cut = text[max(0, first - at) : max(0, last - at)]
+            found.append((cut, what if cut == text else None))
+            at += len(text)
+        return Marked(found)
+
+    def removesuffix(self, suffix: str, /) -> str:
+        """The text without its unit; a figure stays one."""
+        *rest, (text, what) = self.pieces
+        return Marked((*rest, (text.removesuffix(suffix), what)))
+
+    def changed(self, change: Callable[[str], str]) -> Marked:
+        """The text with each of its pieces changed."""
+        return Marked((change(text), what) for text, what in self.pieces)
+
+    def __html__(self) -> str:
+        return Markup().join(_element(text, what) for text, what in self.pieces)
+
+
+def _chain(separator: str, items: Iterable[str]) -> Marked:
+    pieces = [piece for item in items for piece in ((separator, None), *_pieces(item))]
+    return Marked(pieces[1:])
+
+
+def _pieces(text: str) -> tuple[Piece, ...]:
+    return text.pieces if isinstance(text, Marked) else ((text, None),)
+
+
+def _element(text: str, what: Figure | Name | None) -> Markup:
+    if isinstance(what, Name):
+        return _NAME.format(text)
+    if what is None:
+        return Markup.escape(text)
+    return _DATA.format(what.value, what.concept, what.base, no_break(text))
+
+
 class FigureLanguage(Translated):
     """A language that marks the figures in its texts, and joins each with its unit by a no-break space."""
 
@@ -84,7 +155,6 @@ class FigureLanguage(Translated):
             self.__dict__ |= inner.__dict__
         else:
             super().__init__(inner.code, inner.html_lang, read_catalog(inner.code))
-        self.found: list[Figure] = []
         self._values: dict[tuple[str, str], str] = {}
         self._base, self._run = "page", ""
         self._is_marking = True
@@ -115,7 +185,7 @@ class FigureLanguage(Translated):
             text = fill(self._form(entry, message.params), {name: name for name in message.params}, amount)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             return message.text
-        is_other = self.code == "en" and plain(text).replace("\xa0", " ") != plain(message.text).replace("\xa0", " ")
+        is_other = self.code == "en" and text.replace("\xa0", " ") != message.text.replace("\xa0", " ")
         return message.text if is_other else text  # a saved report may have the words of another version
 
     def quantity(self, value: Any, unit: str, concept: str = "") -> str:
@@ -125,19 +195,33 @@ class FigureLanguage(Translated):
 
     def marked(self, text: str, value: Any, concept: str) -> str:
         """A text that is a figure: of the typical step, if others say the same, else of this part of the page."""
-        if not self._is_marking or not text:
+        if not self._is_marking or not text or isinstance(text, Marked):
             return text
         if isinstance(value, str):
-            return f"{_BEGIN}{_NAME}{_THEN}{text}{_END}"
+            return Marked([(text, Name())])
         if not any(map(str.isdigit, text)):
             return text
         known, base = shared(concept) or (concept, self._base)
-        self.found.append(Figure(known, base + self._run, _exact(value)))
-        return f"{_BEGIN}{len(self.found) - 1}{_THEN}{text}{_END}"
+        return Marked([(text, Figure(known, base + self._run, _exact(value)))])
+
+    def list(self, items: Iterable[str]) -> str:
+        """Join items with the comma of the language."""
+        return self.chain(self._symbols.separator, items)
+
+    def chain(self, separator: str, items: Iterable[str]) -> str:
+        """Join texts, whose figures stay figures."""
+        return _chain(separator, items)
+
+    def sentence(self, phrase: str) -> str:
+        """Write a phrase as a sentence; a figure or name at its beginning stays as it is."""
+        is_words = not isinstance(phrase, Marked) or phrase.pieces[0][1] is None
+        return super().sentence(phrase) if is_words else self.text(SENTENCE, phrase=phrase)
 
     def _given(self, message: Message, name: str, unit: str) -> str:
         """A field of a text: a figure, a name, or other texts."""
         value, concept = message.params[name], f"{_VERSION.sub('', message.id)}.{name}"
+        if isinstance(value, Marked):
+            return value
         if unit == "part":
             time, whole = self._quiet._part_texts(value)
             parts = {
@@ -147,7 +231,7 @@ class FigureLanguage(Translated):
             return self.text(PART, **parts)
         text = super().quantity(value, unit)
         if unit == "" and isinstance(value, str):
-            return text if _BEGIN in text else self.marked(text, value, concept)
+            return self.marked(text, value, concept)
         return text if unit == "" and not isinstance(value, int | float) else self._own(text, value, concept)
 
     def _own(self, text: str, value: Any, concept: str) -> str:
@@ -163,34 +247,36 @@ class FigureLanguage(Translated):
         return super()._amount(value, unit) if not self._is_marking else self._quiet._amount(value, unit)
 
 
+def changed(text: str, change: Callable[[str], str]) -> str:
+    """A text, or each piece of one with figures, changed."""
+    return text.changed(change) if isinstance(text, Marked) else change(text)
+
+
+def cleaned(text: str) -> str:
+    """A text in one line without control characters, whose figures stay figures."""
+    whole = clean(text)
+    if whole == text or not isinstance(text, Marked):
+        return text if whole == text else whole
+    inside = text.changed(lambda part: clean(f"|{part}|")[1:-1])  # blanks beside figures stay
+    return inside[len(inside) - len(inside.lstrip()) : len(inside.rstrip())]
+
+
+def cleaned_code(code: str) -> str:
+    """Code whose lines are clean."""
+    if not isinstance(code, Marked):
+        return clean_code(code)
+    lines: list[str] = []
+    at = 0
+    for line in str(code).split("\n"):
+        indent = len(line) - len(line.lstrip(" "))
+        lines.append(code[at : at + indent] + cleaned(code[at + indent : at + len(line)]))
+        at += len(line) + 1
+    return _chain("\n", lines)
+
+
 def no_break(text: str) -> str:
     """A quantity whose number and unit stay in one line."""
     return _BLANK.sub("\xa0", text)
-
-
-def plain(text: str) -> str:
-    """A text without marks."""
-    return _STRAY.sub("", text)
-
-
-def elements(page: str, found: list[Figure]) -> str:
-    """A page whose marks are elements: `data` for figures, `bdi` for names."""
-
-    def element(match: re.Match[str]) -> str:
-        which, text = match.groups()
-        if which == _NAME:
-            return f"<bdi>{text}</bdi>"
-        if int(which) >= len(found):
-            return str(text)  # a name of the trace that looks like a mark
-        figure = found[int(which)]
-        concept, base, value = map(escape, (figure.concept, figure.base, figure.value))
-        return f'<data value="{value}" data-concept="{concept}" data-base="{base}">{no_break(text)}</data>'
-
-    def piece(match: re.Match[str]) -> str:
-        text = match[0]
-        return plain(text if text.startswith("<") else _MARK.sub(element, text))
-
-    return _PIECE.sub(piece, page) if _BEGIN in page or _THEN in page or _END in page else page
 
 
 def _exact(value: Any) -> str:

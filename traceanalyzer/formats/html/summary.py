@@ -20,6 +20,7 @@ from traceanalyzer.formats.cards import Card, card
 from traceanalyzer.formats.html import budget
 from traceanalyzer.formats.html.budget import StepBudget
 from traceanalyzer.formats.html.cells import PageDetail
+from traceanalyzer.formats.html.figures import changed, cleaned
 from traceanalyzer.formats.language import Language, unbroken
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Relief, Report
@@ -141,7 +142,7 @@ def _word(text: str) -> str:
 def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) -> HtmlCard:
     said = card(finding, language.about(id_, finding.run))
     time, share, own, saves, question = (
-        each and unbroken(each) for each in (said.time, said.share, said.own, said.saves, said.question)
+        each and changed(each, unbroken) for each in (said.time, said.share, said.own, said.saves, said.question)
     )
     said = replace(said, time=time, share=share, own=own, saves=saves, question=question)
     links = tuple(_links(finding.links))
@@ -150,7 +151,7 @@ def _card(finding: Finding, id_: str, runs: dict[str, str], language: Language) 
 
 def prose(text: str) -> Markup:
     """Format a text as one paragraph with all names escaped; text between backticks is code."""
-    parts = code_parts(unbroken(shorten(clean(text), _PROSE)))
+    parts = code_parts(changed(shorten(cleaned(text), _PROSE), unbroken))
     return Markup("").join(_INLINE.format(part) if i % 2 else part for i, part in enumerate(parts))
 
 
@@ -346,7 +347,7 @@ def facts(section: Section, language: Language) -> Iterator[tuple[str, str]]:
     """Labelled values of a section."""
     for fact in section.facts:
         label = fact.label
-        yield language.text(label), clean(language.quantity(fact.value, fact.unit, f"{label.id}.value"))
+        yield language.text(label), cleaned(language.quantity(fact.value, fact.unit, f"{label.id}.value"))
 
 
 def percent(share: float) -> str:

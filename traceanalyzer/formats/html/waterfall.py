@@ -11,6 +11,7 @@ from traceanalyzer.analyzers.steps import Lane, Slice, Timeline
 from traceanalyzer.formats.cards import Card
 from traceanalyzer.formats.html import timeline_data
 from traceanalyzer.formats.html.cells import PageDetail
+from traceanalyzer.formats.html.figures import cleaned
 from traceanalyzer.formats.html.timeline_data import TimelineTimes, packed, spans_of
 from traceanalyzer.formats.language import Language, unit_names
 from traceanalyzer.knowledge import kernel_names, marks
@@ -180,8 +181,8 @@ def _device_tone(name: str) -> str:
 def _label(lane: Lane, language: Language) -> str:
     if lane.kind in ("device", "accelerator"):
         device, _, stream = lane.label.partition("/")
-        return clean(language.text(_KINDS[lane.kind], device=device, stream=stream))
-    return clean(language.text(_KINDS[lane.kind], label=lane.label)) if lane.kind in _KINDS else clean(lane.label)
+        return cleaned(language.text(_KINDS[lane.kind], device=device, stream=stream))
+    return cleaned(language.text(_KINDS[lane.kind], label=lane.label)) if lane.kind in _KINDS else clean(lane.label)
 
 
 TERMS = (
