@@ -38,7 +38,7 @@ _IDLE = Text("strip-idle", "{time:ns}: {cause}", "cause is why the GPU is idle")
 
 COLUMNS = 1000
 """Columns of the picture."""
-_CHARACTER, _BOLD = 1.05, 1.2
+_CHARACTER, _BOLD = 1.05, 1.5
 """Width of a character in percent of the strip, on a screen on which texts are in it."""
 _FUNCTION = re.compile(r"(?:.*/)?([^/]+\.py)\(\d+\): (.+)")
 _MOST_CAUSES, _MOST_DEVICES, _MOST_PARTS = 5, 8, 4
