@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import pytest
 from tests.batching.conftest import Finished
 from tests.batching.making import batch, reports, tree
 from tests.cli.running import PATIENCE_S, PROGRAM, ROOT, environment
+from traceanalyzer.batching import Progress, ReportOptions, Request
+from traceanalyzer.batching.catalog import Counts
+from traceanalyzer.batching.run import run
 from traceanalyzer.inputs.storage import STATE
 
 JOBS = 2
@@ -96,3 +100,33 @@ def test_interrupted_by_the_user(finished: Finished, tmp_path: Path) -> None:
         "a record follows its report: each worker may owe one"
     )
     assert (target / STATE).is_dir()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_resumed_batch_writes_what_a_fresh_one_writes(fresh: Path, tmp_path: Path, jobs: int) -> None:
+    """Whichever files were done before, and in whichever order they are done: every file has the same bytes."""
+    records = sorted((fresh / STATE).rglob("*.json.gz.json"))
+    for seed in range(4):
+        target = tmp_path / str(seed)
+        shutil.copytree(fresh, target)
+        for record in random.Random(seed).sample(records, len(records) // 2):
+            (target / record.relative_to(fresh)).unlink()
+        counts = resumable(target, jobs)
+        assert 0 < counts.recalled < counts.done == len(records)
+        assert tree(target) == tree(fresh)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a batch of traces with many findings, with its history beside it."""
+    target = tmp_path_factory.mktemp("fresh")
+    resumable(target, 1)
+    return target
+
+
+def resumable(target: Path, jobs: int) -> Counts:
+    """A batch of traces that have advice in common."""
+    options = ReportOptions(formats=("json",))
+    inputs = (str(ROOT / "fixtures" / "synthetic" / "*.gz"), str(ROOT / "fixtures" / "lab" / "ddp-*.small.*.gz"))
+    request = Request(inputs, str(target), options, jobs, history=str(target / "history.csv"))
+    return run(request, Progress()).counts

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.batching.making import batch, write
+from tests.batching.making import TABLE, batch, write
 from tests.builders import TraceBuilder
 from tests.cli.running import call
 from traceanalyzer import output
@@ -177,3 +177,11 @@ def test_other_programs_are_other_series() -> None:
     ]
     assert [len(runs) for runs in trends.series(rows).values()] == [1, 1, 2, 1]
     assert {key[0] for key in trends.series(rows)} == {"resnet50/run1.json", "resnet18/run1.json", "resnet50_*.json"}
+
+
+def test_a_run_without_steps_has_a_row(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "table.txt", TABLE.encode())
+    file = tmp_path / "x.csv"
+    assert call("batch", tmp_path / "in", "-q", "-o", tmp_path / "out", "--jobs", "1", "--history", file).code == 0
+    assert [(found.name, found.step_durations_ns) for found in history.read(file)] == [("table.txt", ())]
+    assert "table.txt" in (tmp_path / "out" / trends.MARKDOWN).read_text("utf-8")

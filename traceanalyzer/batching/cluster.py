@@ -111,7 +111,7 @@ def _slots(client: Any) -> _Slots:
     """Threads (at least one) and memory of the connected workers; the scheduler keeps jobs while there is none."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     shares = [int((worker["memory_limit"] or 1 << 62) * _USABLE) for worker in workers]
-    return _Slots(max(1, sum(worker["nthreads"] for worker in workers)), max(shares, default=0), sum(shares))
+    return _Slots(max(1, sum(int(worker["nthreads"]) for worker in workers)), max(shares, default=0), sum(shares))
 
 
 def _outcome(future: Any, address: str) -> JobOutcome:

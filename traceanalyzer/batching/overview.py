@@ -82,7 +82,7 @@ def assign_runs(catalog: Catalog) -> None:
     )
     folders = database.execute("SELECT DISTINCT folder FROM files WHERE folder IS NOT NULL ORDER BY folder").fetchall()
     for (folder,) in folders:
-        query = "SELECT name, rank, world_size, base_ns FROM files WHERE folder = ?"
+        query = "SELECT name, rank, world_size, base_ns FROM files WHERE folder = ? ORDER BY name"
         members = [RankFile(*row) for row in database.execute(query, (folder,))]
         for run in rank_groups.group(members):
             ranks = [(run.name, rank, name) for rank, name in run.ranks]
@@ -151,20 +151,29 @@ def bottlenecks(catalog: Catalog) -> list[Bottleneck]:
 def rules(catalog: Catalog) -> list[RuleRow]:
     """Rules over all files, largest saving first, then most frequent first."""
     query = (
-        "SELECT rule, count(DISTINCT file), count(DISTINCT run), sum(low), sum(high) FROM advice"
-        " JOIN files ON files.id = advice.file GROUP BY rule"
-        " ORDER BY sum(high) IS NULL, sum(high) DESC, count(DISTINCT file) DESC, rule"
+        "SELECT rule, count(DISTINCT file), count(DISTINCT run) FROM advice JOIN files ON files.id = advice.file"
+        " GROUP BY rule"
     )
     title = (
         "SELECT title FROM advice JOIN files ON files.id = advice.file WHERE rule = ?"
-        " ORDER BY high IS NULL, high DESC, name LIMIT 1"
+        " ORDER BY high IS NULL, high DESC, name, advice.rowid LIMIT 1"
     )
-    sums = catalog.database.execute(query).fetchall()
-    titles = [catalog.database.execute(title, (rule,)).fetchone()[0] for rule, *_ in sums]
-    return [
-        RuleRow(rule, msgspec.json.decode(text, type=Message), *counts)
-        for (rule, *counts), text in zip(sums, titles, strict=True)
-    ]
+    rows = []
+    for rule, of_files, of_runs in catalog.database.execute(query).fetchall():
+        (text,) = catalog.database.execute(title, (rule,)).fetchone()
+        ends = (_sum(catalog, rule, end) for end in ("low", "high"))
+        rows.append(RuleRow(rule, msgspec.json.decode(text, type=Message), of_files, of_runs, *ends))
+    return sorted(rows, key=lambda row: (row.high_ns is None, -(row.high_ns or 0.0), -row.files, row.rule))
+
+
+def _sum(catalog: Catalog, rule: str, end: str) -> float | None:
+    """An end of what a rule saves over all files, if any file has it.
+
+    SQLite's sum of floats depends on the order in which files were done, which is another one in a resumed batch.
+    """
+    query = f"SELECT {end} FROM advice WHERE rule = ? AND {end} IS NOT NULL"  # noqa: S608
+    savings = [ns for (ns,) in catalog.database.execute(query, (rule,))]
+    return fsum(savings) if savings else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from statistics import median
 
 from traceanalyzer._version import __version__
@@ -130,7 +131,7 @@ def _compared(rows: list[HistoryRow]) -> Iterator[RunInSeries]:
     """
     before: list[HistoryRow] = []
     timed = [row for row in rows if row.step_durations_ns]
-    following = dict(zip((id(row) for row in timed), [*timed[1:], None], strict=True))
+    following = {id(row): later for row, later in zip_longest(timed, timed[1:])}
     for row in rows:
         if id(row) not in following:
             yield RunInSeries(row, None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import fsum
 
 from msgspec.structs import replace
 
@@ -141,7 +142,7 @@ def _times(
 
 def _ns(finding: Finding | None) -> float | None:
     known = [entry.ns_per_step for entry in finding.where if entry.ns_per_step is not None] if finding else []
-    return sum(known) if known else None
+    return fsum(known) if known else None
 
 
 def _ratio(finding: Finding, side: Measurement, other: Measurement) -> float | None:

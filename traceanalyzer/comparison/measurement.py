@@ -122,7 +122,7 @@ class Measurement:
     @property
     def compiled_calls(self) -> float:
         """Calls per step of compiled code that launches something."""
-        return sum(work.calls for path, work in self.work.items() if path and is_compiled(path[-1]))
+        return fsum(work.calls for path, work in self.work.items() if path and is_compiled(path[-1]))
 
     @property
     def steps(self) -> tuple[StepRow, ...]:

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import fsum
 
 from traceanalyzer import sections
 from traceanalyzer._version import __version__
@@ -99,7 +100,7 @@ class Drawing:
 
 def _measure(text: str) -> float:
     """Width of a text in units of its size."""
-    return sum(map(_advance, text))
+    return fsum(map(_advance, text))
 
 
 def _advance(character: str) -> float:
@@ -273,7 +274,7 @@ def _of_report(report: Report, language: Language) -> Drawing:
     y = drawing.paragraph(headline, 122, 36, lines, is_bold=True)
     if parts:
         times = UnitOfTimes.of((part.value for part in parts), language)
-        total = UnitOfTimes.of([step := sum(part.value for part in parts)], language).text(step)
+        total = UnitOfTimes.of([step := fsum(part.value for part in parts)], language).text(step)
         drawing.lines.append(Label(_LEFT, y, language.text(_STEP, step=total), "muted", size=24))
         begin, pieces = 0.0, []
         for part in parts:

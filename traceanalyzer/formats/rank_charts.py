@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import fsum
 
 from traceanalyzer.analyzers.ranks.model import RankRow, Ranks, RankStrip, StripPart, TypicalStrips
 from traceanalyzer.formats.charts import Bars, Chart, LaneBox, Lanes, Series
@@ -79,7 +80,7 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
 
 def _cost(numbers: list[int], names: list[str], costs: list[tuple[int, ...]], language: Language) -> Chart:
     """A row per rank and a column per step, those that cost most; bars where there is one step."""
-    means = [sum(column) / len(costs) for column in zip(*costs, strict=True)]
+    means = [fsum(column) / len(costs) for column in zip(*costs, strict=True)]
     main = max(range(len(numbers)), key=lambda place: means[place])
     order = sorted(range(len(numbers)), key=lambda place: (-means[place], place))[:_MOST_RANKS]
     labels = tuple(language.text(_RANK, rank=numbers[place]) for place in sorted(order))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from math import fsum
 
 from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.analyzers.steps import Timeline
@@ -324,7 +325,7 @@ def _sentence(path: CriticalPath, step: str) -> Message:
     ranked = sorted(sums, key=lambda chain: (-sums[chain], chain))
     kept = [chain for chain in ranked if sums[chain] >= _LEAST * path.step_ns] or ranked[:1]
     listed = _chain([_PIECES[chain](time=sums[chain]) for chain in kept])
-    return _IN_TURNS(parts=listed, sum=sum(sums[chain] for chain in kept))
+    return _IN_TURNS(parts=listed, sum=fsum(sums[chain] for chain in kept))
 
 
 def left_out(path: CriticalPath) -> Iterator[Message]:

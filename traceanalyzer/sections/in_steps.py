@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from operator import attrgetter
 from typing import Any
 
@@ -122,9 +123,9 @@ def has_calls_in_steps(report: Report) -> bool:
     """Whether the typical steps have the calls that launch their work: not where the host runs far ahead."""
     if not has_typical_steps(report):
         return False
-    kernels: int = sum(row.total_ns for row in rows_of(report.result("kernels", Kernels), is_typical=True))
+    kernels = fsum(row.total_ns for row in rows_of(report.result("kernels", Kernels), is_typical=True))
     operators = rows_of(report.result("operators", Operators), is_typical=True)
-    launched: int = sum(row.device_self_ns for row in operators)
+    launched = fsum(row.device_self_ns for row in operators)
     return launched >= _FEW_CALLS * kernels
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
+from math import fsum
 
 from traceanalyzer.analyzers.kernels import Kernels, KernelsByOperator
 from traceanalyzer.analyzers.kernels.classes import KernelClasses
@@ -240,7 +241,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         columns.KERNEL,
         calls,
         total,
-        columns.share(total.cell, sum(map(total.value, ranked))),
+        columns.share(total.cell, fsum(map(total.value, ranked))),
         *steps.figures(*_FIGURES),
         *([_FUSED] if any(row.fused_operators for row in ranked[:top]) else []),
         *([_SOURCE] if any(row.source_file for row in ranked[:top]) else []),
@@ -263,7 +264,7 @@ def build_classes(report: Report, top: int) -> Iterator[Section]:
     messages: tuple[Message, ...] = ()
     steps = in_steps(report, classes, "name")
     calls, total = steps.sums(columns.CALLS, columns.TOTAL)
-    shares = columns.share(total.cell, sum(map(total.value, classes.rows)))
+    shares = columns.share(total.cell, fsum(map(total.value, classes.rows)))
     in_all = steps.in_all(columns.CALLS, columns.TOTAL)
     kernels, longest = steps.figures(_NUMBER_OF_KERNELS, _LONGEST_KERNEL)
     shown = (_CLASS, kernels, calls, total, shares, *steps.sums(_GENERATED), longest, *in_all)

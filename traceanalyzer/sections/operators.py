@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import fsum
 
 from traceanalyzer.analyzers.operators import Operator, OperatorByShape, Operators, OperatorsByShape
 from traceanalyzer.report.message import Text
@@ -67,5 +68,5 @@ def _ranked(
     ranked = columns.DEVICE_SELF if on_device else columns.HOST_SELF
     others = (_TOTALS[0], columns.HOST_SELF, _TOTALS[1]) if on_device else (_TOTALS[1],)
     calls, time, *rest = steps.sums(columns.CALLS, ranked, *others)
-    shares = columns.share(time.cell, sum(map(time.value, rows)))
+    shares = columns.share(time.cell, fsum(map(time.value, rows)))
     return steps.ranked(rows, ranked), (calls, time, shares, *rest, *steps.in_all(columns.CALLS, ranked))

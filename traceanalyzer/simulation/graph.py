@@ -154,7 +154,7 @@ def joined(graphs: Sequence[Graph]) -> Graph:
     return Graph(
         HostPoints(**{each.name: column(each.name, hosts) for each in fields(HostPoints)}),
         DeviceChain(**{each.name: column(each.name, devices) for each in fields(DeviceChain)}),
-        Inputs(*(sum(getattr(one, each.name) for one in inputs) for each in fields(Inputs))),
+        Inputs(*(sum(int(getattr(one, each.name)) for one in inputs) for each in fields(Inputs))),
     )
 
 

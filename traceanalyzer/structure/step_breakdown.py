@@ -8,6 +8,7 @@ order runs ("exclusive" time).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -145,7 +146,7 @@ def divide(context: Context, steps: Steps) -> tuple[Step, ...]:
 
 def average(rows: Sequence[Step]) -> Average:
     """The means over some steps, at least one."""
-    return Average(*(sum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
+    return Average(*(fsum(getattr(r, f) for r in rows) / len(rows) for f in Average.__struct_fields__))
 
 
 def library_collectives(trace: Trace) -> Bool:

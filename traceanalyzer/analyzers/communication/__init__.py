@@ -199,7 +199,7 @@ def _kinds(context: Context, kernels: I64) -> tuple[list[DescribedCollective], I
 
 def _row(kind: DescribedCollective, figures: list[list[int]]) -> CollectiveRow:
     """A row of the sums of some calls, durations, shortest and longest durations."""
-    counts, durations, shortest, longest = zip(*figures, strict=True)
+    counts, durations, shortest, longest = map(list[int], zip(*figures, strict=True))
     calls, total = sum(counts), sum(durations)
     rate = kind.message_bytes * calls / total if kind.message_bytes is not None and total else None
     factor = bus_factor(kind.operation, kind.group_size)

@@ -103,7 +103,7 @@ def _kernels_of(context: Context) -> tuple[dict[Class, list[ClassifiedKernel]], 
     described = device.collective[kernels] > 0
     first, groups = group(device.name[kernels], described)
     calls = count_by(groups, len(first)).tolist()
-    times = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
+    times: list[int] = sum_by(groups, device.dur_ns[kernels], len(first)).tolist()
     total = sum(times)
     figures: defaultdict[Class, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     inferred: set[Class] = set()

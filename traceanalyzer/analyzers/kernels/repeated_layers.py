@@ -255,7 +255,7 @@ def _row(context: Context, order: _Order, runs: _Runs, total: int) -> RepeatedLa
     length = runs.period * runs.count
     shift = _shifts(order, runs)
     place = (positions - np.repeat(runs.start + shift, length)) % period
-    times = sum_by(place, order.dur[positions], period).tolist()
+    times: list[int] = sum_by(place, order.dur[positions], period).tolist()
     names = [trace.names[code] for code in order.name[runs.start[0] : runs.start[0] + period].tolist()]
     time = sum(times)
     return RepeatedLayer(

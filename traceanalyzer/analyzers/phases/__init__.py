@@ -143,9 +143,9 @@ def _hidden(rows: list[TimesByName], listed: list[int], *, on_device: bool) -> H
     rest = [row for number, row in enumerate(rows) if number not in kept]
     return HiddenPhases(
         count=len(rest),
-        calls=sum(row["calls"] for row in rest),
-        host_self_ns=sum(row["host_self_ns"] for row in rest),
-        device_self_ns=sum(row["device_self_ns"] for row in rest) if on_device else None,
+        calls=sum(int(row["calls"]) for row in rest),
+        host_self_ns=sum(int(row["host_self_ns"]) for row in rest),
+        device_self_ns=sum(int(row["device_self_ns"]) for row in rest) if on_device else None,
     )
 
 

@@ -92,7 +92,7 @@ def mean_resources(resources: Sequence[StepResources]) -> StepResources:
 
     means = {f: over(f) for f in StepResources.__struct_fields__ if f.endswith("_ns")}
     summed = ("recorded_device_ns", "outside_device_ns", "steps_device_ns")
-    sums = {f: sum(getattr(own, f) or 0 for own in resources) for f in summed}
+    sums = {f: sum(int(getattr(own, f) or 0) for own in resources) for f in summed}
     unread = next((own.unread_device for own in resources if own.unread_device), None)
     fields = {**means, **sums, "steps": steps, "device": DEVICE, "unread_device": unread}
     return msgspec.convert(fields, StepResources)

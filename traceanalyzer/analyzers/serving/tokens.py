@@ -218,7 +218,8 @@ def _attends(context: Context, ids: Shape) -> bool:
     nodes = np.flatnonzero(is_attention & (host.kind == NodeKind.OPERATOR))
     keys = np.column_stack((host.name[nodes], context.trace.host.shapes[host.row[nodes]]))
     _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
-    known = [(shape(context, node, 0), n) for node, n in zip(nodes[first].tolist(), counts.tolist(), strict=True)]
+    calls: list[int] = counts.tolist()
+    known = [(shape(context, node, 0), n) for node, n in zip(nodes[first].tolist(), calls, strict=True)]
     of_ids = sum(n for query, n in known if query and _is_of(query, batch, length))
     return bool(of_ids) and 2 * of_ids >= sum(n for query, n in known if query)
 

@@ -7,6 +7,7 @@ resolution become one slice without a name, which says how many they were.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -177,7 +178,7 @@ def _lanes(kind: str, bars: _Bars, labels: list[str], frame: _Frame) -> list[Lan
     """The lanes that have something in the frame, the busiest first."""
     visible = bars.take((bars.end > frame.start) & (bars.start < frame.end))
     lanes = [Lane(kind, labels[number], _slices(visible.take(rows), frame)) for number, rows in _busiest(visible)]
-    return sorted(lanes, key=lambda lane: (-sum(s.duration_ns for s in lane.slices if not s.depth), lane.label))
+    return sorted(lanes, key=lambda lane: (-fsum(s.duration_ns for s in lane.slices if not s.depth), lane.label))
 
 
 def _busiest(bars: _Bars) -> list[tuple[int, I64]]:

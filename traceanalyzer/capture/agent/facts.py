@@ -144,7 +144,7 @@ def _parameters(parameters: list[Any]) -> dict[str, Any]:
     dtypes = Counter(str(p.dtype).removeprefix("torch.") for p in unique)
     return {
         "tensors": len(unique),
-        "elements": sum(p.numel() for p in unique),
+        "elements": sum(int(p.numel()) for p in unique),
         "dtypes": [{"dtype": name, "tensors": n} for name, n in sorted(dtypes.items())],
         "devices": sorted({str(p.device.type) for p in unique}),
     }

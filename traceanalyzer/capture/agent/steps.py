@@ -215,5 +215,5 @@ def _means(on_core: list[tuple[int, int]], steps: int) -> dict[str, int]:
     """Means of the times on a core and waiting for one, if they are known of every step."""
     if len(on_core) < steps:
         return {}
-    cpu, queued = zip(*on_core, strict=True)
-    return {"cpu_ns": sum(cpu) // steps, "queued_ns": sum(queued) // steps}
+    cpu, queued = sum(own for own, _ in on_core), sum(waits for _, waits in on_core)
+    return {"cpu_ns": cpu // steps, "queued_ns": queued // steps}

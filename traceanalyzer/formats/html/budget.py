@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 
 from traceanalyzer.formats.language import Language, scale
 from traceanalyzer.report.message import Text
@@ -53,7 +54,7 @@ def build(headline: Headline, combined: Combined, language: Language) -> StepBud
 
     # bounds instead of a most likely value: first what is saved at least, and beside it the rest of the most
     sure, possible = map(list, zip(*(_shares(fix, step) for fix in combined.fixes), strict=True))
-    short = max(0.0, combined.wall_ns_per_step[0] / step - sum(sure))  # what only the best fix by itself is sure of
+    short = max(0.0, combined.wall_ns_per_step[0] / step - fsum(sure))  # what only the best fix by itself is sure of
     sure[0], possible[0] = sure[0] + short, max(0.0, possible[0] - short)
     ends = [1.0]
     for share in sure:

@@ -55,5 +55,5 @@ def _places(alike: Sequence[Sequence[_Branch]], tree: Sequence[Place]) -> Iterat
 def _sum(places: Sequence[Place], name: str) -> Place:
     if len(places) == 1:
         return places[0]
-    sums = {field: sum(getattr(place, field) or 0 for place in places) for field in _SUMMED}
+    sums = {field: sum(int(getattr(place, field) or 0) for place in places) for field in _SUMMED}
     return msgspec.structs.replace(places[0], name=name or places[0].name, **sums)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from math import fsum
 
 from msgspec.structs import replace
 
@@ -294,7 +295,7 @@ def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
     for area in idle[:_MOST_CAUSES]:
         if area.ns < 2 * _LEAST * one.duration_ns:
             continue
-        middle, width = sum(area.longest) / 20, len(area.label) * _BOLD
+        middle, width = fsum(area.longest) / 20, len(area.label) * _BOLD
         low = wanted = min(max(0.0, middle - width / 2), 100 - width)
         for own, other in sorted(taken):
             low = other + 2 if own < low + width + 2 and low < other + 2 else low

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import fsum
 from unicodedata import east_asian_width
 
 from traceanalyzer.analyzers.steps import Lane, Timeline
@@ -165,7 +166,7 @@ def _block(times: Counter[str], cell: float) -> str:
 def of_parts(parts: Sequence[ChangedPart], language: Language) -> str:
     """Two steps as rows of blocks on one scale; empty without known times."""
     sides = [[(part.id, part.base_ns or 0.0) for part in parts], [(part.id, part.head_ns or 0.0) for part in parts]]
-    longest = max((sum(ns for _, ns in side) for side in sides), default=0)
+    longest = max((fsum(ns for _, ns in side) for side in sides), default=0)
     if not longest:
         return ""
     glyphs = {"kernel": _FULL} | {tone: _BLOCKS[kind][0] for tone, kind in _OF_TONE.items()}
@@ -173,7 +174,7 @@ def of_parts(parts: Sequence[ChangedPart], language: Language) -> str:
     for label, side in zip((_BEFORE, _AFTER), sides, strict=True):
         order = sorted(side, key=lambda part: glyphs.get(part[0], _REST))
         blocks = "".join(glyphs.get(id_, _REST) * round(ns / longest * _CELLS) for id_, ns in order)
-        rows.append((language.text(label), f"{blocks} {language.quantity(sum(ns for _, ns in side), 'plain_ns')}"))
+        rows.append((language.text(label), f"{blocks} {language.quantity(fsum(ns for _, ns in side), 'plain_ns')}"))
     return _strip(rows, {_FULL: _COMPUTES, _REST: _OTHER}, language.text(_SCALE, block=longest / _CELLS), language)
 
 

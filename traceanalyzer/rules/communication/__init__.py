@@ -129,8 +129,9 @@ def _below_link(facts: Facts, communication: Communication, large: list[Collecti
 
 def _small(facts: Facts, communication: Communication, small: list[CollectiveRow], limits: Limits) -> Drafts:
     """Many small messages, which fewer buckets could carry."""
-    calls, every = sum(row.calls for row in small), sum(row.calls for row in rows_of(communication))
-    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in rows_of(communication))
+    rows: tuple[CollectiveRow, ...] = rows_of(communication)
+    calls, every = sum(row.calls for row in small), sum(row.calls for row in rows)
+    time, whole = sum(row.total_ns for row in small), sum(row.total_ns for row in rows)
     in_number, in_time = calls / every, time / max(1, whole)
     share = min(in_number, in_time)
     if share <= limits["small_share"]:
@@ -283,11 +284,12 @@ def _many(facts: Facts, limits: Limits) -> Drafts:
     communication = facts.need("communication", Communication)
     if not may_train(facts):
         raise Missing(_MANY.text("inference")())
-    rows = [row for row in rows_of(communication) if row.mean_ns < limits["mean_ns"]]
+    all_rows: tuple[CollectiveRow, ...] = rows_of(communication)
+    rows = [row for row in all_rows if row.mean_ns < limits["mean_ns"]]
     every = sum(row.calls for row in rows)
     calls = facts.per_step(every)
     exposed = facts.need_step_resources().exposed_communication_ns or 0.0
-    time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in rows_of(communication))
+    time, total = sum(row.total_ns for row in rows), sum(row.total_ns for row in all_rows)
     exposed *= time / total if total else 0.0
     if calls <= limits["calls"] or exposed <= limits["exposed_share"] * facts.step_ns:
         return

@@ -32,7 +32,7 @@ def distinct(facts: Facts, found: Sequence[Found]) -> list[Draft | None]:
         if draft is not None and rule.is_rest:
             kept[i] = _without(draft, claimed)
     claims = _largest([draft for draft in kept if draft is not None])
-    explained = sum(ns for key, ns in claims.items() if key.of in _DEVICE_WAITS)
+    explained = fsum(ns for key, ns in claims.items() if key.of in _DEVICE_WAITS)
     idle = facts.step_ns - (facts.resources.gpu_ns or 0.0)
     for i, (rule, _) in enumerate(found):
         if rule.sums_up_idle and explained >= _EXPLAINED * idle:

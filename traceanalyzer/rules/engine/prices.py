@@ -133,7 +133,7 @@ class Prices:
         if room is None or any(change.resource == "communication" for change in changes):
             return math.inf
         if all(_is_unsure(change) for change in changes):
-            room = min(room, sum(max(change.direct) for change in changes))
+            room = min(room, fsum(max(change.direct) for change in changes))
         work = fsum(max(change.direct) for change in changes if change.resource == "gpu")
         work += fsum(self.resolver.removed_device_ns(change) for change in changes)
         scale = 1.0 if self.plain_ns is None else self.plain_ns / (self.model.scale * self.model.recorded_ns)

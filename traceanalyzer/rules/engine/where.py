@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from math import fsum
 from operator import or_
 
 import numpy as np
@@ -82,10 +83,10 @@ def once(context: Context, change: TimeSaved, found: Sequence[Selection]) -> Onc
         apart = Intervals.union(np.array([0]), np.array([span])) - typical.times(context)
         idle = apart - gaps.busy(context, device)
         most = min(most, idle.length)
-        during = min(most, sum(idle.within(*_bounds(entry)).sum() for entry in found))
+        during = min(most, fsum(idle.within(*_bounds(entry)).sum() for entry in found))
     removed = [ns * max(1, typical.count(context)) for ns in change.removed]
     low, high = min(during, *removed), min(most, max(removed))
-    point = min(max(low, min(during, sum(removed) / 2)), high)
+    point = min(max(low, min(during, fsum(removed) / 2)), high)
     return Once((low, high), point, point / span) if high and span else None
 
 

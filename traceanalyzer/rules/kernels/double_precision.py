@@ -66,7 +66,7 @@ def _fp64(facts: Facts, limits: Limits) -> Drafts:
         return
     parts = [(1 - 1 / (_MULTIPLIES if _multiplies(row.kernel) else _MOVES)) * row.time_ns for row in doubles]
     claims = summed((row.part, facts.on_device(part)) for row, part in zip(doubles, parts, strict=True))
-    saved = facts.on_device((1 - 1 / _MOVES) * time), facts.on_device(sum(parts))
+    saved = facts.on_device((1 - 1 / _MOVES) * time), facts.on_device(fsum(parts))
     where = tuple(entry.place for entry in doubles)
     yield Draft(
         (Evidence(_FP64.text("subject")(), share, limits["gpu_share"], "share", where),),

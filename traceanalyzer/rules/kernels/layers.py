@@ -246,7 +246,7 @@ def _chains(facts: Facts, limits: Limits) -> Drafts:
     if share <= limits["step_share"]:
         return
     ends = [_saved(row) for row in rows]
-    direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(sum(high for _, high in ends))
+    direct = facts.on_device(fsum(low for low, _ in ends)), facts.on_device(fsum(high for _, high in ends))
     links = [link for row in rows for link in row.links]
     claims = summed((Portion.operator(e.name, e.input_shapes), facts.on_device(e.device_ns)) for e in links)
     basis, at = _CHAINS.text("basis")(passes=_PASSES), partial(chains_at, rows=rows)

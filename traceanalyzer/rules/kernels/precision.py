@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from math import fsum
 
 import msgspec
 
@@ -87,7 +88,7 @@ def _mixed(facts: Facts, limits: Limits) -> Drafts:
     share = facts.gpu_share(time)
     if share <= limits["fp32_share"]:
         return
-    low, high = (facts.on_device(sum(part.saved_ns[end] for part in parts)) for end in (0, 1))
+    low, high = (facts.on_device(fsum(part.saved_ns[end] for part in parts)) for end in (0, 1))
     texts = _MIXED.text("of-products"), _MIXED.text("of-attention"), _MIXED.text("of-tf32")
     named = zip(texts, parts, strict=True)
     told = tuple(text(time=facts.on_device(part.time_ns)) for text, part in named if part.time_ns)
@@ -238,7 +239,7 @@ def _fp32_products(
     saved = {key: _saved(facts, key, times[key], tf32=tf32, least=least) for key in order}
     return _Fp32Work(
         sum(times.values()),
-        (sum(low for low, _ in saved.values()), sum(high for _, high in saved.values())),
+        (fsum(low for low, _ in saved.values()), fsum(high for _, high in saved.values())),
         {Portion.operator(name, shapes): facts.on_device(high) for (name, shapes), (_, high) in saved.items()},
         tuple(CodePlace("operator", key[0], key[1] or None, facts.at_place(times[key]), "ns") for key in order),
     )

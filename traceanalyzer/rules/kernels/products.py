@@ -197,7 +197,7 @@ def _degenerate(facts: Facts, limits: Limits) -> Drafts:
     rows.sort(key=lambda row: (-row.device_self_ns, row.name, row.shapes or ""))
     excess = [row.device_self_ns - _floor(row, fast) for row in rows]
     least = fsum(max(0.0, row.device_self_ns - _floor(row, slow)) for row in rows)
-    saved = facts.on_device(least), facts.on_device(sum(excess))
+    saved = facts.on_device(least), facts.on_device(fsum(excess))
     claims = {row.part: facts.on_device(part) for row, part in zip(rows, excess, strict=True)}
     times = ((row, facts.at_place(row.device_self_ns)) for row in rows)
     where = tuple(CodePlace("operator", row.name, row.shapes, time, "ns") for row, time in times)
