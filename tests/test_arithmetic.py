@@ -1,17 +1,20 @@
 """Two rules about arithmetic: floats are summed exactly, and a loop over groups looks at each row once.
 
-The same input gives the same bytes in every version of Python, but `sum` of floats compensates for rounding from Python
-3.12 on: the sum that is exact is that of `math.fsum`. And a loop over threads, streams or names that looks through all
-rows for each of them costs the square of their number; `structure.sums.members` and `rows_by` give each its own rows.
+The first is kept by a plugin of mypy, `scripts/exact_sums.py`, which knows what is a float. And a loop over threads,
+streams or names that looks through all rows for each of them costs the square of their number; `structure.sums.members`
+and `rows_by` give each its own rows.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Set
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -28,61 +31,6 @@ BOUNDED = {
 def trees() -> dict[str, ast.Module]:
     """The files of the package but those that run inside of other programs."""
     return {file: tree for file, tree in house.trees().items() if not file.startswith("capture/")}
-
-
-FLOATS = re.compile(r"float(?: \| None)?")
-OF_FLOATS = re.compile(
-    r"(?:Mapping|dict)\[\w+, float\]|(?:Sequence|Iterable|list)\[float\]|tuple\[float, (?:float|\.\.\.)\]"
-)
-
-
-@cache
-def float_names() -> frozenset[str]:
-    """Names of fields, arguments and functions that are annotated as floats, and nowhere as anything else."""
-    kinds: defaultdict[str, set[bool]] = defaultdict(set)
-    for tree in trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                kinds[node.target.id].add(_is_float(node.annotation))
-            elif isinstance(node, ast.FunctionDef) and node.returns is not None:
-                kinds[node.name].add(_is_float(node.returns))
-            elif isinstance(node, ast.arg) and node.annotation is not None:
-                kinds[node.arg].add(_is_float(node.annotation))
-    return frozenset(name for name, are in kinds.items() if are == {True})
-
-
-def _is_float(annotation: ast.expr) -> bool:
-    text = ast.unparse(annotation)
-    return bool(FLOATS.fullmatch(text) or OF_FLOATS.fullmatch(text))
-
-
-def float_sums(tree: ast.AST, names: frozenset[str]) -> Iterator[int]:
-    """Lines with `sum` over what is seen to be floats: by a literal, a division, or a name that is a float."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sum" and node.args:
-            summed = node.args[0]
-            known = set(names)
-            if isinstance(summed, ast.GeneratorExp | ast.ListComp):
-                for each in summed.generators:
-                    if _says_float(each.iter, names):  # of a mapping's items, the values
-                        last = each.target.elts[-1] if isinstance(each.target, ast.Tuple) else each.target
-                        known |= {last.id} if isinstance(last, ast.Name) else set()
-                summed = summed.elt
-            if _says_float(summed, known):
-                yield node.lineno
-
-
-def _says_float(node: ast.AST, names: Set[str]) -> bool:
-    """Whether floats stand in an expression, outside of comparisons and of what makes integers of them."""
-    called = node.func if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Compare) or (isinstance(called, ast.Name) and called.id in ("round", "int", "len")):
-        return False
-    is_float = (
-        (isinstance(node, ast.Constant) and isinstance(node.value, float))
-        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
-        or (isinstance(node, ast.Attribute | ast.Name) and _name(node) in names)
-    )
-    return is_float or any(_says_float(part, names) for part in ast.iter_child_nodes(node))
 
 
 def _name(node: ast.expr) -> str:
@@ -133,44 +81,49 @@ def _is_mask(node: ast.Compare, parents: dict[ast.AST, ast.AST]) -> bool:
     )
 
 
-def test_floats_are_summed_exactly() -> None:
-    found = [f"{file}:{line}" for file, tree in trees().items() for line in float_sums(tree, float_names())]
-    assert found == [], "math.fsum gives the same bytes in every version of Python"
-
-
 def test_loops_over_groups_look_at_each_row_once() -> None:
     found = {f"{file}:{name}" for file, tree in trees().items() for _, name in masks_in_loops(tree)}
     assert found <= BOUNDED.keys(), "structure.sums.members and rows_by give each group its rows"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "sum(row.ns_per_step for row in rows)",
-        "sum(gone.get(key, 0.0) for key in named)",
-        "sum(one / 2 for one in rows)",
-        "sum(per_step(row.ns) for row in rows)",
-        "sum([row.share_of.ns_per_step for row in rows])",
-        "sum(ns for key, ns in change.claims.items() if key)",
-        "sum(claims.values())",
-    ],
-)
-def test_a_sum_of_floats_is_seen(code: str) -> None:
-    assert list(float_sums(ast.parse(code), frozenset({"ns_per_step", "per_step", "claims"}))) == [1]
+SUMS = """\
+from collections.abc import Iterable, Mapping
+from math import fsum, prod
+from typing import Any
+
+class Row:
+    ns: int
+    share: float
+    known_ns: float | None
+
+def sums(rows: list[Row], claims: Mapping[str, float], pair: tuple[float, float], values: Any) -> Iterable[object]:
+    yield sum(row.ns for row in rows)
+    yield sum(row.share > 0.5 for row in rows)
+    yield sum(map(prod, [[1, 2]]))
+    yield sum(map(len, ["a"])) + fsum(claims.values())
+    yield sum(row.share for row in rows)  # refused
+    yield sum(row.known_ns or 0 for row in rows)  # refused
+    yield sum(row.ns / 2 for row in rows)  # refused
+    yield sum(claims.values())  # refused
+    yield sum(pair)  # refused
+    yield sum((row.share for row in rows), start=0.0)  # refused
+    yield max(0.0, sum(ns for key, ns in claims.items() if key))  # refused
+    yield sum(values)  # refused
+    yield sum(getattr(row, "ns") for row in rows)  # refused
+"""
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "sum(row.total_ns for row in rows)",
-        "sum(row.share > 0.5 for row in rows)",
-        "math.fsum(row.ns_per_step for row in rows)",
-        "times.sum() / 2",
-        "sum(row.calls for row in rows if row.ns_per_step)",
-    ],
-)
-def test_other_sums_are_left_alone(code: str) -> None:
-    assert list(float_sums(ast.parse(code), frozenset({"ns_per_step"}))) == []
+def test_mypy_refuses_sums_of_floats(tmp_path: Path) -> None:
+    """It does so in the whole package, with each check of types; here in a few lines."""
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    settings = tomllib.loads((house.ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    assert settings["plugins"] == ["scripts/exact_sums.py"]
+    (tmp_path / "sums.py").write_text(SUMS, "utf-8")
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nplugins = {house.ROOT / settings['plugins'][0]}\n", "utf-8")
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", ".", "sums.py"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    seen = {int(line) for line in re.findall(r":(\d+): error: sum of ", told)}
+    assert seen == {number for number, line in enumerate(SUMS.splitlines(), 1) if line.endswith("# refused")}, told
 
 
 @pytest.mark.parametrize(
