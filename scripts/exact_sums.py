@@ -62,5 +62,5 @@ def _are_whole(terms: ProperType) -> bool:
 
 
 def plugin(version: str) -> type[Plugin]:
-    """Where mypy enters."""
+    """The class that mypy asks for."""
     return ExactSums
