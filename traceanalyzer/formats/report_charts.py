@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import fsum
 
 from traceanalyzer.analyzers.idle import Idle
 from traceanalyzer.analyzers.memory import MemoryUse
@@ -64,7 +65,7 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
                 Bars(
                     f"chart-idle-{device.device}",
                     language.text(_IDLE, device=device.device),
-                    language.text(_IDLE_SAY, device=device.device, idle=sum(times), cause=labels[0]),
+                    language.text(_IDLE_SAY, device=device.device, idle=fsum(times), cause=labels[0]),
                     labels,
                     tuple(language.text(_VALUE, time=cause.time_ns, share=cause.share) for cause in causes),
                     Series(labels[0], "runtime", times),
