@@ -145,21 +145,20 @@ def flags(value: str | None) -> tuple[bool, ...] | None:
 
 
 @lru_cache(_KEPT)
-def _dims(text: str) -> tuple[Dims, ...] | None:
+def _shapes(text: str) -> tuple[Shape, ...] | None:
     try:
         return _SHAPES.decode(text)
     except _ERRORS:
-        entries = _parsed(text)  # with a list of tensors, or damaged
-    return tuple(map(_shape_or_list, entries)) if isinstance(entries, list) else None
+        return None
 
 
 @lru_cache(_KEPT)
-def _shapes(text: str) -> tuple[Shape, ...] | None:
-    every = _dims(text)
-    if every is None:
-        return None
-    shapes = tuple([dims for dims in every if isinstance(dims, tuple)])
-    return shapes if len(shapes) == len(every) else None
+def _dims(text: str) -> tuple[Dims, ...] | None:
+    shapes = _shapes(text)
+    if shapes is not None:
+        return shapes
+    entries = _parsed(text)  # with a list of tensors, or damaged
+    return tuple(map(_shape_or_list, entries)) if isinstance(entries, list) else None
 
 
 def _shape_or_list(entry: Any) -> Dims:
