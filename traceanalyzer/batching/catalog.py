@@ -1,6 +1,6 @@
 """The files of a batch and their states, in a scratch database, so that memory does not grow with their number.
 
-The database is deleted when the batch ends. Permanent results are stored as records beside the reports.
+The database vanishes with the process. Permanent results are stored as records beside the reports.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -189,12 +187,10 @@ class Catalog:
 
 @contextmanager
 def opened() -> Iterator[Catalog]:
-    """Open a new catalog in a temporary file that is removed afterwards."""
-    handle, path = tempfile.mkstemp(prefix="traceanalyzer-batch-", suffix=".sqlite")
-    os.close(handle)
-    try:
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-            yield Catalog(database)
-    finally:
-        with contextlib.suppress(OSError):
-            Path(path).unlink()
+    """Open a new catalog: in memory, and what does not fit there in a temporary file without a name.
+
+    sqlite opens such a file for an empty name (https://www.sqlite.org/inmemorydb.html#temp_db). The system frees it when
+    the process ends, even if it is killed.
+    """
+    with contextlib.closing(sqlite3.connect("", isolation_level=None)) as database:
+        yield Catalog(database)

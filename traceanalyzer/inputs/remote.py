@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "ad
 """Protocols whose writes are atomic; with others a file is written under a temporary name and moved."""
 
 _HEAD = 4096
+_SENT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +140,16 @@ class RemoteFolder:
     @contextmanager
     def creating(self, name: str) -> Iterator[IO[bytes]]:
         """Open a page of this program for writing; it appears complete when the block ends."""
-        with tempfile.NamedTemporaryFile("w+b") as file:
+        with tempfile.TemporaryFile("w+b") as file:  # without a name, so that nothing is left if the process is killed
+
+            def send(target: str) -> None:
+                with self._fs.open(target, "wb") as sent:
+                    shutil.copyfileobj(file, sent, _SENT_BYTES)
+
             yield cast("IO[bytes]", file)
-            file.flush()
+            file.seek(0)
             with self._writing(name):
-                self._put(self._path(name), lambda target: self._fs.put_file(file.name, target))
+                self._put(self._path(name), send)
 
     def read(self, name: str) -> bytes | None:
         """Content of a file in bytes, or None if it does not exist."""
