@@ -4,7 +4,14 @@ from __future__ import annotations
 
 
 class TraceAnalyzerError(Exception):
-    """Base of all errors of this package; its text is one line, meant for people."""
+    """Base of all errors of this package; its text is one line, meant for people, without secrets of URLs."""
+
+    def __init__(self, message: str) -> None:
+        if ":/" in message:
+            from traceanalyzer.urls import without_secrets  # noqa: PLC0415 - `--help` needs no patterns
+
+            message = without_secrets(message)
+        super().__init__(message)
 
 
 class UnusableInputError(TraceAnalyzerError):

@@ -32,6 +32,7 @@ from traceanalyzer.simulation.what_if import WhatIf
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+from traceanalyzer.urls import shown
 
 _NAMED = 5
 """Runs, and files that were left out, that are named in a message."""
@@ -148,7 +149,7 @@ def collect(
     given = list(inputs)
     measured, reasons = _measure(given, _Reading(steps, progress or opening.silent, jobs))
     is_one = all(map(opening.is_one_file, given))
-    members, unknown = _run_of(measured, ", ".join(given), is_one=is_one)
+    members, unknown = _run_of(measured, ", ".join(map(shown, given)), is_one=is_one)
     names = [members[rank].source.name for rank in sorted(members)]
     return MeasuredRun(opening.name_of(given, names), members, (*reasons, *unknown))
 
@@ -263,7 +264,7 @@ def _all_of(files: list[FoundFile], reading: _Reading) -> tuple[list[_MeasuredFi
 
 def _with_name(file: FoundFile, reason: str) -> str:
     """A reason that begins with the file, which not every error names."""
-    name = file.location.rpartition("/")[2]
+    name = shown(file.location).rpartition("/")[2]
     return reason if name in reason.partition(": ")[0] else f"{file.name}: {reason}"
 
 

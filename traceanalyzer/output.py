@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from traceanalyzer.errors import OutputError
+from traceanalyzer.urls import was_url, without_secrets
 
 REWRITTEN = "traceanalyzer_rewritten"
 """The first key of a trace that this program made of another one."""
@@ -32,6 +33,19 @@ _GZIP = 31
 """The wbits of zlib for gzip."""
 
 
+def require_local(path: str | Path, option: str = "-o") -> None:
+    """Refuse a URL where files are written by their paths.
+
+    Raises:
+        OutputError: It is one, also one that has gone through a path and lost a slash.
+    """
+    given = str(path)
+    if was_url(given):
+        raise OutputError(
+            f"{option} {without_secrets(given)}: is a URL, and only batch -o writes to one; name a path on this machine"
+        )
+
+
 def write(path: Path, text: str, *, force: bool = False) -> None:
     """Write a file through a temporary one beside it; a symbolic link keeps pointing to its target.
 
@@ -50,6 +64,7 @@ def writing(path: Path, *, force: bool = False) -> Iterator[IO[bytes]]:
     Raises:
         OutputError: As of `write`; for a foreign file before anything is written.
     """
+    require_local(path)
     try:
         target = Path(os.path.realpath(path, strict=path.exists()))
         if path.is_symlink() and target.is_symlink():

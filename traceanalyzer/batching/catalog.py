@@ -189,8 +189,8 @@ class Catalog:
 def opened() -> Iterator[Catalog]:
     """Open a new catalog: in memory, and what does not fit there in a temporary file without a name.
 
-    sqlite opens such a file for an empty name (https://www.sqlite.org/inmemorydb.html#temp_db). The system frees it when
-    the process ends, even if it is killed.
+    sqlite opens such a file for an empty name (https://www.sqlite.org/inmemorydb.html#temp_db). The system frees it
+    when the process ends, even if it is killed.
     """
     with contextlib.closing(sqlite3.connect("", isolation_level=None)) as database:
         yield Catalog(database)

@@ -23,6 +23,7 @@ from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
+from traceanalyzer.urls import shown, without_secrets_of
 
 
 def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
@@ -43,7 +44,8 @@ def process(task: Job, progress: Callable[[int], None]) -> JobOutcome:
     except MemoryError:
         return JobOutcome(JobEnd.FAILED, reason="does not fit into the memory that a worker may use")
     except Exception as error:  # a bug costs one file, not the batch
-        return JobOutcome(JobEnd.FAILED, reason=f"cannot be analyzed: {type(error).__name__}: {error}")
+        reason = without_secrets_of(task.location, f"cannot be analyzed: {type(error).__name__}: {error}")
+        return JobOutcome(JobEnd.FAILED, reason=reason)
     return JobOutcome(JobEnd.DONE, record=done)
 
 
@@ -64,7 +66,8 @@ def _report(task: Job, folder: Folder, progress: Callable[[int], None]) -> bytes
 
 def _reason(task: Job, message: str) -> str:
     """The text of an error without the file's name, because the line already begins with it."""
-    for name in (task.location, task.location.rpartition("/")[2], task.name.rpartition("/")[2]):
+    location = shown(task.location)
+    for name in (location, location.rpartition("/")[2], task.name.rpartition("/")[2]):
         message = message.removeprefix(f"{name}: ")
     return " ".join(message.split())
 

@@ -13,7 +13,8 @@ from traceanalyzer.batching.catalog import Catalog
 from traceanalyzer.inputs import sniffing
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import FileKind, Peek
-from traceanalyzer.inputs.storage import Folder, is_url
+from traceanalyzer.inputs.storage import Folder
+from traceanalyzer.urls import is_url
 
 _LOG = "is a compile log, and gets a report of its own; report TRACE --compile-log LOG joins it with a trace"
 _REQUESTS = 16

@@ -75,7 +75,11 @@ Commands:
 
 
 def one_line(message: str) -> str:
-    """A message in one line without control characters, which file names may contain."""
+    """A message in one line without control characters, which file names may contain, and secrets of URLs."""
+    if ":/" in message:
+        from traceanalyzer.urls import without_secrets  # noqa: PLC0415 - `--help` needs no patterns
+
+        message = without_secrets(message)
     return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(message.split()))
 
 
@@ -101,7 +105,12 @@ def main() -> None:
         forget_output()
     except OSError as error:
         forget_output()
-        _fail(f"standard output: cannot be written: {error.strerror or error}")
+        told = error.strerror or str(error)
+        if isinstance(error.filename, str):
+            _fail(f"{error.filename}: {told}")
+        if isinstance(error, ConnectionError | TimeoutError):
+            _fail(f"a connection failed: {told}; check the addresses that were given")
+        _fail(f"standard output: cannot be written: {told}")
 
 
 def _run(arguments: list[str], completion: str | None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer import output
 from traceanalyzer.cli import one_line
 from traceanalyzer.cli.parameters import files
 from traceanalyzer.cli.progress import reading
@@ -49,6 +50,7 @@ def command(*, trace: str, target: str, key: str | None, hash_kernels: bool, for
       2    unusable input or usage
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
+    output.require_local(target)
     with reading(trace, quiet=quiet) as progress:
         done = anonymize(trace, Path(target), key=key, hash_kernels=hash_kernels, force=force, progress=progress)
     if not quiet:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer import config
+from traceanalyzer import config, output
 from traceanalyzer.batching import Progress, ReportOptions, Request, default_formats, formats, pool
 from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.errors import UsageError
-from traceanalyzer.inputs.storage import is_url, local_path
+from traceanalyzer.inputs.storage import local_path
+from traceanalyzer.urls import is_url
 
 
 @contextmanager
@@ -199,6 +200,8 @@ def command(
       130  interrupted
     """  # noqa: D301 - \b is click's mark for "do not rewrap"
     settings = config.load().choosing(select, ignore)
+    if history is not None:
+        output.require_local(history, "--history")
     if show and is_url(folder):
         raise UsageError(f"--open needs reports on this machine, and {folder} is a URL")
     settled = tuple(form for form in settings.formats if form in formats())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceanalyzer import config
+from traceanalyzer import config, output
 from traceanalyzer.capture.agent.settings import Settings
 from traceanalyzer.cli import forget_output, one_line
 from traceanalyzer.cli.parameters import files, folders
@@ -102,6 +102,7 @@ def command(program: tuple[str, ...], folder: str, report: bool, quiet: bool, **
             raise UsageError("--every and --on-signal: choose one; both say when to record again")
         recording["limit_s"] = 0.0  # programs without steps are not recorded from their beginning
     settings = _checked_settings() if report else Config()
+    output.require_local(folder)
     outcome = launch.run(program, Settings(folder=folder, **recording), _silent if quiet else _say)
     for warning in outcome.warnings:
         _say(f"traceanalyzer: warning: {warning}")

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 
 import click
 
+from traceanalyzer import output
 from traceanalyzer.cli import parameters
 from traceanalyzer.cli.delivery import Delivery
 from traceanalyzer.errors import UsageError
@@ -29,6 +30,8 @@ def check(file: str | None) -> None:
     Raises:
         UsageError: It has.
     """
+    if file is not None:
+        output.require_local(file, "--card")
     if file is not None and PurePath(file).suffix.lower() not in _FORMS:
         raise UsageError(f"--card {file}: is neither .svg nor .png")
 

@@ -23,6 +23,7 @@ from traceanalyzer.formats.answers import Answer
 from traceanalyzer.formats.language import Language
 from traceanalyzer.inputs import discovery
 from traceanalyzer.report.model import Report
+from traceanalyzer.urls import is_url, path_of
 
 
 def put(text: str, form: str) -> None:
@@ -269,6 +270,7 @@ def assets(folder: str | None, form: str | None, url: str | None, wanted: Sequen
         return None
     if url is not None and _ADDRESS.fullmatch(url) is None:
         raise UsageError(f"--assets-url {one_line(url)}: is no web address; it begins with https://")
+    output.require_local(folder, "--assets")
     if all(target.form != "markdown" for target in wanted):
         raise UsageError("--assets writes the charts of a Markdown report; add -o report.md")
     return Assets(Path(folder), form or "svg", url)
@@ -291,6 +293,8 @@ def targets(
     Raises:
         UsageError: The format of an output is not known, or cannot be printed.
     """
+    for path in outputs:
+        output.require_local(path)
     if form is not None:
         _refuse_other_suffixes(outputs, form)
     wanted = [Target(path, form or _format_of(path, settled, known)) for path in outputs]
@@ -414,7 +418,7 @@ def _name(source: str) -> str:
     """File name of the page about an input: the input's name without the suffixes of traces and texts."""
     if source == SCREEN:
         return "report"
-    name = Path(source).resolve().name
+    name = PurePath(path_of(source)).name if is_url(source) else Path(source).resolve().name
     if name.lower().endswith(".gz"):
         name = name[: -len(".gz")]
     for suffix in (*discovery.TRACE_SUFFIXES, *discovery.TEXT_SUFFIXES):

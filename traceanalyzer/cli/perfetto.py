@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from traceanalyzer import output
 from traceanalyzer.cli import delivery, one_line, parameters
 from traceanalyzer.errors import UsageError
 from traceanalyzer.formats.language import Language
@@ -22,6 +23,16 @@ option = click.option(
     help="Also write to DIR the typical step as a trace for ui.perfetto.dev, with findings, critical path, causes of "
     "idle time and phases as tracks.",
 )
+
+
+def check(folder: str | None) -> None:
+    """Refuse a folder that is a URL, before anything is read.
+
+    Raises:
+        OutputError: It is.
+    """
+    if folder is not None:
+        output.require_local(folder, "--perfetto")
 
 
 def write(

@@ -216,6 +216,7 @@ def command(
         targets = delivery.with_page(targets, given, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, assets_url, targets)
     card.check(card_file)
+    perfetto.check(perfetto_folder)
     spoken = delivery.chosen_language(lang, settings)
     first, last = steps or (None, None)
     forms = {target.form for target in targets}

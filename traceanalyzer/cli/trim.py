@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer import output
 from traceanalyzer.cli import one_line
 from traceanalyzer.cli.parameters import ParamType, StepRange, files
 from traceanalyzer.cli.progress import reading
@@ -75,6 +76,7 @@ def command(
         raise UsageError("--steps and --time both say what to keep; leave one of them out")
     if steps is None and time_ns is None:
         raise UsageError("name what to keep: add --steps A:B or --time A:B")
+    output.require_local(target)
     with reading(trace, quiet=quiet) as progress:
         done = trim(trace, Path(target), steps=steps, time_ns=time_ns, force=force, progress=progress)
     if not quiet:

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import PurePosixPath
@@ -13,7 +14,8 @@ from pathlib import PurePosixPath
 import msgspec
 
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.inputs.storage import is_url, local_path
+from traceanalyzer.inputs.storage import local_path
+from traceanalyzer.urls import is_url, path_of, shown
 
 TRACE_SUFFIXES = (".json", ".json.tmp", ".tmp")
 TEXT_SUFFIXES = (".txt", ".md", ".log")
@@ -106,7 +108,7 @@ def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[Found
         MissingDependencyError: The library for a URL is not installed.
     """
     given = tuple(arguments)
-    remote = [argument for argument in given if is_url(argument)]
+    remote = list(dict.fromkeys(argument for argument in given if is_url(argument)))
     local = [os.path.abspath(local_path(argument)) for argument in given if not is_url(argument)]  # noqa: PTH100
     mixed = bool(local) and bool(remote)
     base = _base(local)
@@ -114,11 +116,13 @@ def find(arguments: Iterable[str], exclude: str | None = None) -> Iterator[Found
     visited -= {os.path.realpath(path) for path in local}  # the user may choose a folder of traces for the reports
     for path in local:
         yield from _find_local(path, base, visited)
+    taken: Counter[str] = Counter()
     for protocol in sorted({url.split("://", 1)[0] for url in remote}):
         urls = [url for url in remote if url.split("://", 1)[0] == protocol]
         several = mixed or len(urls) < len(remote)
         for url in urls:
-            yield from _find_remote(url, _url_base(urls), f"{protocol}/" if several else "", exclude)
+            for file in _find_remote(url, _url_base(urls), f"{protocol}/" if several else "", exclude):
+                yield _numbered(file, taken) if file.is_named else file
 
 
 def _base(paths: list[str]) -> str:
@@ -209,13 +213,28 @@ def _relative(path: str, base: str) -> str:
     return safe(relative.replace(os.sep, "/"))
 
 
+def _numbered(file: FoundFile, taken: Counter[str]) -> FoundFile:
+    """Tell files apart whose URLs differ only in what no name shows, such as a query: the second one gets a 2."""
+    taken[file.name] += 1
+    if taken[file.name] == 1:
+        return file
+    folder, slash, name = file.name.rpartition("/")
+    stem, dot, suffixes = name.partition(".")
+    return msgspec.structs.replace(file, name=f"{folder}{slash}{stem}-{taken[file.name]}{dot}{suffixes}")
+
+
 def _url_base(urls: list[str]) -> str:
     """The folder that URLs of one protocol have in common, without its protocol."""
-    paths = [PurePosixPath(url.split("://", 1)[1]) for url in urls]
-    folders = [path.parent if _MAGIC & set(str(path)) or path.suffix else path for path in paths]
-    while any(_MAGIC & set(str(folder)) for folder in folders):
-        folders = [folder.parent if _MAGIC & set(str(folder)) else folder for folder in folders]
+    paths = [PurePosixPath(path_of(url)) for url in urls]
+    folders = [path.parent if _is_pattern(path) or path.suffix else path for path in paths]
+    while any(map(_is_pattern, folders)):
+        folders = [folder.parent if _is_pattern(folder) else folder for folder in folders]
     return os.path.commonpath(folders)
+
+
+def _is_pattern(path: PurePosixPath) -> bool:
+    """Whether a path below a server or a bucket has wildcards; addresses of IPv6 have brackets."""
+    return bool(_MAGIC.intersection("".join(path.parts[1:])))
 
 
 def _find_remote(url: str, base: str, prefix: str, exclude: str | None) -> Iterator[FoundFile]:
@@ -224,14 +243,16 @@ def _find_remote(url: str, base: str, prefix: str, exclude: str | None) -> Itera
     try:
         for file in remote.find(url):
             is_any = True
-            path = file.url.split("://", 1)[1]
+            path = path_of(file.url)
             inside = PurePosixPath(path).relative_to(base) if path.startswith(f"{base}/") else PurePosixPath(path)
             is_hidden = any(part.startswith(".") for part in inside.parts)
             is_report = exclude is not None and file.url.startswith(exclude.rstrip("/") + "/")
             is_named = file.url == url
             if is_named or (may_be_input(inside.name) and not is_hidden and not is_report):
                 yield FoundFile(file.url, safe(prefix + str(inside)), file.size, file.version, is_named, file.url)
+    except FileNotFoundError:
+        raise UnusableInputError(f"{shown(url)}: no such file or folder") from None
     except OSError as error:
-        raise UnusableInputError(f"{url}: cannot be listed: {error.strerror or error}") from None
+        raise UnusableInputError(f"{shown(url)}: cannot be opened: {error.strerror or error}") from None
     if not is_any:
-        raise UnusableInputError(f"{url}: no such file or folder")
+        raise UnusableInputError(f"{shown(url)}: no such file or folder")

@@ -5,7 +5,6 @@ An input is a file, a folder, a pattern, a URL or a saved report; every command 
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.inputs import discovery, saved_reports
 from traceanalyzer.inputs.discovery import FoundFile
 from traceanalyzer.inputs.sniffing import NOTHING
-from traceanalyzer.inputs.storage import is_url, local_path, open_input
+from traceanalyzer.inputs.storage import local_path, open_input
 from traceanalyzer.readers import compile_log
 from traceanalyzer.readers import source as local
 from traceanalyzer.readers.source import STDIN, Source
@@ -26,6 +25,7 @@ from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
+from traceanalyzer.urls import has_wildcard, is_url, path_of, shown
 
 Content = Trace | TableDocument | CompileLog | Report | Difference
 """The content of an input file."""
@@ -61,14 +61,14 @@ def open_source(location: str | Path, progress: Callable[[int], None] = lambda _
         return
     try:
         with open_input(url, _REMOTE_BLOCK) as raw:
-            source = Source(raw, url.rstrip("/").rpartition("/")[2], getattr(raw, "size", None), progress)
+            source = Source(raw, path_of(url).rstrip("/").rpartition("/")[2], getattr(raw, "size", None), progress)
             if source.is_empty:
-                raise UnusableInputError(f"{url}: is empty (0 bytes)")
+                raise UnusableInputError(f"{shown(url)}: is empty (0 bytes)")
             yield source
     except FileNotFoundError:
-        raise UnusableInputError(f"{url}: no such file") from None
+        raise UnusableInputError(f"{shown(url)}: no such file") from None
     except OSError as error:
-        raise UnusableInputError(f"{url}: cannot be read: {error.strerror or error}") from None
+        raise UnusableInputError(f"{shown(url)}: cannot be read: {error.strerror or error}") from None
 
 
 def read(location: str | Path, progress: Callable[[int], None] = lambda _: None, jobs: int = 1) -> Content:
@@ -92,11 +92,11 @@ def is_one_file(given: str) -> bool:
     if given == STDIN:
         return True
     if is_url(given):
-        return not glob.has_magic(given) and _is_remote_file(given)
+        return not has_wildcard(given) and _is_remote_file(given)
     path = local_path(given)
     if os.path.isdir(path):  # noqa: PTH112 - "" is no folder
         return False
-    return os.path.lexists(path) or not glob.has_magic(path)
+    return os.path.lexists(path) or not has_wildcard(path)
 
 
 def files(inputs: Iterable[str]) -> list[FoundFile]:
@@ -117,15 +117,17 @@ def name_of(inputs: Iterable[str], names: list[str]) -> str:
         names: Names of the files that were read, in order.
     """
     given = list(inputs)
-    if len(given) == 1 and not is_one_file(given[0]) and not glob.has_magic(given[0]):
-        folder = given[0].rstrip("/") if is_url(given[0]) else str(Path(local_path(given[0])).resolve())
-        return folder.rpartition("/")[2] if is_url(given[0]) else Path(folder).name or folder
+    if len(given) == 1 and not is_one_file(given[0]) and not has_wildcard(given[0]):
+        if is_url(given[0]):
+            return path_of(given[0]).rstrip("/").rpartition("/")[2]
+        folder = Path(local_path(given[0])).resolve()
+        return folder.name or str(folder)
     return names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
 
 
 def nothing_in(inputs: Iterable[str]) -> UnusableInputError:
     """The error for inputs in which no file can be read."""
-    return UnusableInputError(f"{', '.join(inputs)}: {NOTHING}")
+    return UnusableInputError(f"{', '.join(map(shown, inputs))}: {NOTHING}")
 
 
 def _is_remote_file(url: str) -> bool:

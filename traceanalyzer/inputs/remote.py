@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import os
 import secrets
 import shutil
 import tempfile
@@ -11,10 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from socket import gaierror
 from typing import IO, Any, cast
+from urllib.parse import urlsplit
 
 from traceanalyzer import output
 from traceanalyzer.errors import MissingDependencyError, OutputError, UsageError
+from traceanalyzer.urls import has_wildcard, shown, without_secrets_of
 
 _EXTRAS = {
     "s3": "s3", "s3a": "s3",
@@ -26,6 +31,12 @@ _EXTRAS = {
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory"})
 """Protocols whose writes are atomic; with others a file is written under a temporary name and moved."""
+
+_WEB = frozenset({"http", "https"})
+_MISSING = (404, 410)
+"""What a server answers if there is no such file (RFC 9110)."""
+
+_REFUSED = (401, 403)
 
 _HEAD = 4096
 _SENT_BYTES = 1 << 20
@@ -44,17 +55,17 @@ class RemoteFile:
 def open_file(url: str, block_bytes: int) -> IO[bytes]:
     """Open a remote file for reading from start to end, with a small cache."""
     fs, path = _resolve(url)
-    with _as_os_error():
+    with _as_os_error(url):
         file = fs.open(path, "rb", block_size=block_bytes, cache_type="readahead")
-    return cast("IO[bytes]", _RemoteStream(file))
+    return cast("IO[bytes]", _RemoteStream(file, url))
 
 
 class _RemoteStream(io.RawIOBase):
     """A remote file that raises OSError for all errors of its library."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, url: str) -> None:
         super().__init__()
-        self._file = file
+        self._file, self._url = file, url
         self.size: int | None = getattr(file, "size", None)
 
     def readable(self) -> bool:
@@ -65,13 +76,13 @@ class _RemoteStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        with _as_os_error():
+        with _as_os_error(self._url):
             data = self._file.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        with _as_os_error():
+        with _as_os_error(self._url):
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
@@ -88,9 +99,9 @@ def is_file(url: str) -> bool:
     Raises:
         MissingDependencyError: The library for the URL is not installed.
     """
-    fs, path = _resolve(url)
     try:
-        with _as_os_error():
+        fs, path = _resolve(url)
+        with _as_os_error(url):
             return bool(fs.isfile(path))
     except OSError:
         return False
@@ -103,18 +114,32 @@ def find(url: str) -> Iterator[RemoteFile]:
         OSError: The URL does not exist, or it cannot be listed.
     """
     fs, path = _resolve(url)
-    with _as_os_error():
-        if any(c in path for c in "*?["):
-            entries = fs.glob(path, detail=True)
-        elif fs.isfile(path):
-            entries = {path: fs.info(path)}
-        else:
-            entries = fs.find(path, detail=True)
-    before = _before_path(url.rstrip("/"), path)
+    with _as_os_error(url):
+        entries = fs.glob(path, detail=True) if has_wildcard(url) else _entries(fs, path)
+    before, after = _around_path(url.rstrip("/"), path)
     for name in sorted(entries):
         entry = entries[name]
         if entry.get("type") == "file":
-            yield RemoteFile(before + name, int(entry.get("size") or 0), _version(entry))
+            yield RemoteFile(before + name + after, int(entry.get("size") or 0), _version(entry))
+
+
+def _entries(fs: Any, path: str) -> dict[str, Any]:
+    """A file, or all files of a folder, by their paths.
+
+    Raises:
+        Exception: As of the library. Where it finds nothing, because it could not look, it says why.
+    """
+    problem: Exception | None = None
+    try:
+        entry = fs.info(path)
+        if entry.get("type") == "file":
+            return {path: entry}
+    except Exception as error:  # as of a store that shows a folder, but not what is at its name
+        problem = error
+    found: dict[str, Any] = fs.find(path, detail=True)
+    if not found and problem is not None:
+        raise problem
+    return found
 
 
 class RemoteFolder:
@@ -123,7 +148,12 @@ class RemoteFolder:
     def __init__(self, url: str, *, force: bool = False) -> None:
         self.location = url.rstrip("/")
         self._force = force
-        self._fs, self._root = _resolve(self.location)
+        if self.location.split("://", 1)[0].lower() in _WEB:
+            raise OutputError(f"{shown(url)}: nothing can be written there; name a folder, or a URL of a store")
+        try:
+            self._fs, self._root = _resolve(self.location)
+        except OSError as error:
+            raise OutputError(f"{shown(self.location)}: cannot be opened: {error}") from None
         self._is_object_store = self.location.split("://", 1)[0].lower() in _OBJECT_STORES
 
     def write(self, name: str, text: str) -> None:
@@ -132,8 +162,8 @@ class RemoteFolder:
         with self._writing(name):
             if not self._force and not self._is_ours(path):
                 raise OutputError(
-                    f"{self.location}/{name}: exists, and nothing in it says that traceanalyzer wrote it; use --force"
-                    " to overwrite it"
+                    f"{shown(self.location)}/{name}: exists, and nothing in it says that traceanalyzer wrote it; use "
+                    "--force to overwrite it"
                 )
             self._put(path, lambda target: self._fs.pipe_file(target, text.encode("utf-8", "replace")))
 
@@ -154,7 +184,7 @@ class RemoteFolder:
     def read(self, name: str) -> bytes | None:
         """Content of a file in bytes, or None if it does not exist."""
         try:
-            with _as_os_error():
+            with _as_os_error(self.location):
                 return cast("bytes", self._fs.cat_file(self._path(name)))
         except OSError:
             return None
@@ -162,7 +192,7 @@ class RemoteFolder:
     def size(self, name: str) -> int | None:
         """Size of a file in bytes, or None if it does not exist."""
         try:
-            with _as_os_error():
+            with _as_os_error(self.location):
                 return int(self._fs.info(self._path(name))["size"])
         except (OSError, KeyError):
             return None
@@ -201,33 +231,50 @@ class RemoteFolder:
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         try:
-            with _as_os_error():
+            with _as_os_error(self.location):
                 yield
         except OSError as error:
-            raise OutputError(f"{self.location}/{name}: cannot be written: {error.strerror or error}") from None
+            raise OutputError(f"{shown(self.location)}/{name}: cannot be written: {error.strerror or error}") from None
 
 
 def _resolve(url: str) -> tuple[Any, str]:
-    """File system of a URL, and the path in it."""
+    """File system of a URL, and the path in it.
+
+    Raises:
+        OSError: Its server cannot be reached.
+        UsageError: It is no URL that can be opened.
+        MissingDependencyError: The library for it is not installed.
+    """
     protocol = url.split("://", 1)[0].lower()
-    extra = _EXTRAS.get(protocol)
+    extra = _EXTRAS.get(protocol.rpartition("::")[2])
     try:
         fsspec = import_module("fsspec")
     except ImportError:
         raise MissingDependencyError("fsspec", extra=extra or "s3") from None
     try:
+        urlsplit(url)
+        if protocol in _WEB:  # not by `url_to_fs`, which takes the "::" of an address of IPv6 for a chain
+            return fsspec.filesystem(protocol), url
         return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
     except ImportError as error:
         if extra is None:
-            raise UsageError(f"{url}: {protocol}:// URLs need a library that is not installed: {error}") from None
+            told = without_secrets_of(url, str(error))
+            raise UsageError(f"{shown(url)}: {protocol}:// URLs need a library that is not installed: {told}") from None
         raise MissingDependencyError(f"what reads {protocol}:// URLs", extra=extra) from None
     except ValueError as error:
-        raise UsageError(f"{url}: cannot be opened: {error}") from None
+        told = without_secrets_of(url, str(error))
+        raise UsageError(f"{shown(url)}: cannot be opened: {told}; check how it is written") from None
+    except Exception as error:  # some libraries connect at once
+        raise OSError(_reason(url, error)) from None
 
 
-def _before_path(url: str, path: str) -> str:
-    """The part of a URL before its path: the protocol, sometimes with the server."""
-    return url.removesuffix(path) if url.endswith(path) else url.split("://", 1)[0] + "://"
+def _around_path(url: str, path: str) -> tuple[str, str]:
+    """What stands before the path in a URL, the protocol and sometimes the server, and after it in a chain."""
+    if url.endswith(path):
+        return url.removesuffix(path), ""
+    first, mark, rest = url.partition("::")
+    is_inside = mark and "://" in first  # of an archive, whose own URL follows
+    return url.split("://", 1)[0] + "://", f"::{rest}" if is_inside else ""
 
 
 def _version(entry: dict[str, Any]) -> str:
@@ -238,11 +285,32 @@ def _version(entry: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _as_os_error() -> Iterator[None]:
-    """Convert all errors of storage libraries to OSError, which callers handle."""
+def _as_os_error(url: str) -> Iterator[None]:
+    """Convert all errors of storage libraries to OSError, which callers handle, without secrets of the URL."""
     try:
         yield
-    except (OSError, OutputError):
+    except OutputError:
         raise
+    except FileNotFoundError as error:
+        if error.__cause__ is None or getattr(error.__cause__, "status", None) in _MISSING:
+            raise FileNotFoundError(_reason(url, error)) from None
+        raise OSError(_reason(url, error.__cause__)) from None  # "not found" is what fsspec says of any failure
     except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
+        raise OSError(_reason(url, error)) from None
+
+
+def _reason(url: str, error: BaseException) -> str:
+    """An error of a storage library in words, without secrets of the URL."""
+    status = getattr(error, "status", None)
+    if isinstance(status, int):
+        told = f"the server answers {status} {getattr(error, 'message', '')}".rstrip()
+        if status in _REFUSED:
+            told += "; check user, password or signature in the URL"
+        return without_secrets_of(url, told)
+    if not isinstance(error, OSError):
+        return without_secrets_of(url, f"{type(error).__name__}: {error}".removesuffix(": "))
+    number = error.errno or 0
+    told = os.strerror(number) if number in errno.errorcode else error.strerror or str(error) or type(error).__name__
+    if isinstance(error, ConnectionError | TimeoutError | gaierror) or hasattr(error, "os_error"):  # as of aiohttp
+        told += "; check the address, and whether its server runs"
+    return without_secrets_of(url, told)

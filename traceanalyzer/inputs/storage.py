@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
@@ -15,11 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from traceanalyzer import output
 from traceanalyzer.errors import OutputError
+from traceanalyzer.urls import is_url
 
 STATE = ".traceanalyzer"
 """Folder of the records beside the reports; it is hidden so that no batch reads it as input."""
 
-_URL = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]+://")
 _LEFTOVER = ".traceanalyzer-????????????????"
 
 
@@ -55,11 +54,6 @@ class Folder(Protocol):
         Raises:
             OutputError: Another batch is writing here.
         """
-
-
-def is_url(location: str) -> bool:
-    """Whether a location needs fsspec; `file://` does not."""
-    return _URL.match(location) is not None and not location.lower().startswith("file://")
 
 
 def local_path(location: str) -> str:

@@ -23,9 +23,10 @@ from msgspec import Raw
 from traceanalyzer import output
 from traceanalyzer._version import __version__
 from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.inputs.opening import open_source
 from traceanalyzer.readers.kineto import header
 from traceanalyzer.readers.kineto.windows import EventWindows
-from traceanalyzer.readers.source import STDIN, open_source
+from traceanalyzer.readers.source import STDIN
 
 _COMPRESSION = 6
 """Level of zlib: 9 takes three times as long and saves one percent."""
