@@ -167,7 +167,7 @@ def choose_table(report: Report, wanted: str | None) -> PrintedRun:
         return tables[0]
     named = [run for run in tables if wanted is not None and wanted in (run.id, run.id.rpartition("-")[2])]
     if not named:
-        problem = "contains several runs; name one of them" if wanted is None else f"has no run {wanted}; it has"
+        problem = "contains several runs; name one of them" if wanted is None else "has no such run; it has"
         raise UsageError(f"{report.source.name}: {problem}: {listing(report)}")
     return named[0]
 

@@ -17,6 +17,7 @@ from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import StepChoice, report_on
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.compile_log import CompileLog
+from traceanalyzer.urls import is_url
 
 _RUN = "#"
 
@@ -72,7 +73,8 @@ def open_side(given: str, reading: Reading) -> Given:
     else:
         side = _several(where, run, reading)
     if run is not None and not side.is_printed:
-        raise UsageError(f"{given}: only documents with tables have runs; leave {_RUN}{run} out")
+        rest = f"what follows {_RUN}" if is_url(where) else f"{_RUN}{run}"
+        raise UsageError(f"{given}: only documents with tables have runs; leave {rest} out")
     return side
 
 

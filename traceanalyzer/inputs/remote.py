@@ -56,7 +56,11 @@ def open_file(url: str, block_bytes: int) -> IO[bytes]:
     """Open a remote file for reading from start to end, with a small cache."""
     fs, path = _resolve(url)
     with _as_os_error(url):
-        file = fs.open(path, "rb", block_size=block_bytes, cache_type="readahead")
+        try:
+            file = fs.open(path, "rb", block_size=block_bytes, cache_type="readahead")
+        except FileNotFoundError:
+            _behind_cache(fs).info(path)  # raises what the cache does not say
+            raise
     return cast("IO[bytes]", _RemoteStream(file, url))
 
 
@@ -102,7 +106,7 @@ def is_file(url: str) -> bool:
     try:
         fs, path = _resolve(url)
         with _as_os_error(url):
-            return bool(fs.isfile(path))
+            return bool(_behind_cache(fs).isfile(path))
     except OSError:
         return False
 
@@ -115,7 +119,8 @@ def find(url: str) -> Iterator[RemoteFile]:
     """
     fs, path = _resolve(url)
     with _as_os_error(url):
-        entries = fs.glob(path, detail=True) if has_wildcard(url) else _entries(fs, path)
+        listed = _behind_cache(fs)
+        entries = listed.glob(path, detail=True) if has_wildcard(url) else _entries(listed, path)
     before, after = _around_path(url.rstrip("/"), path)
     for name in sorted(entries):
         entry = entries[name]
@@ -266,6 +271,12 @@ def _resolve(url: str) -> tuple[Any, str]:
         raise UsageError(f"{shown(url)}: cannot be opened: {told}; check how it is written") from None
     except Exception as error:  # some libraries connect at once
         raise OSError(_reason(url, error)) from None
+
+
+def _behind_cache(fs: Any) -> Any:
+    """The file system that a cache is of, with the same paths: a cache lists files only by their folders."""
+    cached = import_module("fsspec.implementations.cached")
+    return fs.fs if isinstance(fs, cached.CachingFileSystem) else fs
 
 
 def _around_path(url: str, path: str) -> tuple[str, str]:
