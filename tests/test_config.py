@@ -41,13 +41,27 @@ def test_a_project_without_settings_is_no_error(tmp_path: Path) -> None:
         ("[gpu]\nbandwith = 1\n", "did you mean bandwidth"),
         ("[gpus]\nfp32 = 1\n", "did you mean gpu"),
         ("[zzz]\n", "known are gpu"),
-        ("[gpu]\nfp32 = -1\n", "positive number"),
-        ("[gpu]\nfp32 = true\n", "positive number"),
+        ("[gpu]\nfp32 = -1\n", "a number from 1e-06 to 1e\\+09 is needed"),
+        ("[gpu]\nfp32 = true\n", "a number from 1e-06"),
         ("[gpu]\nname = 3\n", "text is needed"),
         ("gpu = 3\n", "not a table; write \\[gpu\\]"),
         ('format = "htlm"\n', "did you mean html"),
         ('format = ["json", 3]\n', "list of them, is needed"),
         ("[gpu\n", "not valid TOML"),
+        ("top = " + 100_000 * "[", "nested too deep"),
+        ("top = " + 100_000 * "{a=", "nested too deep"),
+        ("top = " + 5000 * "1", "not valid TOML"),
+        ("top = nan", "a whole number"),
+        ("top = inf", "a whole number"),
+        ("[gpu]\nbandwidth = inf\n", "a number from 1e-06"),
+        ("[gpu]\nbandwidth = nan\n", "a number from 1e-06"),
+        ("[gpu]\nbandwidth = 1e308\n", "a number from 1e-06"),
+        ("[gpu]\nbandwidth = 1e-308\n", "a number from 1e-06"),
+        ("[gpu]\nbandwidth = " + 400 * "1", "a number from 1e-06"),
+        ("[rules.dataloader-bound]\nready_ns = nan\n", "ready_ns = nan: a number from 0 to 1e\\+18 is needed"),
+        ("[rules.dataloader-bound]\nready_ns = inf\n", "a number from 0"),
+        ("[rules.dataloader-bound]\nready_ns = -1\n", "a number from 0"),
+        ("[rules.dataloader-bound]\nready_ns = " + 400 * "1", "a number from 0"),
     ],
 )
 def test_a_wrong_setting_is_one_line(text: str, says: str, tmp_path: Path) -> None:
@@ -128,3 +142,11 @@ def test_configured_peaks_replace_those_of_the_table() -> None:
     slow = bandwidth_of(Config({"bandwidth": 1600.0}))
     assert slow == pytest.approx(0.5)  # 8 MB in 10 us are 800 GB/s
     assert bandwidth_of(Config()) != slow
+
+
+@pytest.mark.parametrize("value", [1.5, float("nan"), float("inf"), -0.5, 10**400])
+def test_a_share_is_at_most_one_also_for_programs(value: float) -> None:
+    settings = Config(rules={"dataloader-bound": {"exposed_share": value}}, origin="x.toml: ")
+    with pytest.raises(UsageError, match=r"x.toml: rules.dataloader-bound.exposed_share = .*: a share from 0 to 1 "):
+        selection.choose(settings)
+    assert selection.choose(Config(rules={"dataloader-bound": {"exposed_share": 1}}))

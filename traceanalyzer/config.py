@@ -10,6 +10,11 @@ from typing import Any
 
 from traceanalyzer.errors import UsageError
 
+MOST = 10**18
+"""Greatest threshold (own choice: 30 years in ns, an exabyte)."""
+_FIGURES = (1e-6, 1e9)
+"""Range of figures of a device (own choice: far beyond any device, and what is divided by them stays finite)."""
+
 _SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "fail-on")
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 """Severities of findings, the mildest first."""
@@ -89,7 +94,9 @@ def _parse(file: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(file.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UsageError(f"{file.name}: is nested too deep; no setting is a list in a list") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UsageError(f"{file.name}: is not valid TOML: {error}") from None
     except OSError as error:
         raise UsageError(f"{file.name}: cannot be read: {error.strerror or error}") from None
@@ -156,10 +163,12 @@ def _gpu(gpu: Any, origin: str) -> Mapping[str, Any]:
         raise UsageError(f"{origin}gpu is not a table; write [{_header(origin)}gpu] and its keys below")
     _require_known(gpu, GPU_KEYS, f"{origin}gpu.")
     for key, value in gpu.items():
-        if not (isinstance(value, str) if key == "name" else _is_number(value) and value > 0):
-            raise UsageError(
-                f"{origin}gpu.{key} = {value!r}: a {'text' if key == 'name' else 'positive number'} is needed"
-            )
+        if key == "name":
+            if not isinstance(value, str):
+                raise UsageError(f"{origin}gpu.{key} = {value!r}: a text is needed")
+        elif not is_within(value, *_FIGURES):
+            least, most = _FIGURES
+            raise UsageError(f"{origin}gpu.{key} = {value!r}: a number from {least:g} to {most:g} is needed")
     return gpu
 
 
@@ -170,8 +179,8 @@ def _rules(rules: Any, origin: str) -> Mapping[str, Mapping[str, float]]:
         raise UsageError(f"{origin}rules is not a table of tables; write {example} and its keys below")
     for rule, limits in rules.items():
         for key, value in limits.items():
-            if not _is_number(value) or value < 0:
-                raise UsageError(f"{origin}rules.{rule}.{key} = {value!r}: a number, 0 or greater, is needed")
+            if not is_within(value, 0, MOST):
+                raise UsageError(f"{origin}rules.{rule}.{key} = {value!r}: a number from 0 to {MOST:g} is needed")
     return rules
 
 
@@ -182,8 +191,9 @@ def _ids(settings: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def is_within(value: object, least: float, most: float) -> bool:
+    """Whether a value is a number in a range, which no infinity is, and nothing that is no number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
 
 def _header(origin: str) -> str:

@@ -166,7 +166,7 @@ def test_an_error_that_quotes_a_page_is_cut_to_a_line(tmp_path: Path) -> None:
     line = assert_one_line(run)
     assert len(line) < 600
     assert line.startswith("traceanalyzer: traceanalyzer.toml: rules.gpu-underutilized.busy_share = 'xxx")
-    assert line.endswith("xxx': a number, 0 or greater, is needed\n")
+    assert line.endswith("xxx': a number from 0 to 1e+18 is needed\n")
 
 
 @pytest.mark.parametrize(("before", "unit"), [(b'{"traceEvents": [', b"}"), (b'{"traceEvents": [', b" "), (b"", b"a")])

@@ -55,7 +55,7 @@ def test_fail_on() -> None:
     [
         ('[rules."dataloader-bound"]\nexposed = 1\n', "no threshold exposed; did you mean exposed_share?"),
         ('[rules."dataloader-bond"]\nexposed_share = 1\n', "did you mean dataloader-bound?"),
-        ('[rules."dataloader-bound"]\nexposed_share = "x"\n', "a number, 0 or greater, is needed"),
+        ('[rules."dataloader-bound"]\nexposed_share = "x"\n', "a number from 0 to 1e+18 is needed"),
         ("rules = 3\n", "rules is not a table of tables"),
         ('select = "dataloader-bound"\n', "select is not a list of rules"),
         ('ignore = ["nope"]\n', "unknown rule nope; traceanalyzer rules lists them"),

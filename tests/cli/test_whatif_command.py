@@ -10,7 +10,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.builders.ranks import Meeting, run
-from tests.cli.running import TRAINING, call
+from tests.cli.running import TRAINING, assert_one_line, call
 from tests.rules.loader.test_dataloader_single_process import fires
 from traceanalyzer.errors import UsageError
 from traceanalyzer.prediction import whatif
@@ -78,11 +78,18 @@ def test_unknown_names_have_a_suggestion(trace: str) -> None:
     assert "Did you mean loader" in run.err
 
 
+@pytest.mark.parametrize("factor", ["nan", "inf", "1e308", "1e-320", "-0.5"])
+@pytest.mark.parametrize("option", ["--loader", "--bandwidth", "--speedup"])
+def test_factors_with_which_nothing_can_be_computed_are_refused(trace: str, option: str, factor: str) -> None:
+    done = call("whatif", trace, option, f"gpu={factor}" if option == "--speedup" else factor)
+    assert "must be 0 (free), or from 1e-06 to 1e+09" in assert_one_line(done)
+
+
 def test_negative_factors_are_refused(trace: str) -> None:
     assert call("whatif", trace, "--speedup", "loader=-1", "-q").code == 2
     measured = ta.load(trace)
     assert isinstance(measured, ta.Trace)
-    with pytest.raises(UsageError, match="0 \\(free\\) or more"):
+    with pytest.raises(UsageError, match=r"0 \(free\), or from 1e-06 to 1e\+09"):
         whatif(measured, speedup={"loader": -1})
 
 

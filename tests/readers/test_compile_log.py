@@ -280,3 +280,11 @@ def test_a_folder_is_read_whole_and_gzip_as_well(tmp_path: Path) -> None:
 def test_a_folder_without_logs(tmp_path: Path) -> None:
     with pytest.raises(UnusableInputError, match="contains no compile log"):
         opening.read_compile_logs([tmp_path])
+
+
+def test_entries_that_are_nested_too_deep_are_counted_as_unreadable(tmp_path: Path) -> None:
+    prefix = build.measured("0/0", "f", "f.py", 1, 1.5)
+    head = prefix[: prefix.index("{")]
+    log = read(tmp_path, prefix + head + '{"compilation_metrics": ' + 100_000 * "[" + 100_000 * "]" + "}\n")
+    assert len(log.compilations) == 1
+    assert log.losses

@@ -160,7 +160,7 @@ def decode(data: bytes) -> Record | None:
     """Decode a record; None if it has another version or is cut off."""
     try:
         done = msgspec.json.decode(data, type=Record)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return done if done.schema_version == RECORD_VERSION else None
 

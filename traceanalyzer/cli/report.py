@@ -128,7 +128,9 @@ FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
     "break and recompilation. Repeatable.",
 )
 @click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
-@click.option("--row-limit", type=int, metavar="N", help="In a table: rows, -1 for all  [default: 100].")
+@click.option(
+    "--row-limit", type=click.IntRange(min=-1), metavar="N", help="In a table: rows, -1 for all  [default: 100]."
+)
 @click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
 @flame.options
 @delivery.assets_options

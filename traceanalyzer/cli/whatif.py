@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import click
 
 from traceanalyzer import config, formats, multirank
@@ -18,6 +16,7 @@ from traceanalyzer.pipeline import StepChoice
 from traceanalyzer.prediction import whatif
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.model import Report
+from traceanalyzer.simulation.edits import LEAST_FACTOR, MOST_FACTOR
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
@@ -44,8 +43,8 @@ class _Factor(ParamType[float]):
             number = float(str(value))
         except ValueError:
             self.fail(f"{value} is not a number", param, ctx)
-        if not (number >= 0 and math.isfinite(number)):
-            self.fail(f"{value} must be 0 (free) or more", param, ctx)
+        if not (number == 0 or LEAST_FACTOR <= number <= MOST_FACTOR):
+            self.fail(f"{value} must be 0 (free), or from {LEAST_FACTOR:g} to {MOST_FACTOR:g}", param, ctx)
         return number
 
 

@@ -17,6 +17,9 @@ from traceanalyzer.structure.sums import members
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, Array
 
+LEAST_FACTOR, MOST_FACTOR = 1e-6, 1e9
+"""Range of factors that users ask for (own choice: what is computed with them stays finite)."""
+
 
 class LoaderEdit(msgspec.Struct, frozen=True):
     """Shorten waits for the loader: all by a factor, and then to at most a given time each."""

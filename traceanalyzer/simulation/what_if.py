@@ -6,7 +6,6 @@ reproduce the recording it abstains: then the answer is an interval from zero to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -24,7 +23,7 @@ from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Message
 from traceanalyzer.report.model import Generator, ReportSource
 from traceanalyzer.simulation import critical_path, edits, measured_edits, model, replay_error, selectors, variation
-from traceanalyzer.simulation.edits import Edit
+from traceanalyzer.simulation.edits import LEAST_FACTOR, MOST_FACTOR, Edit
 from traceanalyzer.simulation.model import Model
 from traceanalyzer.simulation.replay_error import Replay
 from traceanalyzer.simulation.selectors import Selected
@@ -222,8 +221,10 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
         UsageError: Its selector matches nothing in the trace, or its factor is negative.
     """
     factor = 0.0 if change.factor is None else change.factor
-    if factor < 0 or not math.isfinite(factor):
-        raise UsageError(f"{change.selector or change.kind}={factor:g}: must be 0 (free) or more")
+    unit = 1e6 if change.kind == "loader" else 1  # ns in a ms
+    if not (factor == 0 or LEAST_FACTOR <= factor / unit <= MOST_FACTOR):
+        told = f"must be 0 (free), or from {LEAST_FACTOR:g} to {MOST_FACTOR:g}"
+        raise UsageError(f"{change.selector or change.kind}={factor / unit:g}: {told}")
     if change.kind == "loader":
         return selectors.select(context, "loader"), [edits.LoaderEdit(round(factor))]
     if change.kind == "no-sync":

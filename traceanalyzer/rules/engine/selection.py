@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from traceanalyzer.config import Config
+from traceanalyzer.config import MOST, Config, is_within
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules import SUBJECTS
@@ -118,6 +118,11 @@ def _limits(rule: Rule, config: Config) -> Mapping[str, float]:
             near = hint(key, rule.defaults, f"it has {', '.join(rule.defaults) or 'none'}")
             place = config.place(f'rules."{rule.id}"')
             raise UsageError(f"{place}: rule {rule.id} has no threshold {key}; {near}")
+    for limit in rule.thresholds:
+        most = 1 if limit.unit == "share" and limit.default <= 1 else MOST
+        if limit.key in chosen and not is_within(value := chosen[limit.key], 0, most):
+            place = config.place(f"rules.{rule.id}.{limit.key}")
+            raise UsageError(f"{place} = {value!r}: a {limit.unit} from 0 to {most:g} is needed")
     return {**rule.defaults, **chosen}
 
 
