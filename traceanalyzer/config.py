@@ -12,10 +12,11 @@ from traceanalyzer.errors import UsageError
 
 MOST = 10**18
 """Greatest threshold (own choice: 30 years in ns, an exabyte)."""
+_SECONDS = (0.01, 86400)
 _FIGURES = (1e-6, 1e9)
 """Range of figures of a device (own choice: far beyond any device, and what is divided by them stays finite)."""
 
-_SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "fail-on")
+_SETTINGS = ("gpu", "rules", "select", "ignore", "language", "format", "top", "fail-on", "rule-seconds")
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 """Severities of findings, the mildest first."""
 FORMATS = ("terminal", "markdown", "html", "json", "sarif", "csv", "xlsx")
@@ -46,6 +47,8 @@ class Config:
     """Formats to write where neither an option nor a suffix names one: all of them in a batch, else the first."""
     top: int | None = None
     """Number of rows of each ranking; None leaves it to the format."""
+    rule_seconds: float = 60.0
+    """Most seconds that a rule of another package may take (own choice: rules of this one take milliseconds)."""
     fail_on: str | None = None
     """Severity from which on a finding makes the exit code 1."""
 
@@ -121,6 +124,7 @@ def _config(settings: Mapping[str, Any], origin: str) -> Config:
         language=_text(settings, origin),
         formats=_formats(settings.get("format", []), origin),
         top=_top(settings.get("top"), origin),
+        rule_seconds=_seconds(settings.get("rule-seconds", Config.rule_seconds), origin),
         fail_on=_severity(settings.get("fail-on"), origin),
     )
 
@@ -148,6 +152,13 @@ def _top(value: Any, origin: str) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise UsageError(f"{origin}top = {value!r}: a whole number from 1 on is needed")
     return value
+
+
+def _seconds(value: Any, origin: str) -> float:
+    if not is_within(value, *_SECONDS):
+        least, most = _SECONDS
+        raise UsageError(f"{origin}rule-seconds = {value!r}: a number of seconds from {least:g} to {most:g} is needed")
+    return float(value)
 
 
 def _severity(value: Any, origin: str) -> str | None:

@@ -12,11 +12,15 @@ depend on the process that computes it; what fails in a process for any reason i
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
+import pickle
+import select
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +30,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_LONGEST_ALARM = 1 << 30
+"""Most seconds of an alarm, as systems count them."""
 
 _NUMBER = 2
 """Bytes of the number of a piece of work that is shared."""
@@ -185,3 +192,105 @@ def _compute_shared(connection: Connection[Any, Any], taking: int, compute: Call
             found[number] = compute(number)
     with contextlib.suppress(Exception):  # the parent is gone, or will compute what cannot be sent
         connection.send(found)
+
+
+def contained(compute: Callable[[], T], seconds: float) -> T:
+    """Compute with code that this program does not trust to come to an end, or to leave it alone.
+
+    It runs in a forked process, which is killed after its time. Where processes cannot be forked, or the result cannot
+    be sent, it runs in a thread, which goes on after its time, and can still end the whole process.
+
+    Args:
+        compute: What to call; it raises nothing, as the exception would be lost.
+        seconds: Most seconds that it may take.
+
+    Raises:
+        TimeoutError: It took longer.
+        ChildProcessError: It ended its process.
+    """
+    sent = _computed_in_a_fork(compute, seconds) if can_fork() else b""
+    if sent:
+        with contextlib.suppress(Exception):  # what cannot be read, either
+            result: T = pickle.loads(sent)  # noqa: S301 - from a process of this program
+            return result
+    return _computed_in_a_thread(compute, seconds)
+
+
+def _computed_in_a_fork(compute: Callable[[], Any], seconds: float) -> bytes:
+    """The result as it was sent; nothing if it cannot be sent, or there are no more processes."""
+    taking, giving = os.pipe()
+    with no_interrupts(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # as for `Child`
+        try:
+            child = os.fork()
+        except OSError:
+            os.close(taking)
+            os.close(giving)
+            return b""
+        if child == 0:
+            _give(compute, giving, seconds)
+    os.close(giving)
+    try:
+        sent = _take(taking, seconds)
+    finally:
+        os.close(taking)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if not sent:
+        raise ChildProcessError(_ending(os.waitstatus_to_exitcode(status)))
+    return sent[len(_SENT) :]
+
+
+_SENT = b"s"
+"""Comes before a result, so that one that cannot be sent differs from none."""
+
+
+def _give(compute: Callable[[], Any], giving: int, seconds: float) -> None:
+    """What the forked process does; it never returns."""
+    code = 1
+    try:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(math.ceil(min(seconds, _LONGEST_ALARM)) + 1)  # if the parent is killed
+        warnings.simplefilter("ignore")
+        result = compute()
+        try:
+            sent = pickle.dumps(result)
+        except Exception:
+            sent = b""
+        with os.fdopen(giving, "wb") as file:
+            file.write(_SENT + sent)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _take(taking: int, seconds: float) -> bytes:
+    """All that is sent until the other end is closed."""
+    end = time.monotonic() + seconds
+    sent: list[bytes] = []
+    while True:
+        ready, _, _ = select.select([taking], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        piece = os.read(taking, 1 << 16)
+        if not piece:
+            return b"".join(sent)
+        sent.append(piece)
+
+
+def _ending(code: int) -> str:
+    """How a process ended that sent nothing."""
+    with contextlib.suppress(ValueError):
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"it ended its process with exit code {code}"
+
+
+def _computed_in_a_thread(compute: Callable[[], T], seconds: float) -> T:
+    results: list[T] = []
+    thread = threading.Thread(target=lambda: results.append(compute()), daemon=True)
+    thread.start()
+    thread.join(min(seconds, threading.TIMEOUT_MAX))
+    if not results:
+        raise TimeoutError
+    return results[0]

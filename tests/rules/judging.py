@@ -31,10 +31,12 @@ Situation = TraceBuilder | str | tuple[TraceBuilder, ...]
 Thresholds = Mapping[str, float]
 
 
-def report(situation: Situation, rule: str | None = None, limits: Thresholds | None = None) -> Report:
+def report(
+    situation: Situation, rule: str | None = None, limits: Thresholds | None = None, *, seconds: float = 60.0
+) -> Report:
     """The report on a situation, of one rule only if one is named."""
     chosen = {rule: limits} if rule and limits else {}
-    config = Config(rules=chosen, select=(rule,) if rule else ())
+    config = Config(rules=chosen, select=(rule,) if rule else (), rule_seconds=seconds)
     if isinstance(situation, tuple):
         members = {rank: measure_rank(read_built(trace)) for rank, trace in enumerate(situation)}
         return join({rank: member for rank, member in members.items() if member is not None}, "run", config)

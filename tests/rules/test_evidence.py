@@ -17,10 +17,10 @@ from tests.builders.situations import SITUATIONS, Situation
 from tests.rules.judging import facts_of, functions, situations
 from traceanalyzer.analyzers.ranks.model import Ranks
 from traceanalyzer.report.model import Evidence
+from traceanalyzer.rules.engine.detection import drafts
 from traceanalyzer.rules.engine.facts import Facts, Missing
 from traceanalyzer.rules.engine.facts.sources import applicable
 from traceanalyzer.rules.engine.rule import Draft, Drafts, Limits, Rule
-from traceanalyzer.rules.engine.runner import drafts
 from traceanalyzer.rules.engine.selection import Chosen, builtin
 
 RULES = {rule.id: rule for rule in builtin()}

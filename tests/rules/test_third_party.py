@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -17,6 +20,7 @@ import pytest
 from tests.reading import assert_reads_back
 from tests.rules.judging import report
 from tests.rules.loader.test_dataloader_bound import fires, fires_in_a_table, quiet
+from traceanalyzer import processes
 from traceanalyzer.errors import UsageError
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Evidence
@@ -162,12 +166,80 @@ def test_whatever_a_rule_does_the_others_are_reported(case: str, monkeypatch: py
     assert_reads_back(msgspec.json.encode(whole), whole)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
-def test_who_ends_the_program_ends_it(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(BROKEN, trace=_detector(_throws(error)))  # type: ignore[arg-type]
-    monkeypatch.setattr(selection, "known", lambda: (broken,))
-    with pytest.raises(type(error)):
-        report(fires())
+def _hang(_: Facts) -> None:
+    while True:
+        pass
+
+
+def _crash(_: Facts) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+ENDING: dict[str, tuple[Callable[[Facts], object], str]] = {
+    "an interrupt": (_throws(KeyboardInterrupt()), "the rule failed (KeyboardInterrupt)"),
+    "sys.exit": (_throws(SystemExit(5)), "the rule failed (SystemExit: 5)"),
+    "the end of the process": (lambda _: os._exit(5), "the rule failed (it ended its process with exit code 5)"),
+    "a crash": (_crash, "the rule failed (its process was ended by SIGTERM)"),
+    "no end": (_hang, "the rule took longer than 300 ms, the limit of rules of other packages (rule-seconds in the"),
+    "no end of sleep": (lambda _: time.sleep(3600), "the rule took longer than"),
+}
+
+
+@pytest.mark.skipif(not processes.can_fork(), reason="nothing to compare: processes cannot be forked here")
+@pytest.mark.parametrize("case", ENDING)
+def test_no_rule_ends_or_stops_the_program(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, reason = ENDING[case]
+    broken = replace(BROKEN, trace=_detector(function))  # type: ignore[arg-type]
+    monkeypatch.setattr(selection, "known", lambda: (*selection.builtin(), broken))
+    whole = report(fires(), seconds=0.3)
+    assert {entry.id: entry.reason.text for entry in whole.skipped}["broken-rule"].startswith(reason)
+    assert "dataloader-bound" in {finding.rule for finding in whole.findings}
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # no process is left
+
+
+@pytest.mark.parametrize("case", ["an interrupt", "sys.exit", "no end of sleep"])
+def test_where_processes_cannot_be_forked(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "can_fork", lambda: False)
+    function, reason = ENDING[case]
+    monkeypatch.setattr(selection, "known", lambda: (replace(BROKEN, trace=_detector(function)),))  # type: ignore[arg-type]
+    whole = report(fires(), seconds=0.3)
+    assert {entry.id: entry.reason.text for entry in whole.skipped}["broken-rule"].startswith(reason)
+
+
+def test_the_time_is_up_once_for_all_runs_of_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "known", lambda: (replace(BROKEN, table=_detector(lambda _: time.sleep(3600))),))  # type: ignore[arg-type]
+    waited: list[float] = []
+    contained = processes.contained
+
+    def counted(compute: Callable[[], object], seconds: float) -> object:
+        waited.append(seconds)
+        return contained(compute, seconds)
+
+    monkeypatch.setattr(processes, "contained", counted)
+    first = fires_in_a_table()
+    text = (2 * chr(10)).join(("# Before", first, "# After", first.replace("0.000ms", "1.000ms")))
+    whole = report(text, seconds=0.2)
+    assert len(whole.headlines) == 2
+    assert waited == [0.2]
+    assert "took longer" in {entry.id: entry.reason.text for entry in whole.skipped}["broken-rule"]
+
+
+def test_findings_that_cannot_be_sent_to_another_process_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Local(dict[str, object]):
+        """Not known to other modules, so not sent."""
+
+    def detect(facts: Facts) -> list[Draft]:
+        return [Draft((Evidence(_TEXT(), 0.7, 0.5, "share", ()),), params=Local(), severity="info")]
+
+    monkeypatch.setattr(selection, "known", lambda: (replace(BROKEN, trace=_detector(detect)),))
+    assert [finding.rule for finding in report(fires()).findings] == ["broken-rule"]
+
+
+def test_rules_of_this_package_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "known", selection.builtin)
+    monkeypatch.setattr(processes, "contained", _throws(AssertionError("a process for a rule of this package")))
+    assert report(fires()).findings
 
 
 def test_a_rule_that_fails_in_one_run_of_several_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import msgspec
 
@@ -15,8 +14,8 @@ from traceanalyzer.report import units
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skipped
 from traceanalyzer.report.selection import Once, Selection
+from traceanalyzer.rules.engine import detection, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
-from traceanalyzer.rules.engine import snippets, where
 from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
@@ -28,13 +27,6 @@ from traceanalyzer.rules.engine.rule import Draft, Rule
 from traceanalyzer.rules.engine.selection import Chosen
 from traceanalyzer.structure.portions import Portion
 
-_NO_TIMELINE = Text("rule-no-timeline", "a printed table has no timeline: report on the trace itself")
-_CAPTURE = Text(
-    "rule-graph-capture", "the recording contains the capture of graphs, and kernels do not run while they are captured"
-)
-_FAILED = Text(
-    "rule-failed", "the rule failed ({error}); please report this to its author", note="error is a Python exception"
-)
 _ABSTAINS = Text(
     "saving-model-abstains",
     "{basis}; limited by the total times of the other resources, because the replay of this recording differs from it "
@@ -75,10 +67,6 @@ _ANOTHER_RECORDING = Text(
     "only a recording with this change shows it",
     note="ends the sentence: may save up to 3 ms, or nothing: ...",
 )
-_LONGEST_ERROR = 200
-MOST_FINDINGS = 1000
-"""Most findings of a rule in one run (own choice): longer lists are not read, and a rule must not run forever."""
-
 _STEPS_OF_SEVERITY = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 """Severity by the most likely saving as a share of the step (own choice: what a team would stop for, plan, try, or
 note)."""
@@ -126,6 +114,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         judged: list[_Judged] = []
         prices = _prices(facts)
         for entry in chosen:
+            if any(map(detection.is_too_long, reasons.get(entry.rule.id, ()))):
+                continue  # once is enough to wait for it
             try:
                 judged += _judged(entry, facts, prices)
             except Missing as missing:
@@ -175,7 +165,7 @@ def _texts(facts: Facts, rule: Rule, draft: Draft) -> tuple[Message, Message, Me
 
 def _reason(found: Sequence[Message], runs: int) -> Message | None:
     """Why a rule was skipped: it failed, or it could not judge any run."""
-    failed = next((reason for reason in found if reason.id == _FAILED.id), None)
+    failed = next((reason for reason in found if detection.is_failure(reason)), None)
     return failed or (found[0] if len(found) == runs else None)
 
 
@@ -186,46 +176,11 @@ def _judged(entry: Chosen, facts: Facts, prices: Prices | None) -> list[_Judged]
         Missing: The rule cannot judge, or it failed; one broken rule must not prevent the report.
     """
     try:
-        drawn = list(islice(drafts(entry, facts), MOST_FINDINGS + 1))
-        if len(drawn) > MOST_FINDINGS:
-            raise ValueError(f"more than {MOST_FINDINGS} findings in one run")
-        return [_finding(facts, prices, entry.rule, draft) for draft in drawn]
-    except Missing as missing:
-        if not isinstance(missing.reason, Message):
-            raise Missing(_failed(TypeError("a reason that is no message"))) from None
-        raise
-    except (KeyboardInterrupt, SystemExit):
+        return [_finding(facts, prices, entry.rule, draft) for draft in detection.drafts(entry, facts)]
+    except (Missing, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise Missing(_failed(error)) from None
-
-
-def drafts(entry: Chosen, facts: Facts) -> Iterable[Draft]:
-    """What a rule finds, before it is priced.
-
-    Raises:
-        Missing: It cannot judge these facts.
-    """
-    rule = entry.rule
-    if facts.is_graph_capture:
-        raise Missing(_CAPTURE())
-    if facts.log is not None:
-        return rule.log(facts, entry.limits) if rule.log is not None else ()
-    detector = rule.trace if facts.table is None else rule.table
-    if detector is None:
-        reason = rule.no_trace if facts.table is None else rule.no_table
-        raise Missing(reason or _NO_TIMELINE())
-    return detector(facts, entry.limits)
-
-
-def _failed(error: BaseException) -> Message:
-    """Describe an error in one short line, however long its own message is."""
-    try:
-        told = " ".join(str(error).split())
-    except Exception:
-        told = ""
-    name = type(error).__name__
-    return _FAILED(error=(f"{name}: {told}" if told else name)[:_LONGEST_ERROR])
+        raise Missing(detection.failed(error)) from None
 
 
 def _budget(facts: Facts) -> Budget:

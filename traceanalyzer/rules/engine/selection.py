@@ -38,6 +38,8 @@ class Chosen(msgspec.Struct, frozen=True):
 
     rule: Rule
     limits: Mapping[str, float]
+    seconds: float | None = None
+    """Most seconds that a rule of another package may take; None for a rule of this one."""
 
 
 @cache
@@ -108,7 +110,11 @@ def choose(config: Config) -> tuple[Chosen, ...]:
                 raise UsageError(f"{config.place(key, name)}: unknown rule {name}; {near}")
     current = [name for name, rule in rules.items() if rule.stage != "deprecated"]
     wanted = set(config.select or current) - set(config.ignore)
-    return tuple(Chosen(rule, _limits(rule, config)) for rule in rules.values() if rule.id in wanted)
+    return tuple(
+        Chosen(rule, _limits(rule, config), None if rule.id in pages() else config.rule_seconds)
+        for rule in rules.values()
+        if rule.id in wanted
+    )
 
 
 def _limits(rule: Rule, config: Config) -> Mapping[str, float]:
