@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -81,3 +82,21 @@ def test_oversized_damage_stays_small_in_memory(file: Malformed, tmp_path: Path)
         tracemalloc.stop()
     # Windows grow up to the largest element that is believed, 16 MiB, in a few copies.
     assert peak < 100e6
+
+
+def test_a_trace_whose_halves_are_a_lifetime_apart_is_reported_without_the_smaller_one(tmp_path: Path) -> None:
+    """Times that differ by a hundred years of ns no longer fit into 64 bits with what is added to them."""
+    century_us = 100 * 365 * 86_400 * 1_000_000
+    times = [100 * number for number in range(12)] + [century_us + 100 * number for number in range(8)]
+    events = [
+        {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 7, "ts": at, "dur": 50, "args": {"stream": 7}}
+        for at in times
+        for category, name in (("cpu_op", "aten::mm"), ("kernel", "gemm"))
+    ]
+    path = tmp_path / "halves.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = load(path)
+    assert isinstance(trace, Trace)
+    assert lost_events(trace) == 16
+    assert trace.info.span_ns == 1_150_000
+    assert analyze(trace).trace is not None

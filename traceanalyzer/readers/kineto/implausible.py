@@ -8,6 +8,7 @@ events. Events a day before or after all others are dropped and counted.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from math import fsum
 from typing import Any
@@ -23,6 +24,10 @@ _FAR_NS = 24 * 3600 * 10**9
 
 _FEW = 0.01
 """Share of far events up to which they are strays; more of them, and the file is made that way."""
+
+_ABSURD_NS = 1 << 57
+"""Span of four years, beyond which far events are dropped however many they are: differences of such times no longer
+fit into 64 bits with what is added to them."""
 
 DEVICES = 64
 """A process sees those of its machine, of which there are 16 at most."""
@@ -84,7 +89,8 @@ def without_far_events(trace: Trace) -> Trace:
     middle = int(np.median(np.concatenate([s[:: max(1, len(s) // 10_000)] for s in starts])))
     kept = {name: _near(table, middle) for name, table in found.items()}
     strays = Counter({name: int((~rows).sum()) for name, rows in kept.items()})
-    if strays.total() > _FEW * fsum(map(len, found.values())) + 1:
+    is_made_so = strays.total() > _FEW * fsum(map(len, found.values())) + 1
+    if is_made_so and _span_ns(found.values()) <= _ABSURD_NS:
         strays.clear()
     if strays.total():
         found = {n: t.take(kept[n]) if strays[n] else t for n, t in found.items()}
@@ -99,6 +105,12 @@ def without_far_events(trace: Trace) -> Trace:
     info = replace(trace.info, origin_ns=origin, span_ns=end, profiler_start_ns=began)
     changes: dict[str, Any] = {**shifted, "info": info}
     return replace(trace, **changes)
+
+
+def _span_ns(tables: Iterable[Table]) -> int:
+    """Time from the first start to the last end; in Python's integers, because it may exceed 64 bits."""
+    filled = [table for table in tables if len(table)]
+    return max(int(_ends(table).max()) for table in filled) - min(int(table.start_ns.min()) for table in filled)
 
 
 def _shifted(table: Table, origin: int) -> Table:
