@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from sys import intern
 from typing import Annotated, Any
 
 import msgspec
@@ -152,12 +153,15 @@ def _shapes(text: str) -> tuple[Shape, ...] | None:
         return None
 
 
-@lru_cache(_KEPT)
 def _dims(text: str) -> tuple[Dims, ...] | None:
     shapes = _shapes(text)
-    if shapes is not None:
-        return shapes
-    entries = _parsed(text)  # with a list of tensors, or damaged
+    return _lists(text) if shapes is None else shapes
+
+
+@lru_cache(_KEPT)
+def _lists(text: str) -> tuple[Dims, ...] | None:
+    """What is known of each input where not all are shapes: there is a list of tensors, or the text is damaged."""
+    entries = _parsed(text)
     return tuple(map(_shape_or_list, entries)) if isinstance(entries, list) else None
 
 
@@ -184,7 +188,9 @@ def _elements(dims: Dims) -> int:
 @lru_cache(_KEPT)
 def _texts(text: str) -> tuple[str, ...] | None:
     entries = _parsed(text)
-    return tuple([one if isinstance(one, str) else "" for one in entries]) if isinstance(entries, list) else None
+    if not isinstance(entries, list):
+        return None
+    return tuple([intern(one) if isinstance(one, str) else "" for one in entries])  # a few occur in most texts
 
 
 def _parsed(text: str) -> Any:
