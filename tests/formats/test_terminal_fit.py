@@ -96,6 +96,17 @@ def test_every_attempt_shows_no_more_than_the_one_before() -> None:
     assert LEVELS[0] == next(attempts(tuple(shown)))[0]
 
 
+def test_no_title_stands_alone() -> None:
+    table = SectionTable("x", (SectionColumn(say("Name"), ""),), (("a row",),), 1)
+    facts = (Fact(say("Program"), say("training"), "", is_essential=True),)
+    shown = [Section(f"s{n}", say(f"Section {n}"), tables=(table,)) for n in range(30)]
+    shown.insert(1, Section("recording", say("What was recorded"), facts=facts, is_essential=True))
+    assert "What was recorded\n  Program: training\n" in screen(shown)
+    text = screen(shown, lines=5)
+    assert "\nWhat was recorded\n" not in text
+    assert "More in the other formats: Section 0, What was recorded, Section 1," in text.replace("\n", " ")
+
+
 def test_a_brief_finding_has_its_saving_and_its_line_of_code() -> None:
     found = [finding(f"rule-{n}", f"Number {n}", code=f"fix({n})\nmore({n})") for n in range(3)]
     found[2] = replace(found[2], code=None)

@@ -288,7 +288,25 @@ LEVELS = (
 
 
 def attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
-    """Attempts in order: the level of detail, the sections to show, and the sections left out."""
+    """Attempts in order: the level of detail, the sections to show, and the sections left out.
+
+    A section of which a level leaves nothing is left out, instead of being a title alone.
+    """
+    for level, kept, left_out in _attempts(shown):
+        silent = [section for section in kept if _is_empty(cut(section, level)) and not _is_empty(section)]
+        yield (
+            level,
+            tuple(section for section in kept if section not in silent),
+            tuple(section for section in shown if section in silent or section in left_out),
+        )
+
+
+def _is_empty(section: Section) -> bool:
+    """Whether a section has nothing but its title."""
+    return not (section.messages or section.facts or section.parts or section.tables or section.findings)
+
+
+def _attempts(shown: tuple[Section, ...]) -> Iterator[tuple[Level, tuple[Section, ...], tuple[Section, ...]]]:
     for level in LEVELS:
         yield level, shown, ()
     least = LEVELS[-1]
