@@ -10,7 +10,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.builders.ranks import Meeting, run
-from tests.cli.running import TRAINING, assert_one_line, call
+from tests.cli.running import FIXTURES, TRAINING, assert_one_line, call
 from tests.rules.loader.test_dataloader_single_process import fires
 from traceanalyzer.errors import UsageError
 from traceanalyzer.prediction import whatif
@@ -128,3 +128,26 @@ def test_the_interval_includes_workers_only_where_they_cost_something() -> None:
     freed = call("whatif", TRAINING, "--loader", "0", "--free", "loader")
     assert "The saving is between" in freed.out
     assert words not in " ".join(freed.out.split())
+
+
+def test_counts_are_of_changes_that_have_such_events() -> None:
+    loader = call("whatif", TRAINING, "--loader", "0", "--format", "markdown").out
+    assert "| Change | Of |\n" in loader
+    assert "| no wait for the DataLoader | DataLoader |\n" in loader
+    assert "at most 0 ns" not in loader
+    both = call("whatif", TRAINING, "--loader", "0.5", "--speedup", "gpu=2", "--format", "markdown").out
+    assert "| Change | Of | Device events |\n" in both
+    assert "| each wait for the DataLoader takes at most 500 us | DataLoader |  |\n" in both
+    assert "| gpu 2 times as fast | GPU | 204 |\n" in both
+    assert "| \\* no longer waits | calls that wait | 12 |\n" in call(
+        "whatif", TRAINING, "--no-sync", "*", "--format", "markdown"
+    ).out
+    edits = json.loads(call("whatif", TRAINING, "--free", "host", "--format", "json").out)["edits"]
+    assert [(edit["device_events"], edit["calls"]) for edit in edits] == [(None, None)]
+
+
+def test_communication_without_any_time_is_not_zero_times_as_fast() -> None:
+    ddp = str(FIXTURES / "synthetic" / "ddp_nccl.json.gz")
+    free = call("whatif", ddp, "--bandwidth", "0", "--format", "markdown").out
+    assert "| communication takes no time | communication |" in free
+    assert "communication 2 times as fast" in call("whatif", ddp, "--bandwidth", "2").out

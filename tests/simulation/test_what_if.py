@@ -98,7 +98,7 @@ def test_an_answer_says_what_each_change_is_about() -> None:
     found = ask(waiting(), [ChangeAsked("no-sync", "*"), ChangeAsked("speedup", "gpu", 2)])
     told = [(change.kind, change.selector, change.factor, change.found) for change in found.edits]
     assert told == [("no-sync", "*", None, "synchronization"), ("speedup", "gpu", 2, "gpu")]
-    assert [(change.device_events, change.calls) for change in found.edits] == [(0, 3), (3, 0)]
+    assert [(change.device_events, change.calls) for change in found.edits] == [(None, 3), (3, None)]
 
 
 def test_changes_together_do_not_depend_on_their_order() -> None:

@@ -88,6 +88,7 @@ _KINDS = {
     "loader": Text(
         "whatif-kind-loader", "each wait for the DataLoader takes at most {wait:ns}", "a change that somebody thinks of"
     ),
+    "no-wait": Text("whatif-kind-no-wait", "no wait for the DataLoader", "a change that somebody thinks of"),
     "speedup": Text("whatif-kind-speedup", "{selector} {factor} times as fast", "a change that somebody thinks of"),
     "free": Text("whatif-kind-free", "{selector} takes no time", "a change that somebody thinks of"),
     "gone": Text("whatif-kind-gone", "{selector} is gone", "a change that somebody thinks of"),
@@ -124,11 +125,12 @@ _PARTS = {
 }
 _RANGE = Text("whatif-range", "{low:ns} to {high:ns}", "an interval of times")
 _ONCE = Text("whatif-once-time", "{once:ns}", "a time")
+_COUNT = Text("whatif-number", "{count:count}", "a number of events")
 _CHANGE = Column(Text("whatif-change", "Change"), "", lambda edit: _change(edit), is_name=True)  # noqa: PLW0108
 _EVENTS = (
     Column(Text("whatif-found", "Of"), "", lambda edit: _FOUND[edit.found]()),
-    Column(Text("whatif-events", "Device events"), "count", "device_events"),
-    columns.CALLS,
+    Column(Text("whatif-events", "Device events"), "", lambda edit: _count(edit.device_events), if_any=bool),
+    Column(columns.CALLS.title, "", lambda edit: _count(edit.calls), if_any=bool),
 )
 _INTERVAL_FREE = Text("whatif-free-range", "Interval")
 _HELPS_COLUMNS = (
@@ -188,8 +190,8 @@ def sections(prediction: WhatIf, top: int) -> Iterator[Section]:
     """Build the sections of a prediction."""
     yield Section("prediction", _ANSWER, messages=tuple(_messages(prediction)), is_essential=True)
     if prediction.edits:
-        has_events = prediction.edits[0].device_events is not None  # a rank is all its work
-        changes = table("changes", (_CHANGE, *_EVENTS) if has_events else (_CHANGE,), prediction.edits)
+        of_ranks = prediction.edits[0].kind == "rank"  # a rank is all its work
+        changes = table("changes", (_CHANGE,) if of_ranks else (_CHANGE, *_EVENTS), prediction.edits)
         yield Section("changes", _CHANGES, tables=(changes,))
     if prediction.helps:
         says = (_RANKS(),) if prediction.helps[0].kind == "rank" else ()
@@ -260,10 +262,18 @@ def _without_kind(selector: str) -> str:
 
 def _change(edit: AppliedChange) -> Message:
     """The text of a change; work without any time is called free for every kind of request."""
+    if edit.kind == "bandwidth" and not edit.factor:
+        return _KINDS["free"](selector=_FOUND[edit.found]())
     kind = "free" if edit.kind == "speedup" and not edit.factor else edit.kind
+    kind = "no-wait" if edit.kind == "loader" and not round(edit.wait_ns or 0) else kind
     params = {"selector": clean(_without_kind(edit.selector)), "factor": f"{edit.factor or 0:g}", "wait": edit.wait_ns}
     template = _KINDS[kind]
     return template(**{key: value for key, value in params.items() if f"{{{key}" in template.english})
+
+
+def _count(number: int | None) -> Message | str:
+    """A number of events, or nothing for a change that is not of such events."""
+    return "" if number is None else _COUNT(count=number)
 
 
 def _part(selector: str) -> Message | str:

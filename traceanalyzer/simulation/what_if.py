@@ -73,9 +73,10 @@ class AppliedChange(msgspec.Struct, frozen=True):
     """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner`,
     `synchronization` or `rank`."""
     device_events: int | None
-    """Number of kernels, copies and fills that change, in the whole trace; null for a rank."""
+    """Number of kernels, copies and fills that change, in the whole trace; null if the change is not of these, as of
+    the loader, the host or a rank."""
     calls: int | None
-    """Number of runtime calls that change, in the whole trace; null for a rank."""
+    """Number of runtime calls that change, in the whole trace; null if the change is not of these."""
     wait_ns: float | None = None
     """Longest wait for the loader in ns; null for other kinds."""
 
@@ -208,8 +209,8 @@ def _applied(change: ChangeAsked, selected: Selected) -> AppliedChange:
         selector=change.selector,
         factor=None if is_wait else change.factor,
         found=selected.kind,
-        device_events=len(selected.device),
-        calls=len(selected.calls),
+        device_events=len(selected.device) or None,
+        calls=len(selected.calls) or None,
         wait_ns=change.factor if is_wait else None,
     )
 
