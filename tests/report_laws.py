@@ -167,6 +167,11 @@ def _together(case: Case) -> Iterator[tuple[str, str]]:
         fixes = [case.report["findings"][fix["finding"]]["saving"] for fix in combined["fixes"]]
         best = max((saving["point_ns_per_step"] or 0.0 for saving in fixes), default=0.0)
         point, most = combined["point_ns_per_step"], combined["wall_ns_per_step"][1]
+        for fix in combined["fixes"]:
+            finding, (low, high) = case.report["findings"][fix["finding"]], fix["wall_ns_per_step"]
+            later = finding["after_fixes_ns_per_step"]
+            if later != ([low, fix["point_ns_per_step"], high] if finding["latent"] else None):
+                yield "later", f"{fix['rule']}: {later} of {low} to {high}"
         if point is not None and not best - _TOLERANCE_NS <= point <= most + _TOLERANCE_NS:
             yield "together", f"{point} of at most {most}, one alone {best}"
         if case.step_ns is not None and most > case.step_ns + _TOLERANCE_NS:

@@ -129,6 +129,10 @@ def _fixes_save_less_together(case: Case) -> None:
     case.report["headlines"][0]["combined"]["point_ns_per_step"] = 0.0
 
 
+def _latent_without_what_it_adds(case: Case) -> None:
+    case.report["findings"][case.report["headlines"][0]["combined"]["fixes"][0]["finding"]]["latent"] = True
+
+
 def _nowhere(case: Case) -> None:
     for finding in case.report["findings"]:
         finding["where"] = []
@@ -234,6 +238,7 @@ FAULTS: tuple[tuple[str, Callable[[Case], None]], ...] = (
     ("bounds", _kernels_save_more_than_they_take),
     ("together", _fixes_save_more_together),
     ("together", _fixes_save_less_together),
+    ("later", _latent_without_what_it_adds),
     ("where", _nowhere),
     ("where", _before_the_steps),
     ("where", _times_that_do_not_add_up),

@@ -139,9 +139,10 @@ def test_counts_are_of_changes_that_have_such_events() -> None:
     assert "| Change | Of | Device events |\n" in both
     assert "| each wait for the DataLoader takes at most 500 us | DataLoader |  |\n" in both
     assert "| gpu 2 times as fast | GPU | 204 |\n" in both
-    assert "| \\* no longer waits | calls that wait | 12 |\n" in call(
-        "whatif", TRAINING, "--no-sync", "*", "--format", "markdown"
-    ).out
+    assert (
+        "| \\* no longer waits | calls that wait | 12 |\n"
+        in call("whatif", TRAINING, "--no-sync", "*", "--format", "markdown").out
+    )
     edits = json.loads(call("whatif", TRAINING, "--free", "host", "--format", "json").out)["edits"]
     assert [(edit["device_events"], edit["calls"]) for edit in edits] == [(None, None)]
 

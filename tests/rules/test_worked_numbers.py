@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests import corpus_files
+from traceanalyzer.formats import language
+from traceanalyzer.formats.cards import card
 from traceanalyzer.report.model import Finding, Report
 
 pytestmark = pytest.mark.corpus
@@ -86,6 +88,19 @@ def test_batch_norm_can_be_folded_with_the_bias(cnn: Report) -> None:
 def test_single_precision_products_are_latent(cnn: Report) -> None:
     finding = one(cnn, "tensor-cores-unused", "run-1")
     assert finding.latent
+    assert wall(finding) == (0, 0)
+
+
+def test_what_is_latent_says_what_it_adds_to_the_fixes_before_it(cnn: Report) -> None:
+    combined = cnn.headlines[0].combined
+    assert combined is not None
+    added = {fix.finding: (fix.wall_ns_per_step[0], None, fix.wall_ns_per_step[1]) for fix in combined.fixes}
+    assert [finding.after_fixes_ns_per_step for finding in cnn.findings] == [
+        added.get(place) if finding.latent else None for place, finding in enumerate(cnn.findings)
+    ]
+    finding = one(cnn, "tensor-cores-unused", "run-1")
+    told = card(finding, language.of("en")).saves
+    assert told == "No gain yet: the DataLoader is the limit; after earlier fixes up to 12 ms per step"
 
 
 def test_all_fixes_together_leave_what_the_gpu_needs(cnn: Report) -> None:

@@ -62,6 +62,20 @@ _LATENT_BY = Text("advice-latent", "No gain yet: the limit is {resource}", "a re
 _LATENT_UNKNOWN = Text(
     "advice-latent-unknown", "Maybe no gain yet: the recording does not show what limits the program"
 )
+_LITTLE = {
+    "gpu": Text("advice-little-gpu", "Little gain yet: the GPU is the limit"),
+    "host": Text("advice-little-host", "Little gain yet: the CPU is the limit"),
+    "loader": Text("advice-little-loader", "Little gain yet: the DataLoader is the limit"),
+    "communication": Text("advice-little-communication", "Little gain yet: communication is the limit"),
+}
+"""Why a finding saves hardly anything yet, beside the little that it saves, by the resource that bounds the step."""
+_LITTLE_BY = Text("advice-little", "Little gain yet: the limit is {resource}", "a resource that a later version knows")
+_LITTLE_UNKNOWN = Text("advice-little-unknown", "The recording does not show what limits the program")
+_AFTER_FIXES = Text(
+    "advice-after-fixes",
+    "{latent}; after earlier fixes {time} per step",
+    note="latent is such as: No gain yet: the CPU is the limit; time is what is then saved, such as 28 ms (25-31)",
+)
 _SUM = Text(
     "advice-sum", "{minuend} \u2212 {subtrahend} = {result}", "times with their units, and the name of a resource"
 )
@@ -106,15 +120,36 @@ def _estimate(
     return None if is_nothing else language.quantity(value, "estimate", concept)
 
 
-def latent(finding: Finding, language: Language) -> str | None:
-    """Why it saves nothing yet; None if it saves time now."""
+def latent(finding: Finding, language: Language, saved: str | None = None) -> str | None:
+    """Why it saves nothing yet, and what it saves after others; None if it is not latent.
+
+    Args:
+        finding: The finding.
+        language: The reader's language.
+        saved: The little that it saves by itself; None if that may be nothing.
+    """
     if not finding.latent:
         return None
+    texts, by, unknown = (_LITTLE, _LITTLE_BY, _LITTLE_UNKNOWN) if saved else (_LATENT, _LATENT_BY, _LATENT_UNKNOWN)
     if finding.blocked_by is None:
-        return language.text(_LATENT_UNKNOWN)
-    if finding.blocked_by in _LATENT:
-        return language.text(_LATENT[finding.blocked_by])
-    return language.text(_LATENT_BY, resource=finding.blocked_by)
+        why = language.text(unknown)
+    elif finding.blocked_by in texts:
+        why = language.text(texts[finding.blocked_by])
+    else:
+        why = language.text(by, resource=finding.blocked_by)
+    if finding.after_fixes_ns_per_step is None:
+        return why
+    low, point, high = finding.after_fixes_ns_per_step
+    now = finding.saving
+    if saved and now and _likely(now.point_ns_per_step, now.wall_ns_per_step[1]) == _likely(point, high):
+        return why
+    time = _estimate((low, high), point or None, language, "saving-after-fixes")
+    return language.text(_AFTER_FIXES, latent=why, time=time) if time else why
+
+
+def _likely(point: float | None, most: float) -> str:
+    """The most likely time, or the most where only bounds are known, as it is shown."""
+    return units.estimate((point or most, None, point or most))
 
 
 def word(texts: dict[str, Text], key: str, language: Language) -> str:
@@ -168,6 +203,11 @@ _MAY_SAVE = Text(
     "card-may-save",
     "May save {time} per step ({share}), or nothing: {decided}.",
     note="time and share are such as up to 3 ms; decided says what would show it",
+)
+_SAVES_LITTLE = Text(
+    "card-saves-little",
+    "{saves} {latent}.",
+    note="saves is a sentence, latent a clause without a full stop: Little gain yet: the GPU is the limit",
 )
 _SAVES_ONCE = Text(
     "card-saves-once",
@@ -240,13 +280,13 @@ class Card:
     severity: str
     confidence: str
     time: str | None
-    """Saving per step; None if there is none, or none yet."""
+    """Saving per step; None if there is none, or none yet that could be shown."""
     share: str | None
     own: str | None
     """Time that it saves on its own resource, if the step saves less."""
     resource: str | None
     latent: str | None
-    """Why it saves nothing yet; None if it saves time now."""
+    """Why it saves little or nothing yet, and what it saves after other fixes; None if it is not latent."""
     saves: str | None
     """One sentence about the saving, or why there is none yet; None if unknown."""
     question: str | None
@@ -270,14 +310,16 @@ def card(finding: Finding, language: Language) -> Card:
     decided = None if saving is None or finding.latent else saving.decided_by
     if saving is not None and decided is not None:
         saving = replace(saving, point_ns_per_step=None)  # nothing between both ends is more likely
-    time = None if saving is None or finding.latent else saved_time(saving, language)
-    share = None if saving is None or finding.latent else saved_share(saving, language)
+    time = share = None
+    if saving is not None and not (finding.latent and saving.wall_ns_per_step[0] <= 0):  # else it may be nothing yet
+        time, share = saved_time(saving, language), saved_share(saving, language)
     own = own_time(saving, language) if saving else None
     is_known = saving is not None and own_time(saving, language.unmarked) == saved_time(saving, language.unmarked)
-    why_latent = latent(finding, language)
+    why_latent = latent(finding, language, time)
     saves = question = None
     if time and share and decided is None:
         saves = language.text(_SAVES, time=time, share=share)
+        saves = language.text(_SAVES_LITTLE, saves=saves, latent=why_latent) if why_latent else saves
     elif time and share and decided is not None:
         question = language.text(_MAY_SAVE, time=time, share=share, decided=language.say(decided))
     return Card(
@@ -291,7 +333,7 @@ def card(finding: Finding, language: Language) -> Card:
         own=None if time and is_known else own,
         resource=resource_name(saving.resource, language) if saving else None,
         latent=why_latent,
-        saves=why_latent or question or saves or _once(finding, language),
+        saves=question or saves or why_latent or _once(finding, language),
         question=question,
         summary=language.say(finding.summary),
         advice=language.say(finding.advice),

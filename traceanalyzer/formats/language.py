@@ -131,6 +131,15 @@ class Language:
         """Join texts with a separator that no language changes."""
         return separator.join(items)
 
+    def interval(self, low: str, point: str | None, high: str, with_unit: Callable[[str], str]) -> str:
+        """Write the numbers of an interval and the most likely one, if there is one, with the unit once."""
+        between = self.text(_BETWEEN, low=low, high=high)
+        if low == high:
+            return with_unit(high)
+        if point is not None:
+            return self.text(_ESTIMATE, point=with_unit(point), between=between)
+        return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
+
     def _amount(self, value: Any, unit: str) -> str:
         return units.render(value, unit)
 
@@ -206,19 +215,14 @@ class Translated(Language):
 
     def _estimate(self, low: str, point: str | None, high: str, symbol: str) -> str:
         """Format an interval and its most likely value, with the unit once."""
-        low, high = low.translate(self._digits), high.translate(self._digits)
-        between = self.text(_BETWEEN, low=low, high=high)
 
         def with_unit(number: str) -> str:
             if symbol == units.PERCENT:
                 return number + self._symbols.percent
             return self.text(_AMOUNT, number=number, unit=_UNITS[symbol]())
 
-        if low == high:
-            return with_unit(high)
-        if point is not None:
-            return self.text(_ESTIMATE, point=with_unit(point.translate(self._digits)), between=between)
-        return self.text(_UP_TO, most=with_unit(high)) if units.is_zero(low) else with_unit(between)
+        likely = None if point is None else point.translate(self._digits)
+        return self.interval(low.translate(self._digits), likely, high.translate(self._digits), with_unit)
 
 
 _BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mun]?s|B|[KMGT]iB)(?![A-Za-z]))")

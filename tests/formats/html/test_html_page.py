@@ -193,6 +193,18 @@ def test_a_latent_finding_says_that_it_saves_nothing_yet_and_no_time_beside_that
     assert "up to 40.00 us" not in page.text
 
 
+def test_a_latent_finding_that_saves_a_little_says_how_little() -> None:
+    worth = msgspec.structs.replace(saving(1_000_000, 1_040_000, "gpu", arithmetic=False), point_ns_per_step=1_010_000)
+    later = {"latent": True, "blocked_by": "loader", "saving": worth}
+    page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(finding("fp32-matmul", **later),)))
+    assert "1.0 ms per step (0.57-0.60 %) Little gain yet: the DataLoader is the limit" in page.text
+    assert "No gain yet" not in page.text
+    assert "after earlier fixes" not in page.text  # they make it worth no more
+    more = finding("fp32-matmul", **later, after_fixes_ns_per_step=(5_000_000, 7_000_000, 8_000_000))
+    page = page_of(msgspec.structs.replace(report_of(TRAINING), findings=(more,)))
+    assert "Little gain yet: the DataLoader is the limit; after earlier fixes 7.0 ms (5.0-8.0) per step" in page.text
+
+
 def test_findings_have_addresses_of_their_own() -> None:
     page = page_of(advised(report_of(TRAINING)))
     addresses = [id_ for id_ in page.ids if id_.startswith("finding-") and not id_.endswith("-title")]

@@ -12,6 +12,7 @@ from traceanalyzer.report.model import Combined, Headline, Relief
 
 TODAY = Text("budget-today", "Today")
 _FLOOR = Text("budget-floor", "With all fixes")
+LEFT = Text("budget-left", "The step then takes", "above a column of times; beside each is a fix of the program")
 WITHOUT_PROFILER = Text("budget-without-profiler", "Today, without the profiler")
 
 
@@ -35,6 +36,8 @@ class BudgetRow:
 class StepBudget:
     """The waterfall of one run."""
 
+    head: str
+    """Words for what is left of the step, above the column."""
     today: BudgetRow
     fixes: tuple[BudgetRow, ...]
     floor: BudgetRow
@@ -63,15 +66,18 @@ def build(headline: Headline, combined: Combined, language: Language) -> StepBud
     low, high = combined.wall_ns_per_step
     point = combined.point_ns_per_step
     rest = (max(0.0, step - high), None if point is None else max(0.0, step - point), max(0.0, step - low))
+    least, likely, most = (None if each is None else in_unit.number(each, digits) for each in rest)
+    between = language.interval(least or "", likely, most or "", lambda number: f"{number} {in_unit.label}")
     floor = 1 - (low if point is None else point) / step
     fixes = (
         BudgetRow(None, told(after, f"left-after-{number}"), *_bar(after, before, more))
         for number, ((before, after), more) in enumerate(zip(pairwise(ends), possible, strict=True), 1)
     )
     return StepBudget(
+        language.text(LEFT),
         BudgetRow(language.text(name), told(1.0, concept), *_bar(0, 1)),
         tuple(fixes),
-        BudgetRow(language.text(_FLOOR), language.quantity(rest, "estimate", "floor"), *_bar(0, floor)),
+        BudgetRow(language.text(_FLOOR), language.marked(between, rest, "floor"), *_bar(0, floor)),
     )
 
 

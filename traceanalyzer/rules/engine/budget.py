@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from traceanalyzer.report.message import Message, Text
-from traceanalyzer.report.model import Arithmetic, Combined, Relief, Resources, Saving, shown_difference
+from traceanalyzer.report.model import Arithmetic, Combined, Finding, Relief, Resources, Saving, shown_difference
 from traceanalyzer.rules.engine.change import Fix, Interval, TimeSaved
 from traceanalyzer.simulation import variation
 from traceanalyzer.structure.portions import Portion
@@ -216,6 +216,22 @@ def combine(budget: Budget, fixes: Sequence[Fix]) -> Combined | None:
     total = variation.below((min(surely, most.saved), most.saved))
     share = total[0] / budget.step, total[1] / budget.step
     return Combined(tuple(relief for relief, _ in reliefs), total, share, most.left.critical)
+
+
+def with_later_savings(findings: Sequence[Finding], combined: Combined | None, first: int) -> list[Finding]:
+    """The findings, those that save nothing yet with what each adds to the fixes before it.
+
+    Args:
+        findings: The findings of a run, in their order.
+        combined: All their fixes together.
+        first: Position of the first finding in the report.
+    """
+    found = list(findings)
+    for fix in combined.fixes if combined else ():
+        place, (low, high) = fix.finding - first, fix.wall_ns_per_step
+        if found[place].latent:
+            found[place] = replace(found[place], after_fixes_ns_per_step=(low, fix.point_ns_per_step, high))
+    return found
 
 
 class _Most(msgspec.Struct, frozen=True):

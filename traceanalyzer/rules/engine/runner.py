@@ -16,7 +16,7 @@ from traceanalyzer.report.model import Combined, Finding, Headline, Saving, Skip
 from traceanalyzer.report.selection import Once, Selection
 from traceanalyzer.rules.engine import detection, snippets, where
 from traceanalyzer.rules.engine import runs as document_runs
-from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine
+from traceanalyzer.rules.engine.budget import GAIN_SHARE, Budget, combine, with_later_savings
 from traceanalyzer.rules.engine.change import Fix, TimeSaved
 from traceanalyzer.rules.engine.claim_edits import Resolver, is_about_waits
 from traceanalyzer.rules.engine.duplicates import distinct
@@ -123,7 +123,8 @@ def judge(runs: Sequence[Facts], chosen: Sequence[Chosen]) -> Advice:
         kept = _lifted(facts, _distinct(facts, prices, judged))
         ordered, combined = _ordered(facts, prices, kept, first=len(findings))
         headlines.append(headline(facts, combined))
-        findings += where.with_shared([entry.finding for entry in ordered])
+        placed = where.with_shared([entry.finding for entry in ordered])
+        findings += with_later_savings(placed, combined, first=len(findings))
     skipped = (Skipped(rule, reason) for rule, found in reasons.items() if (reason := _reason(found, len(runs))))
     counted = {facts.run for facts in runs if facts.table is not None and facts.table.steps_from is not None}
     return Advice(document_runs.compared(headlines, counted), document_runs.marked(findings), tuple(skipped))
