@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +130,20 @@ def test_another_gpu_cannot_be_compared() -> None:
     found = diff(report(training()), report(training([2 * us for us in QUIET], device=MI300X)))
     assert checks(found)["gpu"] == 0
     assert (found.verdict.outcome, found.verdict.reason.id) == ("inconclusive", "diff-incomparable")
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+@pytest.mark.parametrize("steps", [1, len(QUIET)])
+def test_that_sides_cannot_be_compared_is_said_first_and_no_change_in_percent(form: str, steps: int) -> None:
+    slower = training([23 * us for us in QUIET[:steps]], device=MI300X)
+    found = diff(report(training(QUIET[:steps])), report(slower), limit=0.05)
+    assert found.gate is not None
+    assert found.gate.outcome == "inconclusive"
+    told = answer(found).render(form, 5)
+    said = " ".join(re.sub(r"<[^>]*>", " ", told.partition("<main")[2] or told).split())
+    assert said.index("cannot be compared") < said.index("before and")
+    before_parts = said.partition("Parts of the step")[0]
+    assert not re.search(r"[+\u2212]\s?[\d,.]+\s?%", before_parts)
 
 
 def test_another_batch_size_cannot_be_compared() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
-from typing import NamedTuple
 
-from traceanalyzer.formats import run_difference
+from traceanalyzer.formats import run_difference, step_difference
+from traceanalyzer.formats.step_difference import short
 from traceanalyzer.report.difference import (
     PART_LABELS,
     Change,
@@ -18,9 +18,7 @@ from traceanalyzer.report.difference import (
     GpuUse,
     MemoryPeak,
     Ranking,
-    Shift,
     Side,
-    StepTime,
 )
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.names import shorten, word
@@ -28,8 +26,6 @@ from traceanalyzer.report.section import Fact, Section, SectionTable
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, known, optional, table
 
-_LONGEST = 600
-"""Most characters of a message, because names in a trace may be very long."""
 OUTCOMES = {
     "faster": Text("diff-outcome-faster", "Faster"),
     "slower": Text("diff-outcome-slower", "Slower"),
@@ -37,46 +33,7 @@ OUTCOMES = {
     "inconclusive": Text("diff-outcome-inconclusive", "Inconclusive"),
 }
 _BASE, _HEAD, _CHANGE = columns.BASE, columns.HEAD, columns.CHANGE
-_BOTH = Text(
-    "diff-both-signed",
-    "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:+share}) and from {median_base:ns} to "
-    "{median_head:ns} in the median ({median_share:+share}).",
-)
-_SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
-TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
-_TEST = Text("diff-test-p", "p {p:probability}", "result of a test of statistics")
-_TESTS = {
-    "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
-    "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
-}
 _TIMES = Text("diff-times-title", "Step time")
-_MEAN = Text("diff-row-mean", "Mean")
-_TIME_COLUMNS = (
-    Column(Text("diff-statistic", "Per step"), "", "label"),
-    _BASE,
-    _HEAD,
-    _CHANGE.of("shift.change_ns"),
-    Column(Text("diff-change-share", "Change, %"), "+share", "shift.change_share"),
-    Column(
-        Text("diff-at-least", "From", "lower end of an interval"),
-        "+ns",
-        lambda row: row.shift.interval_ns and row.shift.interval_ns[0],
-        if_any=known,
-    ),
-    Column(
-        Text("diff-at-most", "To (95 %)", "upper end of a 95 % interval"),
-        "+ns",
-        lambda row: row.shift.interval_ns and row.shift.interval_ns[1],
-        if_any=known,
-    ),
-    Column(
-        TEST,
-        "",
-        lambda row: None if row.shift.p is None else _TESTS.get(row.shift.method, _TEST)(p=row.shift.p),
-        if_any=known,
-        is_extra=True,
-    ),
-)
 _PARTS = Text("diff-parts-title", "Parts of the step")
 _PARTS_PRINTED = Text("diff-parts-printed-title", "Profiled time")
 PART = Text("diff-part", "Part")
@@ -223,15 +180,6 @@ _MEMORY_METRICS = {
 }
 
 
-class _TimeRow(NamedTuple):
-    """A statistic of the step time on both sides."""
-
-    label: Text | Message
-    base_ns: float
-    head_ns: float
-    shift: Shift
-
-
 def build(difference: Difference, top: int) -> Iterator[Section]:
     """All nonempty sections, in the order of importance, with this number of rows of each table."""
     yield from _answers(difference)
@@ -247,48 +195,16 @@ def build(difference: Difference, top: int) -> Iterator[Section]:
 def _answers(difference: Difference) -> Iterator[Section]:
     """The answer, the step times behind it, and the parts of the step."""
     yield Section(
-        "verdict", word(OUTCOMES, difference.verdict.outcome), messages=tuple(messages(difference)), is_essential=True
+        "verdict",
+        word(OUTCOMES, difference.verdict.outcome),
+        messages=tuple(step_difference.messages(difference)),
+        is_essential=True,
     )
     times = difference.step_time
     if times is not None and not difference.comparability.is_unrelated:
-        yield Section("times", _TIMES, tables=(_times(times),), is_essential=True)
+        yield Section("times", _TIMES, tables=(step_difference.times(difference, times),), is_essential=True)
     if difference.parts:
         yield Section("parts", _PARTS if times else _PARTS_PRINTED, tables=(_parts(difference.parts),))
-
-
-def messages(difference: Difference) -> Iterator[Message]:
-    """The answer; of programs that have no work in common that they have none, and nothing else."""
-    times = difference.step_time
-    if difference.comparability.is_unrelated:
-        yield from (check.message for check in difference.comparability.checks if check.id == "work")
-    elif times is not None and times.base.count == times.head.count == 1:
-        yield _SINGLE(base=times.base.mean_ns, head=times.head.mean_ns, share=times.mean.change_share)
-    elif times is not None:
-        yield _BOTH(
-            mean_base=times.base.mean_ns,
-            mean_head=times.head.mean_ns,
-            mean_share=times.mean.change_share,
-            median_base=times.base.median_ns,
-            median_head=times.head.median_ns,
-            median_share=times.median.change_share,
-        )
-    if not difference.comparability.is_unrelated:
-        yield _short(difference.verdict.reason)
-    if difference.attribution is not None and difference.verdict.outcome != "no-change":
-        yield difference.attribution
-    if difference.gate is not None:
-        yield difference.gate.reason
-
-
-def _short(message: Message) -> Message:
-    return Message(message.id, message.params, shorten(message.text, _LONGEST))
-
-
-def _times(times: StepTime) -> SectionTable:
-    rows = [_TimeRow(_MEAN, times.base.mean_ns, times.head.mean_ns, times.mean)]
-    if times.base.count > 1 or times.head.count > 1:
-        rows.append(_TimeRow(columns.MEDIAN.title, times.base.median_ns, times.head.median_ns, times.median))
-    return table("diff_times", _TIME_COLUMNS, rows)
 
 
 def _parts(parts: tuple[ChangedPart, ...]) -> SectionTable:
@@ -305,10 +221,10 @@ def _trust(difference: Difference) -> Iterator[Section]:
     comparability = difference.comparability
     unlike = [check.message for check in comparability.checks if check.similarity is not None and check.similarity < 1]
     notes = [note for note in difference.notes if note not in unlike]
-    messages = tuple(map(_short, (*unlike, *notes, *_ignored(difference))))
+    messages = tuple(map(short, (*unlike, *notes, *_ignored(difference))))
     facts = (Fact(_SCORE, comparability.score, "share"), *_sides(difference))
     yield Section("trust", _TRUST, messages=messages, facts=facts)
-    checks = tuple(_short(check.message) for check in comparability.checks)
+    checks = tuple(short(check.message) for check in comparability.checks)
     yield Section("checks", _ALL_CHECKS, messages=checks, is_detail=True)
 
 

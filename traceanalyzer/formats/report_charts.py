@@ -15,7 +15,7 @@ from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, word
 from traceanalyzer.sections.idle import CAUSE_LABELS
-from traceanalyzer.sections.overview import PART_LABELS
+from traceanalyzer.sections.overview import named
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 _STEPS = Text("figure-steps", "Time of each step and its parts")
@@ -53,7 +53,7 @@ def of_report(report: Report, language: Language) -> Iterator[tuple[str, Chart]]
             breakdown.steps if len(breakdown.steps) > 1 else (breakdown.inferred.steps if breakdown.inferred else ())
         )
         if len(shown) > 1 and any(step.duration_ns for step in shown[:_MOST_STEPS]):
-            yield "steps" if shown is breakdown.steps else "inferred-steps", _steps(shown, language)
+            yield "steps" if shown is breakdown.steps else "inferred-steps", _steps(report, shown, language)
     idle = report.result("idle", Idle)
     for device in idle.devices[:_MOST_DEVICES] if idle else ():
         causes = sorted((c for c in device.causes if c.time_ns), key=lambda cause: -cause.time_ns)
@@ -89,11 +89,12 @@ def _median(steps: tuple[Step, ...]) -> float:
     return (ordered[middle] + ordered[~middle]) / 2
 
 
-def _steps(steps: tuple[Step, ...], language: Language) -> StackedBars:
+def _steps(report: Report, steps: tuple[Step, ...], language: Language) -> StackedBars:
     shown = steps[:_MOST_STEPS]
     series = tuple(
-        Series(language.text(PART_LABELS[part]), part, tuple(float(getattr(step, f"{part}_ns")) for step in shown))
+        Series(language.text(label), role, tuple(float(getattr(step, f"{part}_ns")) for step in shown))
         for part in PARTS
+        for role, label in (named(report, part),)
         if any(getattr(step, f"{part}_ns") for step in shown)
     )
     marked = outliers(steps)

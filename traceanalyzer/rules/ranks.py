@@ -8,6 +8,7 @@ from math import fsum
 from typing import Any
 
 from traceanalyzer.analyzers.ranks.model import Caused, Excess, Ranks
+from traceanalyzer.analyzers.ranks.rank_facts import RankFacts
 from traceanalyzer.report.message import Text
 from traceanalyzer.rules.engine import late_rank
 from traceanalyzer.rules.engine.change import Interval
@@ -37,7 +38,7 @@ _REPLAYED_SUMMARIES = {
 
 def _straggler(facts: Facts, limits: Limits) -> Drafts:
     run = _comparison(facts)
-    if not run.mean_step_ns:
+    if run is None or not run.mean_step_ns:
         return
     late = late_rank.find(facts, run)
     if late is None:
@@ -106,8 +107,15 @@ def _summary(late: LateRanks, reason: Excess | None, *, is_short: bool) -> Text 
     return _SUMMARIES[reason.part] if reason else None
 
 
-def _comparison(facts: Facts) -> Ranks:
-    run = facts.find("ranks", Ranks)
+def _comparison(facts: Facts) -> Ranks | None:
+    """What the ranks do together; None for a program that meets no other rank, of which there is nothing to ask.
+
+    Raises:
+        Missing: There are other ranks, but they are not known or cannot be compared.
+    """
+    run, alone = facts.find("ranks", Ranks), facts.find("rank_facts", RankFacts)
+    if run is None and (alone is None or not alone.collectives.kind):
+        return None
     if run is None or len(run.ranks) < 2:
         raise Missing(_STRAGGLER.text("one-rank")())
     if not run.matching.matched:
@@ -181,6 +189,8 @@ def _name(row: Caused) -> str:
 def _experts(facts: Facts, limits: Limits) -> Drafts:
     """Exchanges of tokens between experts for which now one rank makes the others wait, now another."""
     run = _comparison(facts)
+    if run is None:
+        return
     rows = [row for row in run.groups if row.is_own and row.operation == "all_to_all"]
     if not rows or not run.mean_step_ns or late_rank.again(facts, run) is not None:
         return

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import fsum
 from statistics import median
 
+from traceanalyzer.analyzers.kernels.accelerators import Accelerators
 from traceanalyzer.knowledge import frameworks
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.section import Fact, Section, SectionPart, Term, Topic
 from traceanalyzer.sections import critical_path, throughput
+from traceanalyzer.simulation.critical_path import CriticalPath
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.step_breakdown import PARTS, Average, StepBreakdown
 
@@ -60,6 +63,14 @@ PART_LABELS = {
     "cpu_exec": Text("part-cpu-exec", "CPU Exec"),
     "other": Text("part-other", "Other"),
 }
+_OTHER = {
+    "host": ("host_code", Text("part-other-host", "CPU, between operators", "time in which the CPU runs other code")),
+    "asleep": ("other", Text("part-other-asleep", "Sleep and waits", "the program waits for a clock, a lock, a file")),
+    "unrecorded": ("other", Text("part-other-unrecorded", "Not recorded", "time whose events are missing")),
+}
+"""What the part in which no event of the others is active mostly is, by what a step waits for: its role and label."""
+_MOSTLY = 0.5
+"""Least share of that part that has its name (own choice)."""
 _TERMS = (
     Term(
         Text("define-step", "Step"),
@@ -105,7 +116,7 @@ def build(report: Report, top: int) -> Iterator[Section]:
         TITLE,
         messages=(*messages, *critical_path.sentence(report)),
         facts=(*_facts(breakdown, average), *throughput.facts(report)),
-        parts=tuple(_parts(average)),
+        parts=tuple(_parts(report, average)),
         topic=Topic.SUMMARY,
         terms=_TERMS,
         is_essential=True,
@@ -155,11 +166,45 @@ def _facts(breakdown: StepBreakdown, average: Average) -> Iterator[Fact]:
         yield Fact(_LONGEST, max(step.duration_ns for step in breakdown.steps), "ns")
 
 
-def _parts(average: Average) -> Iterator[SectionPart]:
+def _parts(report: Report, average: Average) -> Iterator[SectionPart]:
     """The nonzero parts, as means over the steps that count."""
     if not average.duration_ns:
         return
     for part in PARTS:
         value = getattr(average, f"{part}_ns")
         if value:
-            yield SectionPart(part, PART_LABELS[part], value, "ns", value / average.duration_ns)
+            role, label = named(report, part)
+            yield SectionPart(role, label, value, "ns", value / average.duration_ns)
+
+
+def named(report: Report, part: str) -> tuple[str, Text]:
+    """The role and the label of a part of a step; Other has those of what it mostly is, where that is known."""
+    mostly = _other_is(report) if part == "other" else None
+    return _OTHER[mostly] if mostly else (part, PART_LABELS[part])
+
+
+def _other_is(report: Report) -> str | None:
+    """What a typical step waits for in most of the time in which no event of its parts is active, as far as it shows.
+
+    That is no device that the parts do not cover, and no time in a recording that does not show what bounds it.
+    """
+    path, average = report.result("critical_path", CriticalPath), _average(report)
+    others = report.result("accelerators", Accelerators)
+    is_unclear = not report.headlines or report.headlines[0].bound == "none"
+    if path is None or average is None or not average.other_ns or is_unclear or (others and others.devices):
+        return None
+    found = {
+        part.resource: part.ns_per_step for part in path.parts if part.resource in _OTHER and part.resource != "host"
+    }
+    outside = fsum(each.host_ns_per_step for each in path.operators if each.operator is None)
+    found["host"] = outside - fsum(found.values()) - average.runtime_ns  # its calls in no operator are no other part
+    mostly = max(found, key=lambda resource: found[resource])
+    return mostly if found[mostly] >= _MOSTLY * average.other_ns else None
+
+
+def _average(report: Report) -> Average | None:
+    """The parts of a typical step, or of the mean step."""
+    breakdown, recording = report.result("step_breakdown", StepBreakdown), report.result("recording", Recording)
+    if recording and recording.typical:
+        return recording.typical.parts
+    return breakdown.average if breakdown else None

@@ -14,7 +14,7 @@ from traceanalyzer.report.warnings import OUTSIDE_KINDS, STEP_REASONS
 from traceanalyzer.sections import columns
 from traceanalyzer.sections.columns import Column, detail, known, optional, table
 from traceanalyzer.sections.host import label
-from traceanalyzer.sections.overview import PART_LABELS
+from traceanalyzer.sections.overview import named
 from traceanalyzer.structure.recording import Recording
 from traceanalyzer.structure.recording.workload import WorkloadEvidence
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
@@ -205,13 +205,13 @@ def build(report: Report, top: int) -> Iterator[Section]:
     if breakdown is None:
         return
     if len(breakdown.steps) > 1:
-        yield detail("steps", STEPS_TITLE, Topic.STEPS, (_table("steps", breakdown.steps, top),))
+        yield detail("steps", STEPS_TITLE, Topic.STEPS, (_table(report, "steps", breakdown.steps, top),))
     if breakdown.inferred is not None:
-        rows = _table("inferred_steps", breakdown.inferred.steps, top)
+        rows = _table(report, "inferred_steps", breakdown.inferred.steps, top)
         yield detail("inferred-steps", _INFERRED, Topic.STEPS, (rows,))
 
 
-def _table(name: str, steps: tuple[Step, ...], top: int) -> SectionTable:
+def _table(report: Report, name: str, steps: tuple[Step, ...], top: int) -> SectionTable:
     """Up to `top` steps in the order of time, without parts that no step has."""
-    parts = optional(bool, *(Column(PART_LABELS[part], "ns", f"{part}_ns") for part in PARTS))
+    parts = optional(bool, *(Column(named(report, part)[1], "ns", f"{part}_ns") for part in PARTS))
     return table(name, (columns.STEP, columns.DURATION, *parts), steps, top)

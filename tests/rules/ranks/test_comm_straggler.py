@@ -14,6 +14,7 @@ from tests.builders.gloo import GlooTraining
 from tests.builders.ranks import Meeting, run
 from tests.rules.communication import test_comm_exposed as comm_exposed
 from tests.rules.judging import findings, report, skipped, table
+from tests.rules.loader.test_dataloader_bound import fires as bound_by_loader
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 from traceanalyzer.analyzers.ranks.model import Ranks
 
@@ -268,6 +269,11 @@ def test_edge_steps() -> None:
     assert findings(short, RULE, TWO)
     assert findings(short, RULE, {"steps": 3}) == []
     assert "too few steps" in (skipped(short, RULE) or "")
+
+
+def test_a_program_that_meets_no_other_rank_has_none_to_compare() -> None:
+    assert skipped(bound_by_loader(), RULE) is None
+    assert findings(bound_by_loader(), RULE) == []
 
 
 def test_says_why_it_cannot_judge() -> None:

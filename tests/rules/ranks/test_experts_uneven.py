@@ -13,6 +13,7 @@ from tests.builders import TraceBuilder
 from tests.builders.ranks import Meeting, run
 from tests.rules.communication import test_comm_exposed as comm_exposed
 from tests.rules.judging import findings, report, skipped
+from tests.rules.loader.test_dataloader_bound import fires as bound_by_loader
 from tests.rules.loader.test_dataloader_bound import fires_in_a_table
 
 RULE = "experts-uneven"
@@ -81,6 +82,11 @@ def test_the_rank_with_all_busy_experts_is_late() -> None:
 
 def test_without_clocks_nothing_is_said() -> None:
     assert "no collective was found on several ranks" in (skipped(experts(lambda r, n: 0, clock=False), RULE) or "")
+
+
+def test_a_program_that_meets_no_other_rank_has_none_to_compare() -> None:
+    assert skipped(bound_by_loader(), RULE) is None
+    assert findings(bound_by_loader(), RULE) == []
 
 
 def test_says_why_it_cannot_judge() -> None:

@@ -9,10 +9,11 @@ from markupsafe import Markup
 
 from traceanalyzer.formats import before_after
 from traceanalyzer.formats.before_after import GRID, SideStep, Stack, UnitOfTimes, css
-from traceanalyzer.formats.difference_sections import FINDINGS, OUTCOMES, PART, STATUS, TEST, messages, price
+from traceanalyzer.formats.difference_sections import FINDINGS, OUTCOMES, PART, STATUS, price
 from traceanalyzer.formats.html.summary import prose
 from traceanalyzer.formats.language import Language
 from traceanalyzer.formats.run_difference import late_ranks
+from traceanalyzer.formats.step_difference import TEST, messages
 from traceanalyzer.report.difference import PART_LABELS, Difference, FindingChange
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.names import clean, shorten, word
@@ -114,7 +115,8 @@ class Opening:
 def opening(difference: Difference, language: Language) -> Opening:
     """Prepare the top of the page."""
     outcome = language.text(word(OUTCOMES, difference.verdict.outcome))
-    short = before_after.in_short(difference, language)
+    is_comparable = difference.comparability.obstacle is None  # else that is the first thing to say
+    short = before_after.in_short(difference, language) if is_comparable else ""
     said = [language.say(message) for message in (*messages(difference), *late_ranks(difference.run))]
     whole = max((ns for ns in before_after.step_ns(difference) if ns), default=0.0)
     shown = before_after.strips(difference)

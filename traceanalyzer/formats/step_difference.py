@@ -1,0 +1,124 @@
+"""What a difference says of a step: the verdict with its reason, and how long a step is on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from traceanalyzer.report.difference import Difference, Shift, StepTime
+from traceanalyzer.report.message import Message, Text
+from traceanalyzer.report.names import shorten
+from traceanalyzer.report.section import SectionTable
+from traceanalyzer.sections import columns
+from traceanalyzer.sections.columns import Column, known, table
+
+_LONGEST = 600
+"""Most characters of a message, because names in a trace may be very long."""
+_BOTH = Text(
+    "diff-both-signed",
+    "A step went from {mean_base:ns} to {mean_head:ns} in the mean ({mean_share:+share}) and from {median_base:ns} to "
+    "{median_head:ns} in the median ({median_share:+share}).",
+)
+_SINGLE = Text("diff-single", "The step went from {base:ns} to {head:ns} ({share:+share}), in one step of each side.")
+_BOTH_APART = Text(
+    "diff-both-apart",
+    "A step takes {mean_base:ns} before and {mean_head:ns} after in the mean, {median_base:ns} and {median_head:ns} in "
+    "the median.",
+    "of sides that cannot be compared",
+)
+_SINGLE_APART = Text(
+    "diff-single-apart",
+    "The one step of each side takes {base:ns} before and {head:ns} after.",
+    "of sides that cannot be compared",
+)
+TEST = Text("diff-test", "Test", "of statistics, whether a change is more than noise")
+_TEST = Text("diff-test-p", "p {p:probability}", "result of a test of statistics")
+_TESTS = {
+    "rank-sum": Text("diff-test-rank-sum", "rank-sum, p {p:probability}", "a test of statistics, and its result"),
+    "welch": Text("diff-test-welch", "Welch, p {p:probability}", "a test of statistics, and its result"),
+}
+_MEAN = Text("diff-row-mean", "Mean")
+_SIDES = (Column(Text("diff-statistic", "Per step"), "", "label"), columns.BASE, columns.HEAD)
+_CHANGES = (
+    columns.CHANGE.of("shift.change_ns"),
+    Column(Text("diff-change-share", "Change, %"), "+share", "shift.change_share"),
+    Column(
+        Text("diff-at-least", "From", "lower end of an interval"),
+        "+ns",
+        lambda row: row.shift.interval_ns and row.shift.interval_ns[0],
+        if_any=known,
+    ),
+    Column(
+        Text("diff-at-most", "To (95 %)", "upper end of a 95 % interval"),
+        "+ns",
+        lambda row: row.shift.interval_ns and row.shift.interval_ns[1],
+        if_any=known,
+    ),
+    Column(
+        TEST,
+        "",
+        lambda row: None if row.shift.p is None else _TESTS.get(row.shift.method, _TEST)(p=row.shift.p),
+        if_any=known,
+        is_extra=True,
+    ),
+)
+
+
+class _TimeRow(NamedTuple):
+    """A statistic of the step time on both sides."""
+
+    label: Text | Message
+    base_ns: float
+    head_ns: float
+    shift: Shift
+
+
+def messages(difference: Difference) -> Iterator[Message]:
+    """The answer, first of all that there is none; of programs that have no work in common nothing else."""
+    comparability, reason = difference.comparability, short(difference.verdict.reason)
+    if comparability.is_unrelated:
+        yield from (check.message for check in comparability.checks if check.id == "work")
+    elif comparability.obstacle is not None:
+        yield reason
+        yield from _durations(difference.step_time, _SINGLE_APART, _BOTH_APART)
+    else:
+        yield from _durations(difference.step_time, _SINGLE, _BOTH)
+        yield reason
+    if difference.attribution is not None and difference.verdict.outcome != "no-change":
+        yield difference.attribution
+    if difference.gate is not None:
+        yield difference.gate.reason
+
+
+def _durations(times: StepTime | None, single: Text, both: Text) -> Iterator[Message]:
+    """How long a step is on both sides; its changes only where the text has them."""
+    if times is None:
+        return
+    if times.base.count == times.head.count == 1:
+        every = {"base": times.base.mean_ns, "head": times.head.mean_ns, "share": times.mean.change_share}
+        text = single
+    else:
+        text = both
+        every = {
+            "mean_base": times.base.mean_ns,
+            "mean_head": times.head.mean_ns,
+            "mean_share": times.mean.change_share,
+            "median_base": times.base.median_ns,
+            "median_head": times.head.median_ns,
+            "median_share": times.median.change_share,
+        }
+    yield text(**{name: value for name, value in every.items() if f"{{{name}:" in text.english})
+
+
+def short(message: Message) -> Message:
+    """A message of a length that can be read."""
+    return Message(message.id, message.params, shorten(message.text, _LONGEST))
+
+
+def times(difference: Difference, times: StepTime) -> SectionTable:
+    """The table of mean and median; without changes where the sides cannot be compared."""
+    rows = [_TimeRow(_MEAN, times.base.mean_ns, times.head.mean_ns, times.mean)]
+    if times.base.count > 1 or times.head.count > 1:
+        rows.append(_TimeRow(columns.MEDIAN.title, times.base.median_ns, times.head.median_ns, times.median))
+    is_comparable = difference.comparability.obstacle is None
+    return table("diff_times", (*_SIDES, *_CHANGES) if is_comparable else _SIDES, rows)
