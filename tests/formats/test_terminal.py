@@ -128,7 +128,7 @@ def test_bars_are_as_long_as_the_shares() -> None:
     for line in lines:
         if (match := re.fullmatch(r"  (\S.*?) {2,}\S+ \S+ +([\d.]+) % +([█▏]+) *", line)) is not None:
             found[match[1]] = (float(match[2]), match[3].count("█"))
-    assert set(found) <= {*(label.english for label in PART_LABELS.values()), "CPU, between operators"}
+    assert set(found) <= {*(label.english for label in PART_LABELS.values()), "CPU between operators"}
     assert len(found) == 7
     for share, length in found.values():
         assert length == round(share / 100 * 36)

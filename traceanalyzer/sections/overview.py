@@ -64,7 +64,7 @@ PART_LABELS = {
     "other": Text("part-other", "Other"),
 }
 _OTHER = {
-    "host": ("host_code", Text("part-other-host", "CPU, between operators", "time in which the CPU runs other code")),
+    "host": ("host_code", Text("part-other-host", "CPU between operators", "time in which the CPU runs other code")),
     "asleep": ("other", Text("part-other-asleep", "Sleep and waits", "the program waits for a clock, a lock, a file")),
     "unrecorded": ("other", Text("part-other-unrecorded", "Not recorded", "time whose events are missing")),
 }
