@@ -222,10 +222,9 @@ def _resolved(context: Context, change: ChangeAsked) -> tuple[Selected, list[Edi
         UsageError: Its selector matches nothing in the trace, or its factor is negative.
     """
     factor = 0.0 if change.factor is None else change.factor
-    unit = 1e6 if change.kind == "loader" else 1  # ns in a ms
+    name, unit = change.selector or change.kind, 1e6 if change.kind == "loader" else 1  # ns in a ms
     if not (factor == 0 or LEAST_FACTOR <= factor / unit <= MOST_FACTOR):
-        told = f"must be 0 (free), or from {LEAST_FACTOR:g} to {MOST_FACTOR:g}"
-        raise UsageError(f"{change.selector or change.kind}={factor / unit:g}: {told}")
+        raise UsageError(f"{name}={factor / unit:g}: must be 0 (free), or from {LEAST_FACTOR:g} to {MOST_FACTOR:g}")
     if change.kind == "loader":
         return selectors.select(context, "loader"), [edits.LoaderEdit(round(factor))]
     if change.kind == "no-sync":
