@@ -191,11 +191,19 @@ def test_no_rule_ends_or_stops_the_program(case: str, monkeypatch: pytest.Monkey
     function, reason = ENDING[case]
     broken = replace(BROKEN, trace=_detector(function))  # type: ignore[arg-type]
     monkeypatch.setattr(selection, "known", lambda: (*selection.builtin(), broken))
+    fork, forked = os.fork, list[int]()
+
+    def noted() -> int:
+        forked.append(fork())
+        return forked[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
     whole = report(fires(), seconds=0.3)
     assert {entry.id: entry.reason.text for entry in whole.skipped}["broken-rule"].startswith(reason)
     assert "dataloader-bound" in {finding.rule for finding in whole.findings}
+    assert len(forked) == 1
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # no process is left
+        os.waitpid(forked[0], 0)  # it has been waited for
 
 
 @pytest.mark.parametrize("case", ["an interrupt", "sys.exit", "no end of sleep"])

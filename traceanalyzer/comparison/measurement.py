@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ EARLIER = Text(
     "{name}: {time:ns} at its start are left out, in which the device did work from before the recording, or was not "
     "ready yet. The step of the other side may have more work.",
 )
+
+_ID = re.compile(r"([a-z]+-)?\d{1,6}")
+"""The id of a run in a document, or its number."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,9 @@ def choose_table(report: Report, wanted: str | None) -> PrintedRun:
         return tables[0]
     named = [run for run in tables if wanted is not None and wanted in (run.id, run.id.rpartition("-")[2])]
     if not named:
-        problem = "contains several runs; name one of them" if wanted is None else "has no such run; it has"
+        # what is no id of a run may be a secret at the end of a URL
+        absent = f"no run {wanted}" if _ID.fullmatch(wanted or "") else "no such run"
+        problem = "contains several runs; name one of them" if wanted is None else f"has {absent}; it has"
         raise UsageError(f"{report.source.name}: {problem}: {listing(report)}")
     return named[0]
 
