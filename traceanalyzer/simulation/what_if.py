@@ -73,8 +73,7 @@ class AppliedChange(msgspec.Struct, frozen=True):
     """What the selector means: `loader`, `gpu`, `host`, `communication`, `operator`, `kernel`, `class`, `owner`,
     `synchronization` or `rank`."""
     device_events: int | None
-    """Number of kernels, copies and fills that change, in the whole trace; null if the change is not of these, as of
-    the loader, the host or a rank."""
+    """Number of kernels, copies and fills that change, in the whole trace; null if the change is not of these."""
     calls: int | None
     """Number of runtime calls that change, in the whole trace; null if the change is not of these."""
     wait_ns: float | None = None
