@@ -3,6 +3,8 @@
 python scripts/house.py            print the figures
 python scripts/house.py --pairs    print the pairs of structs that mirror each other, too
 
+`scripts/density.py` measures how much of it a reader must hold in mind at a time.
+
 Lines are lines of a file, blank ones and docstrings included. tests/test_house.py holds the limits of these figures.
 """
 
@@ -192,18 +194,22 @@ def _parses_arguments(node: ast.expr) -> bool:
     )
 
 
-def code_lines(file: str) -> int:
-    """Lines of a file that hold code: neither blank nor comment nor docstring."""
+@cache
+def code_tokens(file: str) -> tuple[tokenize.TokenInfo, ...]:
+    """The tokens of a file that are code: neither ends of lines nor comments, indentation or docstrings."""
     with tokenize.open(PACKAGE / file) as source:
         tokens = [token for token in tokenize.generate_tokens(source.readline) if token.type not in _NO_CODE]
     before = [tokenize.NEWLINE, *(token.type for token in tokens)]
-    held = {
-        line
+    return tuple(
+        token
         for token, last in zip(tokens, before, strict=False)
         if token.type != tokenize.NEWLINE and not (token.type == tokenize.STRING and last == tokenize.NEWLINE)
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(held)
+    )
+
+
+def code_lines(file: str) -> int:
+    """Lines of a file that hold code: neither blank nor comment nor docstring."""
+    return len({line for token in code_tokens(file) for line in range(token.start[0], token.end[0] + 1)})
 
 
 def rules() -> int:
