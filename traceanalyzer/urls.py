@@ -19,14 +19,14 @@ _WEB = frozenset({"http", "https", "file"})
 """Protocols with queries and fragments; with others, "?" and "#" may belong to a name or a pattern."""
 _CONTAINERS = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 """Protocols with a container before the "@"."""
-_QUERY = re.compile(r"[?#]")
-_ARGUMENTS = re.compile(r"[?#](?=.*=)", re.DOTALL)
 _IS_WEB = re.compile(r"(?:.*::)?https?://", re.IGNORECASE)
 _NO_PORT = re.compile(r"[^\[\]@]*:(?!\d*\Z)[^\]]*")
 
-_IN_TEXT = re.compile(rf"(?:{_PROTOCOL}::)*(?:{_PROTOCOL}://|(?:https?|ftp|s3a?|gs|gcs|abfss?|az|adl):/)\S+")
-"""A URL in a sentence; with one slash where it went through a path."""
-_AFTER = re.compile(r"[\])}>'\"`,.;:?!]*\Z")
+_WORD = r"[A-Za-z][A-Za-z0-9+.-]{1,15}"
+_IN_TEXT = re.compile(rf"(?:{_WORD}::){{0,4}}(?:{_WORD}://|(?:https?|ftp|s3a?|gs|gcs|abfss?|az|adl):/)\S+")
+"""A URL in a sentence; with one slash where it went through a path. Its parts have limits, so that no text, however it
+is made, takes long to be searched; names of protocols are shorter."""
+_AFTER = "])}>'\"`,.;:?!"
 """What ends a URL in a sentence, and is none of it."""
 
 
@@ -80,8 +80,14 @@ def _shown(link: str) -> str:
     user, rest = _split_user(rest)
     if protocol.lower() in _CONTAINERS and user and ":" not in user:
         rest = f"{user}@{rest}"
-    query = (_QUERY if protocol.lower() in _WEB else _ARGUMENTS).search(rest)
-    return f"{protocol}://{rest[: query.start()] if query else rest}"
+    return f"{protocol}://{rest[: _end_of_path(protocol, rest)]}"
+
+
+def _end_of_path(protocol: str, rest: str) -> int:
+    """Where a query or fragment begins; in names of stores that is only before an argument, with its "="."""
+    last = len(rest) if protocol.lower() in _WEB else max(0, rest.rfind("="))
+    marks = [at for at in (rest.find("?", 0, last), rest.find("#", 0, last)) if at >= 0]
+    return min(marks, default=len(rest))
 
 
 def _split_user(rest: str) -> tuple[str, str]:
@@ -94,9 +100,8 @@ def _split_user(rest: str) -> tuple[str, str]:
 
 def _shown_in_text(match: re.Match[str]) -> str:
     found = match[0]
-    end = _AFTER.search(found)
-    after = end[0] if end else ""
-    url = found.removesuffix(after)
+    url = found.rstrip(_AFTER)
+    after = found[len(url) :]
     whole = url if "://" in url else url.replace(":/", "://", 1)
     return found if shown(whole) == whole else shown(whole) + after
 
