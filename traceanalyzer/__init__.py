@@ -48,6 +48,8 @@ __all__ = [
     "whatif",
 ]
 
+# No module is named like one of these: `import traceanalyzer.diff` would replace the function `traceanalyzer.diff`. So
+# their packages are `comparison` and `batching`, and the ranks of a run are joined in `multirank`.
 _HOMES = {
     "Report": "traceanalyzer.report.model",
     "StepChoice": "traceanalyzer.pipeline",

@@ -1,4 +1,28 @@
-"""The analyses of a trace, in folders by subject; each module lists its own in `ANALYSES`, or in `JOINED`."""
+"""The analyses of a trace, in folders by subject; each module lists its own in `ANALYSES`, or in `JOINED`.
+
+    loader          how long the program waits for batches, and who prepares them
+    copies          copies and fills, and who waits for them
+    waits           where the host waits for the device
+    idle            when and why devices are idle
+    launches        what lies between launch and start; kernels of graphs, joined with the calls of their capture
+    kernels         kernels, their classes, and how near they come to the peak
+    operators       operators, and torch's own table from a trace
+    modules         modules, and lines of Python
+    host            owners of host time, flame graphs, stalls
+    optimizer       optimizers, passes of autograd, exchanges of gradients
+    memory          levels, peaks and who holds them
+    communication   collectives: time, speed, overlap
+    ranks           all ranks of a run, measured and replayed together
+    compilation     what torch.compile costs, from traces and logs
+    serving         samples, tokens, decode graphs
+    phases          what people marked
+    steps           all slices of some times, and what lowers confidence
+    tables          printed tables
+    capture         facts that a capture adds
+
+A file answers one question, which is the first line of its docstring. No list names all analyses: each has its place in
+reports (`order`), and the modules are found by listing the folders, so that a new one touches no file that others edit.
+"""
 
 from __future__ import annotations
 

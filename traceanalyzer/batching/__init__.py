@@ -1,6 +1,27 @@
 """Analyzes many traces in parallel, within the memory limit, and summarizes them in one index.
 
-Here are the options of a batch, and the interface that receives its progress; `run` runs it.
+    run          runs a batch from files to index
+    triage       what is done, what is new, what is no input
+    catalog      files and their states, in a scratch database
+    dispatch     what a worker gets and answers
+    machine      cores, memory, and the memory that a file takes
+    pool         processes of this machine
+    cluster      workers of Dask
+    processing   analyzes one file, or the ranks of one run
+    record       what is stored for each file
+    summary      a table for other programs
+    overview     all files in figures
+    index        all files as a page
+    history      a table with one row for each run of many batches
+    trends       its page
+
+Before a file is started, its need of memory is estimated from its first bytes; files run together only while their sum
+fits, so memory does not depend on how many there are. A record is written after the reports of its file and names their
+sizes: a file with a valid record is done, every other file is analyzed again. Resuming needs nothing else, after Ctrl-C
+or a power failure. Workers are processes, because one that dies must fail one file only; on a cluster they are Dask's,
+with the same function.
+
+Here are the options of a batch, and the interface that receives its progress.
 """
 
 from __future__ import annotations

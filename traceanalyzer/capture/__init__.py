@@ -1,6 +1,14 @@
 """Records traces: `profile`, `ThroughputMeter` and `annotate` for use in code, `traceanalyzer capture` without code.
 
+    profiling   for use in code
+    launch      starts a program with `agent` in it, and collects what it wrote
+    agent       what runs inside the program
+
 This package writes trace files and shares only their format with the analysis. torch is imported when recording starts.
+
+`launch` puts a folder with a `sitecustomize` on PYTHONPATH, so every Python that the program starts finds the agent: no
+change to the code, any launcher. Facts that events do not show are written into the trace (`trace/capture_facts.py`),
+so files stay the only interface.
 """
 
 from __future__ import annotations

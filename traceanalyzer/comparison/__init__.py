@@ -1,4 +1,17 @@
-"""Compares two measurements: what changed, by how much, and whether the change is more than noise."""
+"""Compares two measurements: what changed, by how much, and whether the change is more than noise.
+
+    sides           reads the inputs: traces, saved reports, documents
+    measurement     the figures of one side per step
+    traces          the figures of a side that was recorded as traces
+    comparability   whether both do the same work, on the same machine
+    statistics      tests and intervals that hold for few steps
+    verdict         faster, slower, or inconclusive
+    alignment       work of devices under the lowest caller that both sides have
+    explanation     parts, operators, kernels and modules that changed
+    findings        which are fixed, which are new
+    runs            what changed between the ranks of two runs
+    views           what people see of each side
+"""
 
 from __future__ import annotations
 

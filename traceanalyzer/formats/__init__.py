@@ -1,4 +1,32 @@
-"""Formats of a report. A format has a name, file suffixes that select it, and a rendering function."""
+"""Formats of a report. A format has a name, file suffixes that select it, and a rendering function.
+
+    terminal              one screen of text
+    markdown              for comments in pull requests
+    html                  pages that need no network
+    json                  the stable format for other programs
+    sarif                 findings beside the code in reviews
+    spreadsheet           all tables, as CSV or workbook
+    torch_table           `key_averages().table()` as torch prints it
+    flame_files           speedscope, collapsed stacks
+    perfetto              what a report found, as tracks of a trace
+    answers               formats of what commands answer besides reports
+    what_if               predictions
+    difference            differences of two reports
+    difference_sections   their sections and words
+    run_difference        differences of two runs of several ranks
+    before_after          both sides of a difference as a picture
+    cards                 words the findings
+    card_files            a picture of a report for links and chats
+    charts                charts as data
+    report_charts         those of a report
+    rank_charts           those of the ranks of a run
+    pictures              lays charts out, once for pages and files
+    svg                   paints pictures for pages and files
+    png                   paints pictures with matplotlib
+    chart_files           charts as files
+    language              translates texts, numbers and units
+    code_comments         comments in the code of findings
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,13 @@
 
 English needs no catalog, because messages contain it. Other languages are in `traceanalyzer/locales`, which the build
 compiles (`hatch_build.py`), and which are read on demand.
+
+A text is defined beside the code that uses it, or on the page of its rule, with an id and a note for translators;
+`scripts/locales.py` collects them into gettext catalogs and fails if one is missing. Ids are the keys, because one
+English word may need two translations. A field names its unit (`{wait:ns}`), so each language formats number, decimal
+sign and unit, and plural forms follow gettext's rules. The build compiles each catalog into one JSON file with its
+texts, its plural rule and its number signs (from Unicode CLDR, through Babel), so that no language needs Babel at run
+time. Rules of third parties have no catalog: their English text is shown.
 """
 
 from __future__ import annotations

@@ -1,1 +1,11 @@
-"""Finds and opens inputs: files, folders, patterns, URLs, saved reports. Groups the ranks of a run."""
+"""Finds and opens what users name: files, folders, patterns, URLs, saved reports.
+
+    discovery       finds the files in folders, patterns and URLs
+    sniffing        what a file is by its first bytes, and which files count
+    opening         opens any of them
+    storage         reads and writes files: local ones and, through `remote`, others
+    remote          files at URLs of fsspec
+    rank_groups     which files are ranks of one run
+    capture_files   which files are captures of graphs
+    saved_reports   reports and differences, read back
+"""

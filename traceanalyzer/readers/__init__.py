@@ -1,4 +1,12 @@
-"""Reads files into traces, table documents and compile logs, one package per format; the content decides which."""
+"""Reads files into traces, table documents and compile logs, one package per format; the content decides which.
+
+    source         bytes from files, standard input and gzip
+    encodings      texts in UTF-16 and UTF-32 become UTF-8
+    kineto         JSON of torch.profiler becomes a Trace
+    key_averages   printed tables in any text become a TableDocument
+    compile_log    structured logs of torch.compile become a CompileLog
+    other_tools    what else a text is, for an error that says what to record instead
+"""
 
 from __future__ import annotations
 

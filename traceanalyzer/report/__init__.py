@@ -1,4 +1,23 @@
-"""The report on a trace: plain data that every format is made of."""
+"""The report on a trace: plain data that every format is made of, and a contract with its readers.
+
+    model               Report: headlines, findings, results by key, warnings, skipped
+    difference          what changed between two measurements
+    compared            what a comparison shows of each side besides figures
+    section             what a report shows, apart from its layout
+    message             translatable texts: id, raw quantities, English
+    units               quantities as people read them
+    names               makes names from traces safe to show
+    selection           what findings are about: events of devices or threads, idle time
+    warnings            losses while reading, doubts about the figures
+    warnings_of_ranks   doubts about a comparison of ranks
+
+Results are typed where they were computed and become JSON only when a report is written. The report is below the
+analyzers and must not know their types, so `Report.analyses` is a mapping of any results. `Report.result(key, type)`
+names the type where it is used, of a computed and of a saved report alike. Sections and formats see nothing else, and
+commands take saved reports as well as traces. A field changes its meaning only with `SCHEMA_VERSION`; a reader of
+another version says so instead of guessing. Unknown values that a later version may add (a cause, a unit, a state) are
+shown unchanged. `scripts/schemas.py` generates the schemas in `docs/`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,17 @@
 """Makes traces from traces: cut to a part, or without private names; every viewer can open them.
 
-Here a trace is copied event by event, window by window, never loaded completely; a caller decides what is kept or
-changed, in the order of the file.
+    trim           cuts a trace to some steps or a time range
+    anonymize      writes it without names that show whose it is
+    names          replaces private names
+    arguments      what stays of the arguments of events
+    hashed         what stands for a private name
+    public_names   names that stay: those of PyTorch, of libraries, of file formats
+    public         exact lists of them, made by `scripts/public_names.py`
+
+A trace is copied event by event as it is in the file, window by window, never loaded completely: kept events do not
+change in any digit, and traces may have any size. A caller decides what is kept or changed, in the order of the file.
+It does not go through `Trace`, which holds only what some analysis uses. Names pass only if they are in exact lists of
+public names, since a list of secret names could never be complete.
 
 The result is an object with one event list, whatever the layout of the input: the form that every viewer reads. Damaged
 parts of the input are repaired or left out, as in the reader, and counted.

@@ -2,6 +2,10 @@
 
 The page of a report has its sections in groups, the most important first; plain pages have no script. Data for the
 script is embedded as JSON that cannot end its element, for any names in it.
+
+Four things are more than the layout of a section: strip and timeline show times, which no section has; resources of a
+headline are meters, because they overlap; findings are cards with addresses, to which others link; the tree of modules
+opens.
 """
 
 from __future__ import annotations

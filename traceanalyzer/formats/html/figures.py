@@ -92,7 +92,7 @@ class Marked(str):
     pieces: tuple[Piece, ...]
 
     def __new__(cls, pieces: Iterable[Piece]) -> Marked:
-        """Join pieces into one text."""
+        """A text of these pieces, without empty ones."""
         whole = tuple(piece for piece in pieces if piece[0])
         text = super().__new__(cls, "".join(text for text, _ in whole))
         text.pieces = whole
