@@ -28,6 +28,8 @@ PAGES = (
     "examples/rule_package/README.md",
     "fixtures/README.md",
     "fixtures/key_averages/README.md",
+    "tests/builders/README.md",
+    f"{RULES.parent.as_posix()}/engine/README.md",
 )
 FOLDED = {"docs/rules/README.md": RULES, "docs/metrics.md": Path("docs/metrics")}
 """Pages that lead a folder in the contents, and the folder."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import builders
 from tests.builders import LAYOUTS, MODERN, OLD, ROCM, Raw, TraceBuilder, micros, ns
 
 
@@ -72,3 +76,22 @@ def test_options_are_in_the_header_only_when_on() -> None:
     assert header["with_stack"] == 1
     assert "record_shapes" not in header
     assert header["deviceProperties"] == []
+
+
+def test_the_page_says_how_to_build_a_trace() -> None:
+    """The example of the page, and that the page names builders that exist."""
+    page = (Path(builders.__file__).parent / "README.md").read_text("utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    events = names["trace"].build()["traceEvents"]
+    steps = [event for event in events if str(event["name"]).startswith("ProfilerStep#") and "gpu" not in event["cat"]]
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    assert [kernel["dur"] for kernel in kernels] == [200, 200, 200]
+    for step, kernel in zip(steps, kernels, strict=True):
+        assert step["ts"] <= kernel["ts"] < kernel["ts"] + kernel["dur"] <= step["ts"] + step["dur"]
+    for row in re.findall(r"^\| [^|]+ \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)[2:]:
+        modules = [name.removesuffix(".py").removesuffix("/") for name in re.findall(r"`([\w./]+)`", row[1])]
+        homes = [builders, builders.TraceBuilder, *(import_module(f"tests.builders.{name}") for name in modules)]
+        for name in re.findall(r"`(\w+)`", row[0]):
+            assert any(hasattr(home, name) for home in homes), name

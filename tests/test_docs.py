@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from scripts import docs, house
+from scripts import docs, house, new_rule
 from traceanalyzer.pipeline import ANALYSES
 from traceanalyzer.rules import SUBJECTS
+from traceanalyzer.rules.engine import rule
 from traceanalyzer.rules.engine.selection import builtin
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +29,8 @@ PAGES = sorted(
         "traceanalyzer/rules/pages/*.md",
         "benchmarks/*.md",
         "fixtures/README.md",
+        "tests/builders/README.md",
+        "traceanalyzer/rules/engine/README.md",
     )
     for page in ROOT.glob(pattern)
 )
@@ -187,6 +190,14 @@ def test_a_package_that_forgets_a_module_would_be_noticed() -> None:
     assert len(PACKAGES) >= 19
 
 
+def test_the_page_about_rules_has_the_rule_that_the_script_writes() -> None:
+    page = (ROOT / "traceanalyzer" / "rules" / "engine" / "README.md").read_text("utf-8")
+    written = new_rule.DETECTION.format(constant="SLOW_THING", module="slow_thing", id="slow-thing")
+    assert written.strip() in page
+    named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert {*new_rule.NEEDED} <= named <= {*rule.__all__}
+
+
 def test_the_architecture_names_every_package_and_module() -> None:
     named = set(re.findall(r"\w+", ARCHITECTURE))
     assert places(ROOT / "traceanalyzer") - {"py"} <= named
@@ -230,7 +241,9 @@ def test_the_edges_between_subjects_are_listed() -> None:
     assert set(re.findall(r"\b(\w+) -> (\w+)[,:]", ARCHITECTURE)) == house.edges()
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "benchmarks/README.md"])
+@pytest.mark.parametrize(
+    "name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "benchmarks/README.md", "traceanalyzer/rules/engine/README.md"]
+)
 def test_files_that_are_named_exist(name: str) -> None:
     page = ROOT / name
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)

@@ -1,4 +1,7 @@
-"""Builders of Kineto traces for tests and fixtures: explicit events, and a small simulator on top of them."""
+"""Builders of Kineto traces for tests and fixtures: explicit events, and a small simulator on top of them.
+
+README.md says which builder is for what.
+"""
 
 from .allocator import Allocator
 from .dialects import DIALECTS, ERA_2022, MODERN, OLD, ROCM, XPU, Calls, Dialect

@@ -11,6 +11,8 @@
     findings        which are fixed, which are new
     runs            what changed between the ranks of two runs
     views           what people see of each side
+
+The result is a `Difference` (`report/difference.py`), plain data like a report.
 """
 
 from __future__ import annotations

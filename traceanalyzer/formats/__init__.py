@@ -26,6 +26,8 @@
     chart_files           charts as files
     language              translates texts, numbers and units
     code_comments         comments in the code of findings
+
+What to show is decided in `sections`; here it is laid out and translated.
 """
 
 from __future__ import annotations

@@ -8,4 +8,6 @@
     rank_groups     which files are ranks of one run
     capture_files   which files are captures of graphs
     saved_reports   reports and differences, read back
+
+What a command or a function takes as an input is found and opened here, and nowhere else.
 """

@@ -18,4 +18,6 @@
     op_shapes           elements of a call, and sides of products
     op_models           operations and bytes of an operator, a file per family
     profiler_overhead   what recording an event costs
+
+A figure or a name that comes from elsewhere has its source beside it.
 """

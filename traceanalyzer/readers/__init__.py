@@ -6,6 +6,8 @@
     key_averages   printed tables in any text become a TableDocument
     compile_log    structured logs of torch.compile become a CompileLog
     other_tools    what else a text is, for an error that says what to record instead
+
+A reader goes on after damage, and counts what it lost.
 """
 
 from __future__ import annotations

@@ -23,4 +23,6 @@
     recorded_collectives   the collectives of one trace
     unrecorded_work        what was launched before the recording, or not recorded
     sums                   exact sums by group
+
+All analyses ask these modules; what only one subject asks is in `analyzers`.
 """

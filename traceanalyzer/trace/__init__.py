@@ -10,4 +10,6 @@
     document        printed tables
     compile_log     what a log of torch.compile says
     capture_facts   what a capture adds to the events
+
+Rows are ordered by start time; those of equal start keep the order of the file. Unknown values are -1 or NaN.
 """
