@@ -169,4 +169,4 @@ def test_an_unknown_suffix_lists_every_one_of_the_command() -> None:
 
 def test_help_lists_the_same_suffixes() -> None:
     shown = " ".join(call("report", "--help").out.split())
-    assert "(.md, .markdown, .html, .htm, .json, .sarif, .xlsx, .txt, .speedscope.json, .collapsed)" in shown
+    assert "(.md, .markdown, .html, .htm, .json, .sarif, .xlsx)" in shown

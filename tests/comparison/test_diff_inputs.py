@@ -193,7 +193,7 @@ def refused(tmp_path: Path) -> dict[str, tuple[tuple[str, ...], str]]:
         "one run alone": ((single,), "contains one run"),
         "trace alone": ((trace,), "needs something to compare with"),
         "run of a trace": ((f"{trace}#run-1", trace), "only documents"),
-        "trace and table": ((trace, single), "report -o table.txt"),
+        "trace and table": ((trace, single), "export -o table.txt"),
         "cut report": ((str(tmp_path / "cut.json"), trace), "is not a complete report"),
         "report of a later schema": ((str(tmp_path / "later.json"), trace), "schema 999"),
     }

@@ -26,6 +26,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 COMMANDS = {
     "report": "Report on one trace.",
     "render": "Show a saved report or difference in another format or language.",
+    "export": "Write one trace as a file for another program.",
     "ranks": "Compare the ranks of one distributed run.",
     "batch": "Report on many traces.",
     "diff": "Compare two measurements.",

@@ -300,7 +300,7 @@ def targets(
     wanted = [Target(path, form or _format_of(path, settled, known)) for path in outputs]
     wanted = wanted or [Target(SCREEN, form or "terminal")]
     for target in wanted:
-        if target.path == SCREEN and target.form in formats.BINARY:
+        if target.path == SCREEN and target.form in (*formats.BINARY, "perfetto"):
             raise UsageError(f"--format {target.form} cannot be printed; name a file or folder with -o")
     return wanted
 
@@ -315,7 +315,7 @@ def _refuse_other_suffixes(outputs: Sequence[str], form: str) -> None:
     for path in outputs:
         suffix = PurePath(path).suffix.lower()
         if suffix not in own and suffix in (*formats.suffixes(formats.SUFFIXES), ".csv"):
-            hint = "a folder" if form == "csv" else f"a name that ends in {own[0]}"
+            hint = f"a name that ends in {own[0]}" if own else "a folder"
             raise UsageError(
                 f"{path}: its suffix says another format than --format {form}; use {hint}, or leave one out"
             )

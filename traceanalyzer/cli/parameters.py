@@ -119,15 +119,21 @@ def output(what: str, suffixes: Iterable[str]) -> _Decorator[_Command]:
     )
 
 
-def form(names: Iterable[str]) -> _Decorator[_Command]:
-    """`--format`, for outputs whose name does not show the format."""
-    known = tuple(names)
+def form(names: Iterable[str], hidden: Iterable[str] = ()) -> _Decorator[_Command]:
+    """`--format`, for outputs whose name does not show the format.
+
+    Args:
+        names: The formats of the command.
+        hidden: Further formats, which `--help` and completion leave out.
+    """
+    shown = tuple(names)
     return click.option(
         "--format",
         "form",
-        type=click.Choice(known),
+        type=click.Choice((*shown, *hidden)),
         metavar="FORMAT",
-        help=f"Format of all output ({', '.join(known)}); without it, the suffix of each file decides.",
+        shell_complete=lambda _ctx, _param, incomplete: _items(shown, incomplete),
+        help=f"Format of all output ({', '.join(shown)}); without it, the suffix of each file decides.",
     )
 
 

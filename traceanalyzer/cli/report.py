@@ -7,104 +7,36 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer import config, formats
-from traceanalyzer.cli import card, delivery, flame, one_line, parameters, perfetto, suggestions
+from traceanalyzer import config, formats, output
+from traceanalyzer.cli import card, delivery, export, one_line, parameters, suggestions
+from traceanalyzer.cli.export import ExportOptions
+from traceanalyzer.cli.one_input import input_of
 from traceanalyzer.cli.progress import reading, reading_each
-from traceanalyzer.cli.suggestions import typed
 from traceanalyzer.config import Config
-from traceanalyzer.errors import UnusableInputError, UsageError
+from traceanalyzer.errors import UsageError
 from traceanalyzer.graph_captures import GraphCaptures
-from traceanalyzer.inputs import capture_files, opening, rank_groups, sniffing
+from traceanalyzer.inputs import opening
 from traceanalyzer.inputs.opening import read_compile_logs as read_logs
-from traceanalyzer.inputs.sniffing import FileKind, SniffedFile
 from traceanalyzer.pipeline import SideRecordings, StepChoice, report_on
 from traceanalyzer.report.difference import Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
-from traceanalyzer.structure.context import Context
 from traceanalyzer.trace.compile_log import CompileLog
 from traceanalyzer.trace.document import TableDocument
 from traceanalyzer.trace.model import Trace
 
-
-@dataclass(frozen=True)
-class FolderInput:
-    """What to report on, and the recordings of captures beside it."""
-
-    inputs: tuple[str, ...]
-    """One file; or what leads to the ranks of one run."""
-    is_run: bool = False
-    """Whether it is the ranks of one run."""
-    captures: tuple[str, ...] = ()
-    """Recordings that may contain the capture of the graphs that the only trace launches."""
-
-
-def input_of(given: str) -> FolderInput:
-    """The only trace that an input leads to; without any trace its only text with tables or its only saved report.
-
-    The first bytes of the files decide. Recordings of the capture of graphs do not count beside other traces.
-
-    Args:
-        given: A folder, a pattern, or the URL of a folder.
-
-    Raises:
-        UnusableInputError: There is no trace in it.
-        UsageError: There are several runs in it.
-    """
-    seen = [sniffing.sniff(file) for file in opening.files([given])]
-    files, captures = capture_files.set_apart(sniffing.that_count(seen))
-    runs = _runs(files)
-    if len(runs) > 1:
-        files, others = capture_files.set_apart_by_content(files)
-        captures += others
-        runs = _runs(files)
-    if len(files) == 1:
-        return FolderInput((files[0].found.location,), captures=tuple(file.found.location for file in captures))
-    if len(runs) > 1:
-        from traceanalyzer.multirank import named  # noqa: PLC0415 - what joins ranks is for folders
-
-        raise UsageError(
-            f"{given}: contains {len(runs)} runs ({named(run.name for run in runs)}), and report takes one: "
-            f"{typed('batch', given, '-o', 'reports/')} reports on each; "
-            f"{typed('ranks')} and the files of one compares its ranks"
-        )
-    if files:
-        return FolderInput(tuple(file.found.location for file in files) if captures else (given,), is_run=True)
-    if len(seen) == 1 and seen[0].failure is not None:
-        raise UnusableInputError(f"{seen[0].found.location}: {seen[0].failure}")
-    raise opening.nothing_in([given])
-
-
-def _runs(files: list[SniffedFile]) -> tuple[rank_groups.RankGroup, ...]:
-    """The runs that the files are ranks of; only the whole of a saved report says which rank it is of."""
-    if len(files) < 2 or files[0].is_a(FileKind.REPORT):
-        return ()
-    if files[0].is_a(FileKind.COMPILE_LOG):  # each is of one process, and reported on by itself
-        return tuple(rank_groups.group([rank_groups.RankFile(file.found.name)])[0] for file in files)
-    return rank_groups.group(map(_as_file, files))
-
-
-def _as_file(file: SniffedFile) -> rank_groups.RankFile:
-    """Facts about the file that grouping needs."""
-    peek = file.peek
-    return rank_groups.RankFile(file.found.name, peek.rank if peek else None, peek.world_size if peek else None)
-
-
 _NEXT = Text("report-next", "Next: {command}", note="command is what the user may type next")
 
-TABLE = "table"
-"""Format of .txt files: not a rendering of the report, but the table that torch would print of the trace."""
+_EXPORTS = {form: of_one for form, of_one in formats.EXPORTS.items() if form != export.PERFETTO}
+"""Formats of `export` that `-o` and `--format` take here, too: `report` wrote them before there was `export`."""
 
-_ROWS = 100
-"""Rows of a table where nobody says how many, as in torch."""
-
-FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
+FORMATS = {**formats.EVERY, **_EXPORTS}
 
 
 @click.command("report")
 @click.argument("inputs", metavar="INPUT", nargs=-1, required=True, shell_complete=parameters.files)
-@parameters.output("the report", formats.suffixes(FORMATS))
-@parameters.form(FORMATS)
+@parameters.output("the report", formats.suffixes())
+@parameters.form(formats.EVERY, _EXPORTS)
 @parameters.top("5, in Markdown 20")
 @parameters.lang
 @parameters.steps()
@@ -127,15 +59,10 @@ FORMATS = {**formats.EVERY, TABLE: (".txt",), **formats.FLAME_GRAPHS}
     help="A compile log of torch (TORCH_TRACE) of the same program, or a folder of them: names the cause of each graph "
     "break and recompilation. Repeatable.",
 )
-@click.option("--sort-by", metavar="KEY", help="In a table (.txt): the column to sort by, as in torch.")
-@click.option(
-    "--row-limit", type=click.IntRange(min=-1), metavar="N", help="In a table: rows, -1 for all  [default: 100]."
-)
-@click.option("--group-by-input-shape", is_flag=True, help="In a table: one row per operator and input shapes.")
-@flame.options
+@export.options(hidden=True)
 @delivery.assets_options
 @card.option
-@perfetto.option
+@click.option("--perfetto", "perfetto_folder", metavar="DIR", shell_complete=parameters.folders, hidden=True)
 @parameters.jobs
 @parameters.show
 @parameters.force
@@ -154,11 +81,7 @@ def command(
     fail_on: str | None,
     captures: tuple[str, ...],
     compile_logs: tuple[str, ...],
-    sort_by: str | None,
-    row_limit: int | None,
-    group_by_input_shape: bool,
-    over: str | None,
-    weight: str | None,
+    exports: ExportOptions,
     assets: str | None,
     assets_format: str | None,
     assets_url: str | None,
@@ -183,7 +106,7 @@ def command(
     operators, modules and lines they belong to. In a folder it is found by itself.
 
     Without -o it prints the first screen: what bounds the step, what to change and what that is worth, where the
-    step goes, how busy the GPU is. A .txt is the table that key_averages().table() would print.
+    step goes, how busy the GPU is. Flame graphs and other files of a trace are what export writes.
 
     \b
     Examples:
@@ -195,10 +118,6 @@ def command(
       traceanalyzer report trace.json -o report.html --card report.png
       cat trace.json | traceanalyzer report - --format markdown -o -
       traceanalyzer report trace.json -o tables/ --format csv
-      traceanalyzer report trace.json -o table.txt --sort-by cpu_time_total
-      traceanalyzer report trace.json -o trace.speedscope.json
-      traceanalyzer report trace.json --perfetto tracks/
-      traceanalyzer report trace.json -o trace.collapsed --weight host
       traceanalyzer report profiling.md
       traceanalyzer report decode.json.gz --graph-capture capture.json.gz
       traceanalyzer report trace.json.gz --compile-log compile_logs/
@@ -218,35 +137,19 @@ def command(
         targets = delivery.with_page(targets, given, is_chosen=bool(outputs))
     charts = delivery.assets(assets, assets_format, assets_url, targets)
     card.check(card_file)
-    perfetto.check(perfetto_folder)
+    if perfetto_folder is not None:
+        output.require_local(perfetto_folder, "--perfetto")
     spoken = delivery.chosen_language(lang, settings)
-    first, last = steps or (None, None)
-    forms = {target.form for target in targets}
-    if TABLE in forms and (steps or skip_warmup):
-        raise UsageError("a table (.txt) always covers the whole trace; leave out --steps and --skip-warmup")
-    if TABLE not in forms and (sort_by is not None or row_limit is not None or group_by_input_shape):
-        raise UsageError("--sort-by, --row-limit and --group-by-input-shape are about a table; add -o table.txt")
-    flame.check(forms, over, weight, StepChoice(first, last, skip_warmup))
-    asked = _Asked(StepChoice(first, last, skip_warmup), settings, read_logs(compile_logs), captures, jobs)
+    chosen = StepChoice(*(steps or (None, None)), skip_warmup)
+    exports.check({target.form for target in targets}, chosen)
+    asked = _Asked(chosen, settings, read_logs(compile_logs), captures, jobs)
     made = _make(given, asked, quiet=quiet)
-
-    def table() -> str:
-        trace = _traced(made.measured, given, "a table (.txt)")
-        rows = _ROWS if row_limit is None else row_limit
-        return _table(trace, sort_by, rows, by_shape=group_by_input_shape)
-
-    def speedscope() -> str:
-        return flame.speedscope(_traced(made.measured, given, "a flame graph"), asked.steps, over, spoken)
-
-    def collapsed() -> str:
-        return flame.collapsed(_traced(made.measured, given, "a flame graph"), asked.steps, over, weight)
-
     way = delivery.Delivery(spoken, top or settings.top, force=force, quiet=quiet, assets=charts)
-    way.deliver(made.report, targets, {TABLE: table, flame.SPEEDSCOPE: speedscope, flame.COLLAPSED: collapsed})
+    way.deliver(made.report, targets, export.texts(exports, made.measured, given, chosen, spoken))
     card.draw(made.report, card_file, way)
     if perfetto_folder is not None:
-        trace = _traced(made.measured, given, "a trace for Perfetto")
-        perfetto.write(made.report, trace, made.file, Path(perfetto_folder), spoken, force=force, quiet=quiet)
+        trace = export.traced(made.measured, given, "a trace for Perfetto")
+        export.write_tracks(made.report, trace, made.file, Path(perfetto_folder), way)
     for note in made.notes:
         click.echo(one_line(note), err=True)
     if show:
@@ -297,7 +200,7 @@ def _make(given: str, asked: _Asked, *, quiet: bool) -> _Made:
     """The report on a file, on the only one of a folder, a pattern or a URL, or on the ranks of its only run."""
     if opening.is_one_file(given):
         return _of_one_file(given, (), asked, quiet=quiet)
-    chosen = input_of(given)
+    chosen = input_of(given, "report")
     if chosen.is_run:
         if asked.compile_logs:
             raise UsageError(
@@ -324,27 +227,3 @@ def _of_one_file(file: str, captures: tuple[str, ...], asked: _Asked, *, quiet: 
             raise UsageError(f"{file}: is a saved report, whose rules were chosen when it was made; name the trace")
     # When the analyses share their work with other processes, no thread draws a bar any more.
     return _Made(report_on(content, file, asked.steps, asked.settings, side, asked.jobs), content, file)
-
-
-def _traced(measured: Trace | TableDocument | CompileLog | Report | None, given: str, what: str) -> Trace:
-    """What a table or a flame graph is made of.
-
-    Raises:
-        UsageError: It is not one trace.
-    """
-    if measured is None:
-        raise UsageError(f"{given}: contains several ranks, but {what} is made of one trace; name the file of one rank")
-    if isinstance(measured, Report):
-        raise UsageError(f"{given}: is a saved report, and {what} is made of a trace; name the trace")
-    if not isinstance(measured, Trace):
-        found = "is a compile log" if isinstance(measured, CompileLog) else "contains printed tables"
-        raise UsageError(f"{given}: {found}, but {what} is made of a trace")
-    return measured
-
-
-def _table(trace: Trace, sort_by: str | None, row_limit: int, *, by_shape: bool) -> str:
-    """The table that torch would print."""
-    from traceanalyzer.analyzers.operators import key_averages  # noqa: PLC0415 - only for this format
-    from traceanalyzer.formats import torch_table  # noqa: PLC0415
-
-    return torch_table.render(key_averages.analyze(Context(trace), by_shape), sort_by=sort_by, row_limit=row_limit)

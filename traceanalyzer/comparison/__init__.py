@@ -80,7 +80,7 @@ def _measured(base: Given, head: Given, config: Config) -> tuple[Measurement, Me
         trace, table = (head, base) if base.is_printed else (base, head)
         raise UsageError(
             f"{trace.name} is a trace and {table.name} contains printed tables: their figures cannot be compared; "
-            "compare two traces, or print a table of the trace (report -o table.txt) and compare two tables"
+            "compare two traces, or print a table of the trace (export -o table.txt) and compare two tables"
         )
     if base.is_printed:
         one, two = (

@@ -59,7 +59,10 @@ BINARY = {"csv": (), "xlsx": (".xlsx",)}
 
 
 FLAME_GRAPHS = {"speedscope": (".speedscope.json",), "collapsed": (".collapsed",)}
-"""Formats created from a trace instead of a report: flame graphs (`formats.flame_files`)."""
+"""Formats of flame graphs (`formats.flame_files`)."""
+
+EXPORTS = {"table": (".txt",), **FLAME_GRAPHS, "perfetto": ()}
+"""Formats created from a trace instead of a report: torch's table, flame graphs, and a folder for Perfetto's trace."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -83,6 +86,7 @@ SUFFIXES: Mapping[str, Sequence[str]] = {
     "xlsx": BINARY["xlsx"],
     "speedscope": (".json",),
     "collapsed": (".collapsed", ".txt"),
+    "perfetto": (),
 }
 """All formats, and the suffixes that a file of each may have."""
 
@@ -107,7 +111,7 @@ def format_of(path: str, formats: Mapping[str, Sequence[str]] = EVERY) -> str:
         if not named.endswith(tuple(of_one)):
             continue
         if name not in formats:
-            raise UsageError(f"{path}: a flame graph is made of one trace, by traceanalyzer report TRACE -o {path}")
+            raise UsageError(f"{path}: a flame graph is made of one trace, by traceanalyzer export TRACE -o {path}")
         return name
     suffix = PurePath(path).suffix.lower()
     if suffix == ".csv" and "csv" in formats:
