@@ -24,7 +24,8 @@ SYNTHETIC, CAPTURED, LAB = (FIXTURES / name for name in ("synthetic", "captured"
 FAULTS = SYNTHETIC / "planted_faults.json.gz"
 COMMANDS = (
     ("batch", SYNTHETIC, "-o", "batch", "--format", "json", "--format", "html", "--format", "markdown", "--jobs", "1"),
-    ("report", FAULTS, "-o", "faults.xlsx", "-o", "faults.sarif", "-o", "faults.collapsed", "--card", "faults.svg"),
+    ("report", FAULTS, "-o", "faults.xlsx", "-o", "faults.sarif", "--card", "faults.svg"),
+    ("export", FAULTS, "-o", "faults.collapsed", "-o", "faults.txt", "-o", "tracks/"),
     ("report", FAULTS, "-o", "tables", "--format", "csv"),
     ("report", CAPTURED / "transformer_memory.json.gz", "-o", "memory.json", "-o", "memory.html"),
     ("report", CAPTURED / "plain.key_averages.txt", "-o", "printed.json", "-o", "printed.md"),

@@ -66,6 +66,7 @@ def test_a_folder_is_for_perfetto(arguments: tuple[str, ...], tmp_path: Path, mo
 
 
 def test_the_only_trace_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
     captured([("", model(2))]).write(tmp_path / "in" / "capture.json.gz")
     replayed([model(2)]).write(tmp_path / "in" / "decode.json.gz")
     of_file, of_folder = (
@@ -107,6 +108,7 @@ def test_errors_are_one_line(
 
 @pytest.mark.parametrize(("form", "target"), [("table", "x.txt"), ("speedscope", "x.speedscope.json"), ("", "x/")])
 def test_what_is_not_one_trace_is_not_written(form: str, target: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
     for rank, one in enumerate(run(2, [Meeting(lambda rank, step: 1000 + 100 * rank)])):
         one.write(tmp_path / "run" / f"rank{rank}.json")
     saved, difference, out = (tmp_path / name for name in ("saved.json", "difference.json", "out"))
