@@ -119,8 +119,9 @@ def test_subjects_are_in_no_circle() -> None:
     assert house.circles(house.edges()) == []
 
 
-def test_modules_of_formats_are_in_no_circle() -> None:
-    assert house.circles(house.module_edges("formats/")) == []
+@pytest.mark.parametrize("folder", ["cli/", "formats/"])
+def test_modules_of_a_folder_are_in_no_circle(folder: str) -> None:
+    assert house.circles(house.module_edges(folder)) == []
 
 
 def test_subjects_seldom_need_each_other() -> None:

@@ -21,27 +21,10 @@ import os
 import sys
 
 from traceanalyzer._version import __version__
+from traceanalyzer.cli.commands import COMMANDS, COMPLETION, EXAMPLE, one_line, overview
 from traceanalyzer.errors import TraceAnalyzerError
 
-COMMANDS = {
-    "report": "Report on one trace.",
-    "render": "Show a saved report or difference in another format or language.",
-    "export": "Write one trace as a file for another program.",
-    "ranks": "Compare the ranks of one distributed run.",
-    "batch": "Report on many traces.",
-    "diff": "Compare two measurements.",
-    "whatif": "Predict what a step would take with changes.",
-    "capture": "Record training steps without changing the code.",
-    "trim": "Cut a trace to some steps or a time range.",
-    "anonymize": "Hash the names in a trace, so that it can be shared.",
-    "rules": "List the rules, or explain one.",
-}
-"""Commands and their one-line help; each is a module of this package, imported when it is called."""
-
-EXAMPLE = "report trace.json.gz"
-
-COMPLETION = "_TRACEANALYZER_COMPLETE"
-"""Environment variable with which a shell requests its completion script, and completions."""
+__all__ = ["COMMANDS", "COMPLETION", "EXAMPLE", "main", "one_line", "overview"]
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "1")
 """Keeps numpy's linear algebra, which is hardly used here, from starting a thread for each core: each of them waits for
@@ -67,36 +50,6 @@ LONGEST_MESSAGE = 500
 
 UNUSABLE = 2
 INTERRUPTED = 130
-
-
-def overview() -> str:
-    """What `traceanalyzer --help` prints."""
-    width = max(map(len, COMMANDS)) + 2
-    commands = "\n".join(f"  {name:{width}}{text}" for name, text in COMMANDS.items())
-    return f"""\
-Usage: traceanalyzer [OPTIONS] COMMAND [ARGS]...
-
-  Where PyTorch's GPU time goes, what to change, and what the change is worth.
-
-  Example:
-    traceanalyzer {EXAMPLE}
-
-Options:
-  --version   Show the version and exit.
-  -h, --help  Show this message and exit; of a command with COMMAND --help.
-
-Commands:
-{commands}
-"""
-
-
-def one_line(message: str) -> str:
-    """A message in one line without control characters, which file names may contain, and secrets of URLs."""
-    if ":/" in message:
-        from traceanalyzer.urls import without_secrets  # noqa: PLC0415 - `--help` needs no patterns
-
-        message = without_secrets(message)
-    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(message.split()))
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ import click
 from click import shell_completion
 
 from traceanalyzer._version import __version__
-from traceanalyzer.cli import COMMANDS, COMPLETION, EXAMPLE, overview, suggestions
+from traceanalyzer.cli import suggestions
+from traceanalyzer.cli.commands import COMMANDS, COMPLETION, EXAMPLE, overview
 from traceanalyzer.errors import UsageError
 
 PROGRAM = "traceanalyzer"

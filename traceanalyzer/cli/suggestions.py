@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from traceanalyzer.cli import COMMANDS, EXAMPLE, one_line
+from traceanalyzer.cli.commands import COMMANDS, EXAMPLE, one_line
 
 _LONGEST = 200
 """Greatest number of characters of a suggestion; a longer one is less clear."""
