@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.builders import Layout, TraceBuilder
-from traceanalyzer.readers import kineto
+from traceanalyzer.readers.kineto import reader
 from traceanalyzer.readers.source import Source
 from traceanalyzer.report.model import Report
 from traceanalyzer.trace.model import Trace, all_tables
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 def read(data: bytes, name: str = "trace.json", jobs: int = 1) -> Trace:
     """The trace in a text, plain or compressed; decoded by several processes however short it is."""
-    return kineto.read(Source(io.BytesIO(data), name, len(data), lambda _: None), jobs, worthwhile=0)
+    return reader.read(Source(io.BytesIO(data), name, len(data), lambda _: None), jobs, worthwhile=0)
 
 
 def plain(report: Report) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from dataclasses import replace
 
 from traceanalyzer import output
 from traceanalyzer.errors import UnusableInputError
-from traceanalyzer.readers import compile_log, kineto
+from traceanalyzer.readers import compile_log
+from traceanalyzer.readers.kineto import reader
 from traceanalyzer.readers.kineto.header import EVENTS_KEY
 from traceanalyzer.readers.source import Source
 from traceanalyzer.trace.compile_log import CompileLog
@@ -42,7 +43,7 @@ def read(source: Source, jobs: int = 1) -> Trace | TableDocument | CompileLog:
         UnusableInputError: Neither a trace, nor a compile log, nor a text with a table.
     """
     if _is_trace(source):
-        return kineto.read(source, jobs)
+        return reader.read(source, jobs)
     return compile_log.read(source) if compile_log.begins(source.peek(_HEAD)) else _read_text(source)
 
 

@@ -109,7 +109,7 @@ def test_without_processes_or_their_memory_this_process_does_all(what: str, monk
 
 SLOW = """
 import io, multiprocessing, os, sys, time
-from traceanalyzer.readers import kineto
+from traceanalyzer.readers.kineto import reader
 from traceanalyzer.readers.kineto import windows
 from traceanalyzer.readers.source import Source
 
@@ -123,7 +123,7 @@ class Slow(io.BytesIO):
 
 windows.WINDOW = 700
 data = sys.stdin.buffer.read()
-kineto.read(Source(Slow(data), "trace.json", len(data), lambda _: None), 3, worthwhile=0)
+reader.read(Source(Slow(data), "trace.json", len(data), lambda _: None), 3, worthwhile=0)
 """
 
 

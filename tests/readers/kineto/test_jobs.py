@@ -21,8 +21,7 @@ from traceanalyzer import processes
 from traceanalyzer.errors import UnusableInputError
 from traceanalyzer.formats import render
 from traceanalyzer.pipeline import analyze
-from traceanalyzer.readers import kineto
-from traceanalyzer.readers.kineto import windows
+from traceanalyzer.readers.kineto import reader, windows
 from traceanalyzer.readers.source import Source
 
 pytestmark = pytest.mark.skipif(not processes.can_fork(), reason="processes are not forked on this system")
@@ -145,5 +144,5 @@ class BreaksOff(io.BytesIO):
 def test_errors_of_the_file_are_raised(jobs: int) -> None:
     source = Source(BreaksOff(TEXT), "trace.json", len(TEXT), lambda _: None)
     with pytest.raises(OSError, match="Input/output error"):
-        kineto.read(source, jobs, worthwhile=0)
+        reader.read(source, jobs, worthwhile=0)
     assert multiprocessing.active_children() == []
