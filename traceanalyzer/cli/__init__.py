@@ -1,15 +1,15 @@
 """The command line. It parses, calls and prints. Asking what it can do imports nothing; a command imports click.
 
-Each command is a module with its name: `report`, `render`, `ranks`, `batch`, `diff`, `whatif`, `capture`, `trim`,
-`anonymize`, `rules`. They share:
+Each command is a module with its name: `report`, `render`, `export`, `ranks`, `batch`, `diff`, `whatif`, `capture`,
+`trim`, `anonymize`, `rules`. They share:
 
+    commands      their names, and what `--help` says, without any library
     program       the group, whose commands are imported when they are used
     parameters    options that several commands take
     suggestions   corrections of mistyped commands
     delivery      to the screen, to files, into the browser
     progress      progress on standard error
-    flame         flame graphs of `report`
-    perfetto      tracks of `report`
+    one_input     the trace that a folder leads to
     card          the option --card
 
 No other package talks to a terminal or sets exit codes.

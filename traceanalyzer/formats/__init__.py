@@ -13,6 +13,7 @@
     what_if               predictions
     difference            differences of two reports
     difference_sections   their sections and words
+    step_difference       what they say of a step
     run_difference        differences of two runs of several ranks
     before_after          both sides of a difference as a picture
     cards                 words the findings
