@@ -157,8 +157,7 @@ def of_frame(name: str) -> str | None:
     if name.startswith("<built-in "):
         return next((role.id for role in ROLES if role.builtins and role.builtins.compiled.search(name)), None)
     if name.startswith("nn.Module: "):
-        module = _MODULE.fullmatch(name)
-        return next((r.id for r in ROLES if module and r.modules and r.modules.compiled.fullmatch(module[1])), None)
+        return _of_module(name)
     frame = parse(name)
     if frame is None:
         return None
@@ -167,6 +166,17 @@ def of_frame(name: str) -> str | None:
         if role.functions and role.functions.compiled.fullmatch(frame.function):
             return role.id
         if role.files and role.files.compiled.search(place):
+            return role.id
+    return None
+
+
+def _of_module(name: str) -> str | None:
+    """The role of a module's call; None if its class matches none."""
+    module = _MODULE.fullmatch(name)
+    if module is None:
+        return None
+    for role in ROLES:
+        if role.modules and role.modules.compiled.fullmatch(module[1]):
             return role.id
     return None
 

@@ -74,14 +74,18 @@ def _shape(places: _Places, call: Call, x: Tensor, weight: Tensor) -> tuple[int,
 
 def _transposed_shape(places: _Places, call: Call, x: Tensor, weight: Tensor) -> tuple[int, ...] | None:
     axes = len(x.shape) - 2
-    positions = (places.stride, places.padding, places.dilation, places.output_padding)
-    lists = [_axes(call, position, axes) for position in positions]
+    stride = _axes(call, places.stride, axes)
+    padding = _axes(call, places.padding, axes)
+    dilation = _axes(call, places.dilation, axes)
+    output_padding = _axes(call, places.output_padding, axes)
     groups = call.integers(places.groups) if places.groups is not None else None
-    stride, padding, dilation, extra = lists
-    if groups is None or stride is None or padding is None or dilation is None or extra is None:
+    if groups is None or stride is None or padding is None or dilation is None or output_padding is None:
         return None
-    sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, extra, strict=True)
-    spatial = [(n - 1) * step - 2 * pad + dil * (k - 1) + more + 1 for n, k, step, pad, dil, more in sizes]
+    spatial = []
+    for axis in range(axes):
+        kernel = dilation[axis] * (weight.shape[2 + axis] - 1)
+        steps = (x.shape[2 + axis] - 1) * stride[axis]
+        spatial.append(steps - 2 * padding[axis] + kernel + output_padding[axis] + 1)
     return (x.shape[0], weight.shape[1] * groups[0], *spatial) if min(spatial) >= 0 else None
 
 
