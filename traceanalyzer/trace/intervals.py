@@ -162,7 +162,9 @@ class LabelledTime:
             unlabelled: The label of times in no set.
         """
         used = [(label, times) for label, times in sets if times]
-        times, change = [np.array([_BEGINNING])], [np.array([0], np.int32)]
+        # Each start of an interval adds the bit of its set to the sets that contain a time, each end subtracts it.
+        times = [np.array([_BEGINNING])]
+        change = [np.array([0], np.int32)]
         for bit, (_, interval) in enumerate(used):
             times += [interval.start, interval.end]
             change += [np.full(len(interval), sign << bit, np.int32) for sign in (1, -1)]
@@ -172,6 +174,7 @@ class LabelledTime:
         inside = np.cumsum(np.concatenate(change).take(order), dtype=np.intp)
         moments = moments.take(order)
         winner = _winners([label for label, _ in used], unlabelled).take(inside)
+        # Of several changes at one time only the last counts; then neighbours of one label become one segment.
         last_at_time = np.flatnonzero(np.append(moments[1:] > moments[:-1], True))
         winner = winner.take(last_at_time)
         changes = np.flatnonzero(np.append(True, winner[1:] != winner[:-1]))
@@ -187,7 +190,9 @@ class LabelledTime:
         # Only the segments that the intervals reach are summed up, so that many calls on parts stay linear.
         low, high = int(first.min()), int(last.max()) + 1
         first, last, times = first - low, last - low, self.times[low:high]
-        before, after, length = start - times[first], end - times[last], np.diff(times)
+        length = np.diff(times)
+        before = start - times[first]  # from the start of an interval's first segment to its own
+        after = end - times[last]  # from the start of its last segment to its end
 
         def within(label: int) -> I64:
             counts = self.label[low:high] == label

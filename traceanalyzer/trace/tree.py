@@ -69,8 +69,10 @@ class Tree:
         del rank
         depth, parent, limit = _nest(begins, ends)
         clipped = 0
-        if limit is not None:
-            clipped, end, ends = int((end[limit] < end).sum()), end[limit], ends[limit]
+        if limit is not None:  # for each slice the one whose end is its own: itself, or one around it that ends earlier
+            clipped = int((end[limit] < end).sum())
+            end, ends = end[limit], ends[limit]
+        # Slices are in the order of their start, so descendants are those that begin before the end.
         after = _narrow(np.searchsorted(begins, ends, side="left"))
         instant = np.flatnonzero(end == start)
         after[instant] = instant + 1
