@@ -113,22 +113,27 @@ def first_uses(context: Context) -> FirstUses:
     trace, host = context.trace, context.trace.host
     fused = np.flatnonzero(trace.names.where(_is_fused)[host.name])
     fused = fused[np.unique(host.name[fused], return_index=True)[1]]
-    wrapped = np.flatnonzero(trace.names.where(_is_fallback)[host.name])
+    fallbacks = np.flatnonzero(trace.names.where(_is_fallback)[host.name])
     moments = {thread: _moments(context, thread) for thread in distinct(host.thread[fused]).tolist()}
-    found: list[tuple[int, int, int, int]] = []
+    uses: list[tuple[int, int, int, int]] = []
     for row in ascending(fused).tolist():
-        thread, start = int(host.thread[row]), int(host.start_ns[row])
-        own = wrapped[host.thread[wrapped] == thread]
-        around = own[(host.start_ns[own] <= start) & (host.end_ns[own] >= host.end_ns[row])]
-        start = int(host.start_ns[around].min(initial=start))
+        thread = int(host.thread[row])
+        start = _start_with_fallbacks(host, row, fallbacks)
         before = int(np.searchsorted(moments[thread], start)) - 1
         since = int(moments[thread][max(0, before)])
         is_open = (host.thread == thread) & (host.start_ns <= since) & (host.end_ns > start) & operator_rows(context)
         if start - since >= max(_FIRST_USE_NS, _HUNDRED * int(host.dur_ns[row])) and is_open.any():
             innermost_open = int(np.flatnonzero(is_open)[-1])  # rows are in the order of time
-            found.append((int(host.name[innermost_open]), since, start - since, thread))
-    names, begins, length, threads = np.array(found, np.int64).reshape(-1, 4).T
+            uses.append((int(host.name[innermost_open]), since, start - since, thread))
+    names, begins, length, threads = np.array(uses, np.int64).reshape(-1, 4).T
     return FirstUses(names.astype(np.int32), begins, length, threads.astype(np.int32))
+
+
+def _start_with_fallbacks(host: HostEvents, row: int, fallbacks: I64) -> int:
+    """When a call begins, or the first of the fallbacks around it."""
+    same_thread = fallbacks[host.thread[fallbacks] == host.thread[row]]
+    is_around = (host.start_ns[same_thread] <= host.start_ns[row]) & (host.end_ns[same_thread] >= host.end_ns[row])
+    return int(host.start_ns[same_thread[is_around]].min(initial=host.start_ns[row]))
 
 
 def _moments(context: Context, thread: int) -> I64:

@@ -153,15 +153,17 @@ def of_streams(context: Context) -> list[tuple[StreamQueue, I64, I64]]:
     counted = context.in_scope(trace.launches.start_ns[context.links.calls])
     called, heads = context.links.calls[counted], context.links.heads[counted]  # a graph starts as its first kernel
     first, groups = group(device.device[heads], device.stream[heads])
-    found = []
-    for head, (_, own) in zip(heads[first].tolist(), members(groups), strict=True):
-        rows = called[own]
-        calls, starts = trace.launches.start_ns[rows], ascending(device.start_ns[heads[own]])
-        times, lengths = _lengths(calls, starts)
-        where = int(device.device[head]), int(device.stream[head])
-        queue = _queue(context, where, times, lengths)
-        found.append((queue, rows, np.arange(1, len(rows) + 1) - np.searchsorted(starts, calls, side="left")))
-    return found
+    queues = []
+    for head, (_, of_stream) in zip(heads[first].tolist(), members(groups), strict=True):
+        rows = called[of_stream]
+        calls = trace.launches.start_ns[rows]
+        starts = ascending(device.start_ns[heads[of_stream]])
+        stream = int(device.device[head]), int(device.stream[head])
+        queue = _queue(context, stream, *_lengths(calls, starts))
+        # The n-th call finds the earlier ones in the queue, except those that have started.
+        length_at_call = np.arange(1, len(rows) + 1) - np.searchsorted(starts, calls, side="left")
+        queues.append((queue, rows, length_at_call))
+    return queues
 
 
 def _lengths(calls: I64, starts: I64) -> tuple[I64, I64]:
@@ -173,13 +175,13 @@ def _lengths(calls: I64, starts: I64) -> tuple[I64, I64]:
     return times[order], np.maximum(np.cumsum(change[order]), 0)
 
 
-def _queue(context: Context, where: tuple[int, int], times: I64, lengths: I64) -> StreamQueue:
+def _queue(context: Context, stream: tuple[int, int], times: I64, lengths: I64) -> StreamQueue:
     duration = int(times[-1] - times[0])
     mean = int((lengths[:-1] * np.diff(times)).sum()) / duration if duration else None
     window = context.steps.window or (int(times[0]), int(times[-1]))
     return StreamQueue(
-        device=where[0] if where[0] >= 0 else None,
-        stream=where[1] if where[1] >= 0 else None,
+        device=stream[0] if stream[0] >= 0 else None,
+        stream=stream[1] if stream[1] >= 0 else None,
         launches=len(times) // 2,
         mean_length=mean,
         mean_length_at_events=float(lengths.mean()),

@@ -29,7 +29,7 @@ from traceanalyzer.structure.sums import group, members
 from traceanalyzer.trace.capture_facts import CaptureFacts
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I64, UNKNOWN
+from traceanalyzer.trace.table import I64, UNKNOWN, Bool
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -154,30 +154,40 @@ def holes(context: Context) -> Intervals:
     """The times in which events were removed, found once."""
     trace, tree = context.trace, context.host.tree
     tables = (trace.launches, trace.device, trace.frames)
+    # A part of the events shows cheaply that most traces have no holes; only then are all of them looked at.
     some = _times([(table.start_ns[::_SAMPLED], table.end_ns[::_SAMPLED]) for table in tables])
-    bounds = _times([(tree.start_ns, tree.end_ns), *((table.start_ns, table.end_ns) for table in tables)], edges=True)
+    of_tables = [(table.start_ns, table.end_ns) for table in tables]
+    bounds = _times([(tree.start_ns, tree.end_ns), *of_tables], edges=True)
     if not len(bounds[0]) or _is_covered(*some, (int(bounds[0].min()), int(bounds[1].max()))):
         return Intervals.none()
-    leaves = np.ones(len(tree), np.bool_)
-    leaves[tree.parent[tree.parent != NO_PARENT]] = False
-    around = context.links.node[context.links.node != NO_PARENT]
-    leaves[around[context.host.category[around] == Category.ANNOTATION]] = False
-    start, end = _times(
-        [(tree.start_ns[leaves], tree.end_ns[leaves]), *((table.start_ns, table.end_ns) for table in tables)]
-    )
+    leaves = _recorded_leaves(context)
+    start, end = _times([(tree.start_ns[leaves], tree.end_ns[leaves]), *of_tables])
     if not len(start) or _is_covered(start, end, (int(start.min()), int(end.max()))):
         return Intervals.none()
-    covered = Intervals.union(start, end)
+    removed = np.array(_removed_between(context, Intervals.union(start, end)), np.int64).reshape(-1, 2)
+    return Intervals.union(removed[:, 0], removed[:, 1])
+
+
+def _recorded_leaves(context: Context) -> Bool:
+    """Nodes of the host that are around no others, nor marks around a launch: something was recorded in all of them."""
+    tree, node = context.host.tree, context.links.node
+    leaves = np.ones(len(tree), np.bool_)
+    leaves[tree.parent[tree.parent != NO_PARENT]] = False
+    around = node[node != NO_PARENT]
+    leaves[around[context.host.category[around] == Category.ANNOTATION]] = False
+    return leaves
+
+
+def _removed_between(context: Context, covered: Intervals) -> list[tuple[int, int]]:
+    """Long times without events in which numbers of calls are missing."""
     span = int(covered.end[-1] - covered.start[0])
     begin, until = covered.end[:-1], covered.start[1:]
     long = until - begin >= max(_LEAST_HOLE_NS, _LEAST_HOLE_SHARE * span)
-    found = [
-        (low, high)
-        for low, high in zip(begin[long].tolist(), until[long].tolist(), strict=True)
-        if _removed_calls(context, low, high) >= _REMOVED_CALLS
-    ]
-    removed = np.array(found, np.int64).reshape(-1, 2)
-    return Intervals.union(removed[:, 0], removed[:, 1])
+    removed = []
+    for low, high in zip(begin[long].tolist(), until[long].tolist(), strict=True):
+        if _removed_calls(context, low, high) >= _REMOVED_CALLS:
+            removed.append((low, high))
+    return removed
 
 
 def _times(parts: list[tuple[I64, I64]], *, edges: bool = False) -> tuple[I64, I64]:

@@ -52,25 +52,37 @@ def broadcasts(context: Context) -> Broadcasts:
     """Each interval is from the start of a forward pass to the end of the last operator of its broadcast."""
     host, names = context.trace.host, context.trace.names
     marks = np.flatnonzero(host.name == names.code(FORWARD))
-    found = [Broadcasts(*np.empty((3, 0), np.int64))]
+    none = Broadcasts(*np.empty((3, 0), np.int64))
     if not len(marks):
-        return found[0]
-    is_part_of = names.where(is_part)
+        return none
     wanted = host_activity.operator_rows(context) | names.where(is_broadcast)[host.name]
-    others = np.flatnonzero(wanted & (host.name != names.code(FORWARD)))
-    of_thread = rows_by(host.thread[others])
-    for thread, place in members(host.thread[marks]):
-        own, rows = marks[place], _outermost(context, others[of_thread(thread)])
-        start = host.start_ns[rows]
-        first = np.searchsorted(start, host.start_ns[own])
-        ends = np.append(np.flatnonzero(~is_part_of[host.name[rows]]), len(rows))
-        after = np.minimum(ends[np.searchsorted(ends, first)], np.searchsorted(start, host.end_ns[own]))
-        told = np.append(0, np.cumsum(names.where(is_broadcast)[host.name[rows]]))
-        begins = (after > first) & (told[after] > told[first])
-        last = rows[after[begins] - 1]
-        end = np.minimum(host.end_ns[last], host.end_ns[own[begins]])
-        found.append(Broadcasts(own[begins], host.start_ns[own[begins]], end))
-    return Broadcasts.join(found)
+    operators = np.flatnonzero(wanted & (host.name != names.code(FORWARD)))
+    operators_of = rows_by(host.thread[operators])
+    of_threads = [
+        _broadcasts_in(context, marks[positions], _outermost(context, operators[operators_of(thread)]))
+        for thread, positions in members(host.thread[marks])
+    ]
+    return Broadcasts.join([none, *of_threads])
+
+
+def _broadcasts_in(context: Context, marks: I64, operators: I64) -> Broadcasts:
+    """The broadcasts with which forward passes begin.
+
+    Args:
+        context: The recording.
+        marks: Rows of the marks of forward passes on one thread.
+        operators: Rows of its outermost operators and broadcasts, in the order of time.
+    """
+    host, names = context.trace.host, context.trace.names
+    start, name = host.start_ns[operators], host.name[operators]
+    # The operators of a mark's broadcast are first:after: up to the first that is no part of one, or the mark's end.
+    first = np.searchsorted(start, host.start_ns[marks])
+    others = np.append(np.flatnonzero(~names.where(is_part)[name]), len(operators))
+    after = np.minimum(others[np.searchsorted(others, first)], np.searchsorted(start, host.end_ns[marks]))
+    broadcasts_before = np.append(0, np.cumsum(names.where(is_broadcast)[name]))
+    has_broadcast = (after > first) & (broadcasts_before[after] > broadcasts_before[first])
+    mark, last = marks[has_broadcast], operators[after[has_broadcast] - 1]
+    return Broadcasts(mark, host.start_ns[mark], np.minimum(host.end_ns[last], host.end_ns[mark]))
 
 
 def _outermost(context: Context, rows: I64) -> I64:

@@ -79,30 +79,43 @@ def is_cut(context: Context, steps: Steps) -> bool:
 
 def _of_whole(context: Context, steps: Steps) -> tuple[str | None, ...]:
     """The reasons of steps of which none is cut."""
-    found: list[str | None] = [None] * len(steps)
+    reasons: list[str | None] = [None] * len(steps)
     if len(steps) < 2:
-        return tuple(found)
+        return tuple(reasons)
     duration = steps.end_ns - steps.start_ns
     median = float(np.median(duration))
     outliers = np.flatnonzero(np.abs(duration - median) > _OUTLIER * median).tolist()
     if outliers:
-        one_off, calls = _one_off(context, steps), _operators(context, steps)
-        for step in outliers:
-            excess = float(duration[step]) - median
-            found[step] = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
-            if found[step] == UNKNOWN and _does_more(calls, excess, median, step):
-                found[step] = OTHER_PHASE
-            elif found[step] == UNKNOWN and _explains(_communication(context, steps), excess, step):
-                found[step] = COMMUNICATION
-        if found[1:].count(LOADER) > 1:  # workers start once in an epoch, but ones that are too slow deliver in bursts
-            counted = np.delete(np.arange(len(steps)), [0, *_with_new_epochs(context, steps)])
-            found = [None if reason == LOADER and step in counted else reason for step, reason in enumerate(found)]
-    if found[0] in (None, UNKNOWN) and _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
-        found[0] = EARLIER_WORK
+        reasons = _of_outliers(context, steps, outliers)
+    if reasons[0] in (None, UNKNOWN) and _earlier_work_ns(context, steps) >= _EDGE * float(duration[0]):
+        reasons[0] = EARLIER_WORK
     tail = _tails(context, steps)
     if float(tail[-1] - np.median(tail[:-1])) >= _EDGE * median:
-        found[-1] = RECORDING_END
-    return tuple(found)
+        reasons[-1] = RECORDING_END
+    return tuple(reasons)
+
+
+def _of_outliers(context: Context, steps: Steps, outliers: Sequence[int]) -> list[str | None]:
+    """For every step the reason why it is unlike the median one; None for those that are not."""
+    reasons: list[str | None] = [None] * len(steps)
+    duration = steps.end_ns - steps.start_ns
+    median = float(np.median(duration))
+    one_off = _one_off(context, steps)
+    calls = _operators(context, steps)
+    for step in outliers:
+        excess = float(duration[step]) - median
+        reason = next((reason for reason, times in one_off if _explains(times, excess, step)), UNKNOWN)
+        if reason == UNKNOWN and _does_more(calls, excess, median, step):
+            reason = OTHER_PHASE
+        elif reason == UNKNOWN and _explains(_communication(context, steps), excess, step):
+            reason = COMMUNICATION
+        reasons[step] = reason
+    if reasons[1:].count(LOADER) > 1:  # workers start once in an epoch, but ones that are too slow deliver in bursts
+        starts_workers = {0, *_with_new_epochs(context, steps)}
+        for step in outliers:
+            if reasons[step] == LOADER and step not in starts_workers:
+                reasons[step] = None
+    return reasons
 
 
 def of_phases(reasons: Sequence[str | None], phases: Sequence[str | None]) -> tuple[str | None, ...]:
