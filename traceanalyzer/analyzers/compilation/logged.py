@@ -270,30 +270,62 @@ def is_of_trace(context: Context) -> bool | None:
     has nothing that a log explains, unless compilation failed.
     """
     names = set(context.trace.names)
-    logged = [entry for log in context.compile_logs for entry in log.compilations]
-    graphs = {key for name in names if (key := compiled_code.graph_key(name)) is not None}
-    keys = {lookup.key for entry in logged for lookup in entry.lookups if lookup.key}
-    frames = {_tail(f.path, f.function) for name in names if (f := python_frames.parse(name)) is not None}
-    functions = {_tail(place.file, place.function) for place in _places(context.compile_logs)}
-    kernels = compiled_code.kernels_in(" ".join(names))
-    generated = {kernel for log in context.compile_logs for kernel in log.kernels}
-    pairs = ((graphs, keys), (kernels, generated), (frames, functions))
-    telling = [(own, other) for own, other in pairs if own and other]
-    if telling:
-        return any(own & other for own, other in telling)
+    has_same_names = _has_same_names(names, context.compile_logs)
+    if has_same_names is not None:
+        return has_same_names
+    compilations = [entry for log in context.compile_logs for entry in log.compilations]
+    if not compilations:
+        return None
     has_kernels = any(map(compiled_code.is_generated_kernel, names))
-    if has_kernels and logged and not any(log.has_generated_code for log in context.compile_logs):
+    if has_kernels and not any(log.has_generated_code for log in context.compile_logs):
         return False
-    regions = {
-        ident for name in names if (ident := compiled_code.region_id(name) or compiled_code.named_compilation(name))
-    }
-    if regions and logged:
-        return not regions.isdisjoint(entry.id for entry in logged)
-    signs = (*map(compiled_code.is_compiled, names), *map(compiled_code.is_compilation, names))
-    return None if has_kernels or not logged or any(signs) or any(entry.failure for entry in logged) else False
+    regions = _regions(names)
+    if regions:
+        return not regions.isdisjoint(entry.id for entry in compilations)
+    if has_kernels or any(entry.failure for entry in compilations):
+        return None
+    has_compiled_code = any(map(compiled_code.is_compiled, names)) or any(map(compiled_code.is_compilation, names))
+    return None if has_compiled_code else False
 
 
-def _places(logs: Iterable[CompileLog]) -> Iterator[SourceLine]:
+def _has_same_names(names: Iterable[str], logs: Sequence[CompileLog]) -> bool | None:
+    """Whether trace and logs have a graph, kernel or function in common; None if there are none to be compared."""
+    pairs = (
+        (_graphs(names), _cached_graphs(logs)),
+        (compiled_code.kernels_in(" ".join(names)), {kernel for log in logs for kernel in log.kernels}),
+        (_functions(names), {_tail(line.file, line.function) for line in _lines(logs)}),
+    )
+    telling = [(traced, logged) for traced, logged in pairs if traced and logged]
+    if not telling:
+        return None
+    return any(traced & logged for traced, logged in telling)
+
+
+def _graphs(names: Iterable[str]) -> set[str]:
+    """The keys of the graphs that the trace ran."""
+    keys = map(compiled_code.graph_key, names)
+    return {key for key in keys if key is not None}
+
+
+def _cached_graphs(logs: Iterable[CompileLog]) -> set[str]:
+    """The keys of the graphs that were looked up in a cache."""
+    lookups = (lookup for log in logs for entry in log.compilations for lookup in entry.lookups)
+    return {lookup.key for lookup in lookups if lookup.key}
+
+
+def _functions(names: Iterable[str]) -> set[tuple[str, str]]:
+    """The Python functions that the trace ran."""
+    frames = map(python_frames.parse, names)
+    return {_tail(frame.path, frame.function) for frame in frames if frame is not None}
+
+
+def _regions(names: Iterable[str]) -> set[str]:
+    """The compilations that the trace names, such as `0/1`."""
+    compilations = (compiled_code.region_id(name) or compiled_code.named_compilation(name) for name in names)
+    return {compilation for compilation in compilations if compilation}
+
+
+def _lines(logs: Iterable[CompileLog]) -> Iterator[SourceLine]:
     for log in logs:
         for entry in log.compilations:
             yield from filter(None, (entry.code, entry.caller))

@@ -111,52 +111,65 @@ def _overlapped(context: Context, rows: I64) -> I64:
 
 
 def _rows(context: Context, rows: I64, overlapped: I64) -> tuple[Copy, ...]:
-    trace, device = context.trace, context.trace.device
+    device = context.trace.device
+    # A name and whether it is a fill make a row; the last bit of the key says whether it is one.
     key = device.name[rows].astype(np.int64) * 2 + (device.category[rows] == Category.MEMSET)
     keys, groups = ranked(key)
-    launch = context.links.launch[rows]
-    blocking = context.cached(host_activity.blocking_copies)[rows]
-    wait = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
-    call_ns = np.append(trace.launches.dur_ns, 0)
-    size, dur = device.bytes[rows], device.dur_ns[rows]
-    known, big = size >= 0, size >= _SMALL_BYTES
-    count = len(keys)
+    count, dur = len(keys), device.dur_ns[rows]
     columns = {
         "calls": count_by(groups, count),
-        "small_calls": count_by(groups[known & ~big], count),
         "time_ns": sum_by(groups, dur, count),
-        "unlinked_calls": count_by(groups[launch == NO_PARENT], count),
+        "unlinked_calls": count_by(groups[context.links.launch[rows] == NO_PARENT], count),
         "exposed_ns": sum_by(groups, dur - overlapped, count),
         "overlapped_ns": sum_by(groups, overlapped, count),
     }
-    of_host = {
-        "blocking_calls": count_by(groups[blocking], count),
-        "blocking_ns": sum_by(groups[blocking], call_ns[launch[blocking]], count),
-        "synchronized_calls": count_by(groups[wait != NO_PARENT], count),
-        "synchronized_ns": sum_by(groups, call_ns[wait], count),
-        "avoidable_ns": sum_by(groups, _avoidable(context, np.where(blocking, launch, wait)), count),
-    }
-    sized = count_by(groups[known], count)
-    moved, moving_ns = (sum_by(groups[known], values[known], count).tolist() for values in (size, dur))
-    fastest = _fastest(groups[big], size[big], dur[big], count)
-    found = []
+    of_host = _host_columns(context, rows, groups, count)
+    sizes = _size_columns(device.bytes[rows], dur, groups, count)
+    copies = []
     for number, code in enumerate(keys.tolist()):
-        name = trace.names[code >> 1]
+        name = context.trace.names[code >> 1]
         figures: dict[str, Any] = {field: int(values[number]) for field, values in (columns | of_host).items()}
         if figures["unlinked_calls"] == figures["calls"]:
             figures |= dict.fromkeys(of_host)
-        found.append(
+        copies.append(
             Copy(
                 name=name,
                 kind="Memset" if code & 1 else host_activity.direction(name) or "unknown",
                 host_memory=None if code & 1 else host_activity.host_side(name),
-                bytes=moved[number] if sized[number] else None,
-                bandwidth_gb_per_s=moved[number] / moving_ns[number] if moving_ns[number] else None,
-                max_bandwidth_gb_per_s=fastest[number],
                 **figures,
+                **{field: values[number] for field, values in sizes.items()},
             )
         )
-    return tuple(sorted(found, key=lambda row: (-row.time_ns, row.name, row.kind)))
+    return tuple(sorted(copies, key=lambda row: (-row.time_ns, row.name, row.kind)))
+
+
+def _host_columns(context: Context, rows: I64, groups: I64, count: int) -> dict[str, I64]:
+    """By field: calls that wait for a copy of each group, in the copy itself or in the next call, and their time."""
+    launch = context.links.launch[rows]
+    blocking = context.cached(host_activity.blocking_copies)[rows]
+    synchronization = np.where(blocking, NO_PARENT, _synchronization_after(context, launch))
+    call_ns = np.append(context.trace.launches.dur_ns, 0)
+    return {
+        "blocking_calls": count_by(groups[blocking], count),
+        "blocking_ns": sum_by(groups[blocking], call_ns[launch[blocking]], count),
+        "synchronized_calls": count_by(groups[synchronization != NO_PARENT], count),
+        "synchronized_ns": sum_by(groups, call_ns[synchronization], count),
+        "avoidable_ns": sum_by(groups, _avoidable(context, np.where(blocking, launch, synchronization)), count),
+    }
+
+
+def _size_columns(size: I64, dur: I64, groups: I64, count: int) -> dict[str, list[Any]]:
+    """By field: the bytes that the copies of each group move, of those whose size is known, and how fast."""
+    known, big = size >= 0, size >= _SMALL_BYTES
+    sized = count_by(groups[known], count).tolist()
+    moved = sum_by(groups[known], size[known], count).tolist()
+    moving_ns = sum_by(groups[known], dur[known], count).tolist()
+    return {
+        "small_calls": count_by(groups[known & ~big], count).tolist(),
+        "bytes": [total if calls else None for total, calls in zip(moved, sized, strict=True)],
+        "bandwidth_gb_per_s": [total / time if time else None for total, time in zip(moved, moving_ns, strict=True)],
+        "max_bandwidth_gb_per_s": _fastest(groups[big], size[big], dur[big], count),
+    }
 
 
 def _fastest(groups: I64, size: I64, dur: I64, count: int) -> list[float | None]:

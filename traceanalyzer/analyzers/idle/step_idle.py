@@ -193,17 +193,13 @@ def analyze(context: Context) -> StepIdle:
 
 
 def _device(context: Context, steps: Steps, steady: Bool, number: int, part: DividedGaps) -> DeviceInSteps:
+    # Each array has a row for each gap of the device; those that end with the recording do not count.
     counts = steady[part.step] & (part.gaps.next != gaps.NOTHING)
-    tail = int(part.gaps.length[steady[part.step] & ~counts].sum())
-    time = int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
+    time = _time(steps, steady, part, counts)
     limit = _launching_limit(context, steps, steady)
     short = part.gaps.whole_end_ns - part.gaps.whole_start_ns <= limit
-    sums, launching, later = (part.by_cause(rows) for rows in (counts, counts & short, counts & (part.step > 0)))
     named = counts & short & (_named(context, part) > 0)  # their Python time is listed with long gaps
-    launching[gap_causes.HOST] -= part.by_cause(named)[gap_causes.HOST]
     waited = gap_details.shares_after_waits(context, number, part)
-    behind = [gap_details.after_waits_by_cause(part, waited, rows) for rows in (counts, counts & short)]
-    behind[1][gap_causes.HOST] -= gap_details.after_waits_by_cause(part, waited, named)[gap_causes.HOST]
     of_launches = part.of_cause(gap_causes.LAUNCH) + part.of_cause(gap_causes.HOST)
     late = of_launches > 0
     other = np.where(short, _named(context, part), of_launches)
@@ -214,15 +210,13 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
     rest = np.maximum(other - owned.elsewhere, 0)
     of_calls = of_launches - np.where(named, part.of_cause(gap_causes.HOST), 0)
     launched = gap_details.by_owner(context, part.gaps, np.where(counts & short, of_calls, 0))
-    events = context.trace.device.start_ns[context.trace.device.device == number]
-    within = np.searchsorted(events, steps.end_ns[steady]) - np.searchsorted(events, steps.start_ns[steady])
     low, high = _busy_extremes(context, steps, steady, number)
     return DeviceInSteps(
         device=number,
         time_ns=time,
-        busy_ns=time - int(sums.sum()),
-        events=int(within.sum()),
-        causes=tuple(map(StepCause, CAUSES, *(times.tolist() for times in (sums, launching, later, *behind)))),
+        busy_ns=time - int(part.by_cause(counts).sum()),
+        events=_events(context, number, steps, steady),
+        causes=_causes(part, counts, short, named, waited),
         launching_limit_ns=limit,
         launching_gaps=int((counts & short & late).sum()),
         typical_host_gap_ns=_typical(part.step[long], other[long], steady),
@@ -237,6 +231,39 @@ def _device(context: Context, steps: Steps, steady: Bool, number: int, part: Div
         silent_gap_ns=int(part.of_cause(gap_causes.HOST)[long].sum()),
         long_gaps=int((counts & ~short & late).sum()),
     )
+
+
+def _time(steps: Steps, steady: Bool, part: DividedGaps, counts: Bool) -> int:
+    """The time of the typical steps, without gaps that end with the recording."""
+    tail = int(part.gaps.length[steady[part.step] & ~counts].sum())
+    return int((steps.end_ns - steps.start_ns)[steady].sum()) - tail
+
+
+def _events(context: Context, number: int, steps: Steps, steady: Bool) -> int:
+    """How many events of a device start in the typical steps."""
+    start = context.trace.device.start_ns[context.trace.device.device == number]
+    within = np.searchsorted(start, steps.end_ns[steady]) - np.searchsorted(start, steps.start_ns[steady])
+    return int(within.sum())
+
+
+def _causes(part: DividedGaps, counts: Bool, short: Bool, named: Bool, waited: F64) -> tuple[StepCause, ...]:
+    """The idle time by cause.
+
+    Args:
+        part: The gaps of the device, divided by cause.
+        counts: Those that count.
+        short: Those that are not longer than launches make them.
+        named: Short ones of which stacks show the Python code; it counts with that of long gaps.
+        waited: The share of each gap that would not be there without waits for the device.
+    """
+    launching = part.by_cause(counts & short)
+    launching[gap_causes.HOST] -= part.by_cause(named)[gap_causes.HOST]
+    after_waits = gap_details.after_waits_by_cause(part, waited, counts)
+    launching_after_waits = gap_details.after_waits_by_cause(part, waited, counts & short)
+    launching_after_waits[gap_causes.HOST] -= gap_details.after_waits_by_cause(part, waited, named)[gap_causes.HOST]
+    later = part.by_cause(counts & (part.step > 0))
+    columns = (part.by_cause(counts), launching, later, after_waits, launching_after_waits)
+    return tuple(map(StepCause, CAUSES, *(times.tolist() for times in columns)))
 
 
 def launching_gaps_at(context: Context, *, waits: bool, whole: bool = False) -> Iterator[Occurrences]:

@@ -23,8 +23,8 @@ from traceanalyzer.structure.operator_times import launched_by
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.resources import recorded
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by, sum_by
-from traceanalyzer.trace.model import KernelSource
-from traceanalyzer.trace.table import F64, I64, UNKNOWN, Bool, take_or
+from traceanalyzer.trace.model import KernelSource, Trace
+from traceanalyzer.trace.table import F64, I64, UNKNOWN, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category, DeviceEvents
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -353,32 +353,39 @@ def sm_fill(context: Context) -> SmFill:
     operator = np.where(node == NO_PARENT, -1, take_or(context.host.name, node, -1))
     keys = (device.name[rows], operator, device.grid[rows])
     first, groups = group(*keys)
-    time = sum_by(groups, device.dur_ns[rows], len(first))
     weights = device.dur_ns[rows]
-    blocks = np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time
-    filled = np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time
-    columns = (*(key[first].tolist() for key in keys), count_by(groups, len(first)).tolist(), time.tolist())
-    found = [
-        UnfilledKernel(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid], *figures)
-        for name, op, grid, *figures in zip(*columns, blocks.tolist(), filled.tolist(), strict=True)
+    time = sum_by(groups, weights, len(first))
+    figures = (
+        count_by(groups, len(first)),
+        time,
+        np.bincount(groups, weights=weights * device.blocks_per_sm[rows], minlength=len(first)) / time,
+        np.bincount(groups, weights=weights * fill[rows], minlength=len(first)) / time,
+    )
+    unfilled = [
+        UnfilledKernel(*key, *of_group)
+        for key, *of_group in zip(_named(trace, keys, first), *(column.tolist() for column in figures), strict=True)
     ]
-    found.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
-    return SmFill(tuple(found[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
+    unfilled.sort(key=lambda row: (-row.total_ns, row.kernel, row.operator or "", row.grid))
+    return SmFill(tuple(unfilled[:_MOST_UNFILLED]), int(device.dur_ns[known].sum()))
+
+
+def _named(trace: Trace, keys: tuple[Array, Array, Array], first: I64) -> list[tuple[str, str | None, str]]:
+    """The kernel, operator and grid of each group, by their codes in its first row."""
+    codes = zip(*(key[first].tolist() for key in keys), strict=True)
+    return [(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid]) for name, op, grid in codes]
 
 
 def unfilled_at(context: Context, rows: Iterable[UnfilledKernel]) -> Iterator[Occurrences]:
     """When some of these kernels run."""
     trace, device = context.trace, context.trace.device
     wanted = {(row.kernel, row.operator, row.grid) for row in rows}
-    found = np.flatnonzero(_known(device) & (device.blocks_per_sm < 1))
-    found = found[trace.names.where({kernel for kernel, _, _ in wanted}.__contains__)[device.name[found]]]
-    node = context.links.device_node()[found]
-    keys = device.name[found], take_or(context.host.name, node, -1), device.grid[found]
+    kernels = np.flatnonzero(_known(device) & (device.blocks_per_sm < 1))
+    kernels = kernels[trace.names.where({kernel for kernel, _, _ in wanted}.__contains__)[device.name[kernels]]]
+    node = context.links.device_node()[kernels]
+    keys = device.name[kernels], take_or(context.host.name, node, -1), device.grid[kernels]
     first, groups = group(*keys)
-    names = zip(*(key[first].tolist() for key in keys), strict=True)
-    known = [(trace.names[name], trace.names[op] if op >= 0 else None, trace.dims[grid]) for name, op, grid in names]
-    chosen = found[np.array([key in wanted for key in known], np.bool_)[groups]]
-    yield Occurrences.on_device(context, next(iter(rows)).kernel, chosen)
+    is_wanted = np.array([key in wanted for key in _named(trace, keys, first)], np.bool_)
+    yield Occurrences.on_device(context, next(iter(rows)).kernel, kernels[is_wanted[groups]])
 
 
 def _known(device: DeviceEvents) -> Bool:

@@ -84,30 +84,49 @@ class ConvolutionAlgorithms(msgspec.Struct, frozen=True):
 
 def algorithms(context: Context) -> ConvolutionAlgorithms:
     """Group the calls of convolutions by their inputs and by their kernels."""
-    trace, host, device = context.trace, context.host, context.trace.device
-    nodes, kernels = context.cached(_kernels)
-    calls, call = ranked(nodes)
-    time = sum_by(call, device.dur_ns[kernels], len(calls))
-    row = host.row[calls]
-    inputs = [getattr(trace.host, field)[row] for field in ("shapes", "types", "strides", "concrete")]
-    _, same_inputs = group(host.name[calls], *inputs)
-    first, ways = group(same_inputs, _signature(call, device.name[kernels].astype(np.int64), len(calls)))
-    found: defaultdict[int, list[tuple[Algorithm, int]]] = defaultdict(list)
-    figures = zip(count_by(ways, len(first)).tolist(), sum_by(ways, time, len(first)).tolist(), strict=True)
-    of_call = rows_by(call)
-    for position, (count, total) in zip(first.tolist(), figures, strict=True):
-        if inputs[3][position] > 0:  # without them, stride and padding may differ
-            own = kernels[of_call(position)]
-            longest = own[np.argmax(device.dur_ns[own])]
-            algorithm = Algorithm(trace.names[int(device.name[longest])], count, total)
-            found[int(same_inputs[position])].append((algorithm, position))
-    rows = [
-        _choice(context, int(calls[members[0][1]]), [algorithm for algorithm, _ in members])
-        for members in found.values()
-        if len(members) > 1
-    ]
+    calls, call = ranked(context.cached(_kernels)[0])
+    inputs, has_values = _inputs(context, calls)
+    by_inputs: defaultdict[int, list[tuple[int, Algorithm]]] = defaultdict(list)
+    for position, algorithm in _seen_algorithms(context, call, inputs):
+        if has_values[position]:  # without them, stride and padding may differ
+            by_inputs[int(inputs[position])].append((position, algorithm))
+    rows = []
+    for choices in by_inputs.values():
+        if len(choices) > 1:
+            node = int(calls[choices[0][0]])
+            rows.append(_choice(context, node, [algorithm for _, algorithm in choices]))
     rows.sort(key=lambda choice: (-choice.saving_ns, choice.name, choice.input_shapes))
-    return ConvolutionAlgorithms(tuple(rows[:_ROWS]), len(found))
+    return ConvolutionAlgorithms(tuple(rows[:_ROWS]), len(by_inputs))
+
+
+def _inputs(context: Context, calls: I64) -> tuple[I64, Bool]:
+    """For each call a number of its operator and inputs, and whether the values of inputs are recorded."""
+    host, row = context.trace.host, context.host.row[calls]
+    _, inputs = group(
+        context.host.name[calls], host.shapes[row], host.types[row], host.strides[row], host.concrete[row]
+    )
+    return inputs, host.concrete[row] > 0
+
+
+def _seen_algorithms(context: Context, call: I64, inputs: I64) -> Iterator[tuple[int, Algorithm]]:
+    """Each set of kernels that ran for the same inputs, with the position of the first call that had it.
+
+    Args:
+        context: The recording.
+        call: The position of the call of each kernel of a convolution.
+        inputs: For each call, the number of its inputs.
+    """
+    trace, device = context.trace, context.trace.device
+    kernels = context.cached(_kernels)[1]
+    time = sum_by(call, device.dur_ns[kernels], len(inputs))
+    first, groups = group(inputs, _signature(call, device.name[kernels].astype(np.int64), len(inputs)))
+    counts = count_by(groups, len(first)).tolist()
+    totals = sum_by(groups, time, len(first)).tolist()
+    rows_of = rows_by(call)
+    for position, count, total in zip(first.tolist(), counts, totals, strict=True):
+        of_call = kernels[rows_of(position)]
+        longest = of_call[np.argmax(device.dur_ns[of_call])]
+        yield position, Algorithm(trace.names[int(device.name[longest])], count, total)
 
 
 def _kernels(context: Context) -> tuple[I64, I64]:
@@ -186,33 +205,37 @@ def _is_convolution(name: str) -> bool:
 
 def norms(context: Context) -> ConvolutionNorms:
     """Match convolutions with the batch norms that follow them."""
-    host, names = context.host, context.trace.names
-    times = context.cached(node_times)
-    norm = _outermost(context, _NORM)
-    convolution = _outermost(context, _CONVOLUTION) & context.in_scope(host.tree.start_ns)
+    tree, times = context.host.tree, context.cached(node_times)
+    convolution = _outermost(context, _CONVOLUTION) & context.in_scope(tree.start_ns)
     convolution &= times.device_total_ns > 0
     calls = np.flatnonzero(convolution)
     follower = _follower(context, calls)
-    pairs = calls[take_or(norm, follower, False)]
-    norms = follower[take_or(norm, follower, False)]
-    added = np.where(_named(context, _ADDITION), times.device_self_ns, 0)
-    bias = host.tree.sums(added)[pairs]
-    biased = _has_bias(context, pairs) | (bias > 0)
-    every = int((_has_bias(context, calls) | (host.tree.sums(added)[calls] > 0)).sum())
-    gradient = _bias_gradients(context, times.device_self_ns) * int(biased.sum()) // max(every, 1)
-    kernels = [names[code] for code in distinct(context.trace.device.name).tolist()]
-    inferred = any(_INFERS.search(kernel) for kernel in kernels)
+    is_norm = take_or(_outermost(context, _NORM), follower, False)
+    norm_ns = times.device_total_ns[follower[is_norm]]
+    added_ns = tree.sums(np.where(_named(context, _ADDITION), times.device_self_ns, 0))[calls]
+    bias_ns = added_ns[is_norm]
+    has_bias = _has_bias(context, calls) | (added_ns > 0)
+    with_bias = int(has_bias[is_norm].sum())
+    gradients = _bias_gradients(context, times.device_self_ns)
     return ConvolutionNorms(
-        rows=_rows(context, pairs, bias, times.device_total_ns[norms]),
+        rows=_rows(context, calls[is_norm], bias_ns, norm_ns),
         convolutions=len(calls),
-        with_norm=len(pairs),
-        with_bias=int(biased.sum()),
-        bias_ns=int(bias.sum()),
-        bias_gradient_ns=gradient,
-        norm_ns=int(times.device_total_ns[norms].sum()),
-        trains=True if any(_TRAINS.search(kernel) for kernel in kernels) else False if inferred else None,
+        with_norm=int(is_norm.sum()),
+        with_bias=with_bias,
+        bias_ns=int(bias_ns.sum()),
+        bias_gradient_ns=gradients * with_bias // max(int(has_bias.sum()), 1),
+        norm_ns=int(norm_ns.sum()),
+        trains=_trains(context),
         has_backward=bool(_named(context, _BACKWARD).any()),
     )
+
+
+def _trains(context: Context) -> bool | None:
+    """Whether kernels of batch norms compute statistics as in training; None if no kernel shows it."""
+    kernels = [context.trace.names[code] for code in distinct(context.trace.device.name).tolist()]
+    if any(_TRAINS.search(kernel) for kernel in kernels):
+        return True
+    return False if any(_INFERS.search(kernel) for kernel in kernels) else None
 
 
 def norms_at(context: Context) -> Iterator[Occurrences]:

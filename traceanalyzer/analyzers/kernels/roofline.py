@@ -148,8 +148,7 @@ def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None)
     family = members[0].work.family
     time = sum(member.device_ns for member in members)
     flops = sum(member.calls * member.work.flops for member in members)
-    sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
-    moved = sum(sizes) if len(sizes) == len(members) else None
+    moved = _bytes(members)
     peak = _peak(members, time, gpu) if gpu else None
     compute = flops / time / 1000 / peak if peak else None  # operations per ns are 10^9 per second
     bandwidth = moved / time / gpu.bandwidth if gpu and gpu.bandwidth and moved is not None else None
@@ -170,6 +169,12 @@ def _row(key: tuple[str, str, str], members: list[_Group], gpu: gpus.Gpu | None)
         roofline_share=share,
         bound=bound,
     )
+
+
+def _bytes(members: list[_Group]) -> int | None:
+    """The bytes that all calls move at least; None if those of some are unknown."""
+    sizes = [member.calls * member.work.bytes for member in members if member.work.bytes is not None]
+    return sum(sizes) if len(sizes) == len(members) else None
 
 
 def _peak(members: list[_Group], time: int, gpu: gpus.Gpu) -> float | None:

@@ -12,6 +12,8 @@ evaluation around it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -77,33 +79,35 @@ def analyze(context: Context) -> PythonLines:
 
 def _rows(context: Context, lines: LineTree) -> tuple[tuple[Line, ...], int, int]:
     """The rows, the device time of all launches, and the part of it in the rows."""
-    tree, size = lines.tree, len(lines.tree)
+    tree = lines.tree
     start, end, touches = _clipped(context, tree)
-    host_total = end - start
+    host = end - start
     launched, (owner, device), (behind, gradient) = _device_time(context, lines)
-    device_self = sum_by(owner, device, size)
-    backward_self = sum_by(behind, gradient, size)
-    device_total, backward_total = tree.sums(device_self), tree.sums(backward_self)
-    counted = np.flatnonzero(touches)
-    first, groups = group(lines.name[counted])
-    once = tree.outermost(ranked(lines.name)[1].astype(np.int64))[counted]
-    columns = [
-        sum_by(groups, context.calls_of_frames(lines.row[counted]), len(first)),
-        sum_by(groups, (host_total - tree.child_sums(host_total))[counted], len(first)),
-        sum_by(groups[once], host_total[counted][once], len(first)),
-        sum_by(groups, device_self[counted], len(first)),
-        sum_by(groups[once], device_total[counted][once], len(first)),
-        sum_by(groups, backward_self[counted], len(first)),
-        sum_by(groups[once], backward_total[counted][once], len(first)),
-    ]
-    names = context.trace.names
-    rows = [
-        Line(names[name], *values)
-        for name, values in zip(lines.name[counted][first].tolist(), np.column_stack(columns).tolist(), strict=True)
-    ]
+    device_self = sum_by(owner, device, len(tree))
+    backward_self = sum_by(behind, gradient, len(tree))
+    # Self and total times of each frame in ns; a frame inside another of its function is in the total of that.
+    times = (
+        (host - tree.child_sums(host), host),
+        (device_self, tree.sums(device_self)),
+        (backward_self, tree.sums(backward_self)),
+    )
+    rows = _by_function(context, lines, np.flatnonzero(touches), times)
     on_device = bool(len(context.trace.device))
-    order = sorted(rows, key=lambda row: (-_cost(row, on_device), -row.host_self_ns, row.name))
-    return tuple(order), launched, int(device.sum())
+    rows.sort(key=lambda row: (-_cost(row, on_device), -row.host_self_ns, row.name))
+    return tuple(rows), launched, int(device.sum())
+
+
+def _by_function(context: Context, lines: LineTree, counted: I64, times: Sequence[tuple[I64, I64]]) -> list[Line]:
+    """One row per function: its calls, and the sums of the self and total times of some frames."""
+    first, groups = group(lines.name[counted])
+    outermost = lines.tree.outermost(ranked(lines.name)[1].astype(np.int64))[counted]
+    columns = [sum_by(groups, context.calls_of_frames(lines.row[counted]), len(first))]
+    for self_ns, total_ns in times:
+        columns.append(sum_by(groups, self_ns[counted], len(first)))
+        columns.append(sum_by(groups[outermost], total_ns[counted][outermost], len(first)))
+    codes = lines.name[counted][first].tolist()
+    figures = np.column_stack(columns).tolist()
+    return [Line(context.trace.names[code], *values) for code, values in zip(codes, figures, strict=True)]
 
 
 def _cost(row: Line, on_device: bool) -> int:

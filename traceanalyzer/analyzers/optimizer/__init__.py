@@ -23,7 +23,7 @@ from traceanalyzer.structure.idle_times import IdleTime, ended_earlier, starvati
 from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, rows_by, sum_by
 from traceanalyzer.trace.distinct import ascending, ranked
-from traceanalyzer.trace.table import I64, Bool, take_or
+from traceanalyzer.trace.table import I64, Array, Bool, take_or
 from traceanalyzer.trace.tables import Category
 from traceanalyzer.trace.tree import NO_PARENT
 
@@ -101,31 +101,43 @@ def analyze(context: Context) -> Optimizers:
     names, group = ranked(host.name[calls])
     of_row = np.full(len(host) + 1, -1, np.int64)
     of_row[calls] = group
-    count = len(names)
-    launched, fills, arithmetic = _launched(context, calls, of_row)
-    device = np.flatnonzero(launched >= 0)
     start, dur = host.start_ns[calls], host.dur_ns[calls]
     earlier = ended_earlier(context, start, start + dur, dur)
     columns = {
-        "calls": count_by(group, count),
-        "host_ns": sum_by(group, dur, count),
-        "launches": count_by(launched[device], count),
-        "elementwise_launches": count_by(launched[arithmetic], count),
-        "fills": count_by(launched[fills], count),
-        "device_ns": sum_by(launched[device], trace.device.dur_ns[device], count),
-        "starved_ns": _starved(context, calls, of_row, count),
-        "closures": count_by(group[has_closure(context, calls)], count),
+        "calls": count_by(group, len(names)),
+        "host_ns": sum_by(group, dur, len(names)),
+        "starved_ns": _starved(context, calls, of_row, len(names)),
+        "closures": count_by(group[has_closure(context, calls)], len(names)),
+        **_device_columns(context, calls, of_row, len(names)),
     }
     operators = _operators(context, calls, of_row)
-    rows, members_of = [], rows_by(group)
+    rows, rows_of = [], rows_by(group)
     for number, code in enumerate(names.tolist()):
-        own, name = members_of(number), trace.names[code]
+        of_name, name = rows_of(number), trace.names[code]
         figures: dict[str, Any] = {field: int(values[number]) for field, values in columns.items()}
-        exposed, begin = summed(earlier[own]), int(start[own][dur[own].argmax()])
         rows.append(
-            Optimizer(name=name, kind=_kind(name), exposed=exposed, start_ns=begin, **figures, **operators[number])
+            Optimizer(
+                name=name,
+                kind=_kind(name),
+                exposed=summed(earlier[of_name]),
+                start_ns=int(start[of_name][dur[of_name].argmax()]),
+                **figures,
+                **operators[number],
+            )
         )
     return Optimizers(tuple(sorted(rows, key=lambda row: (-row.host_ns, row.name))))
+
+
+def _device_columns(context: Context, calls: I64, of_row: I64, count: int) -> dict[str, I64]:
+    """By field: what the calls of each group launched."""
+    launched, fills, arithmetic = _launched(context, calls, of_row)
+    events = np.flatnonzero(launched >= 0)
+    return {
+        "launches": count_by(launched[events], count),
+        "elementwise_launches": count_by(launched[arithmetic], count),
+        "fills": count_by(launched[fills], count),
+        "device_ns": sum_by(launched[events], context.trace.device.dur_ns[events], count),
+    }
 
 
 def optimizers_at(context: Context, rows: Sequence[Optimizer]) -> Iterator[Occurrences]:
@@ -180,22 +192,29 @@ def _operators(context: Context, calls: I64, of_row: I64) -> list[dict[str, Any]
     rows, owner = rows[call != NO_PARENT], of_row[call[call != NO_PARENT]]
     on_lists = names.where(lambda name: "_foreach_" in name or "_fused_" in name)
     in_place = names.where(IN_PLACE.__contains__)
-    found, members_of = [], rows_by(owner)
-    for group in range(int(of_row.max(initial=-1)) + 1):
-        members = rows[members_of(group)]
-        own = host.name[members]
-        codes, counts = np.unique(own, return_counts=True)
-        ranked = sorted(zip((-counts).tolist(), (names[code] for code in codes.tolist()), strict=True))
-        durations = host.dur_ns[members[in_place[own]]]
-        found.append(
+    rows_of = rows_by(owner)
+    figures = []
+    for number in range(int(of_row.max(initial=-1)) + 1):
+        operators = rows[rows_of(number)]
+        codes = host.name[operators]
+        durations = host.dur_ns[operators[in_place[codes]]]
+        figures.append(
             {
-                "list_operators": int(on_lists[own].sum()),
-                "operators": tuple(OperatorCount(name, -calls) for calls, name in ranked[:_OPERATORS_SHOWN]),
+                "list_operators": int(on_lists[codes].sum()),
+                "operators": _most_frequent(context, codes),
                 "in_place": len(durations),
                 "in_place_ns": int(durations.sum() - durations.max(initial=0)),
             }
         )
-    return found
+    return figures
+
+
+def _most_frequent(context: Context, codes: Array) -> tuple[OperatorCount, ...]:
+    """The names that occur most often, by their codes."""
+    codes, counts = np.unique(codes, return_counts=True)
+    names = [context.trace.names[code] for code in codes.tolist()]
+    by_calls = sorted(zip((-counts).tolist(), names, strict=True))
+    return tuple(OperatorCount(name, -calls) for calls, name in by_calls[:_OPERATORS_SHOWN])
 
 
 _OPTIMIZERS = Need(

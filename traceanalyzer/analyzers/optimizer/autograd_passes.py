@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -31,7 +32,7 @@ from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.sums import count_by, group, least_by, members, most_by
 from traceanalyzer.trace.distinct import ascending, distinct
 from traceanalyzer.trace.intervals import Intervals
-from traceanalyzer.trace.table import I32, I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT
 
 _USES_GRADIENTS = re.compile(
@@ -316,31 +317,52 @@ class _UnusedCalls(msgspec.Struct, frozen=True):
 
 def _unused_calls(context: Context) -> list[_UnusedCalls]:
     """Such calls beside others of the same module that reach a backward pass before the same update."""
-    calls, created, passes = context.cached(roots), context.cached(graph), context.cached(backward)
+    calls, passes = context.cached(roots), context.cached(backward)
     steps = context.cached(optimizer_starts)[0]
-    known = calls.of_graph >= 0
-    if not known.any() or not len(passes) or not len(steps):
+    if not (calls.of_graph >= 0).any() or not len(passes) or not len(steps):
         return []
-    extends, first = np.unique(calls.of_graph[known], return_index=True)
-    call = np.searchsorted(extends, calls.of_graph[known])
-    low, high = (bound(call, created.sequence[known], len(extends)) for bound in (least_by, most_by))
-    update = np.searchsorted(steps, calls.start_ns[extends])
-    judged = (update < len(steps)) & (calls.start_ns[extends] < passes.start_ns[-1])
-    judged &= context.in_scope(calls.start_ns[extends])
+    extending = _extending_calls(context, calls)
+    start = calls.start_ns[extending.call]
+    update = np.searchsorted(steps, start)
+    judged = np.flatnonzero((update < len(steps)) & (start < passes.start_ns[-1]) & context.in_scope(start))
+    unused_calls = []
+    for _, rows in members(extending.kind[judged]):
+        of_kind = judged[rows]
+        evaluated = extending.is_evaluated[of_kind]
+        useful = distinct(update[of_kind[evaluated]])
+        unused = of_kind[~evaluated & np.isin(update[of_kind], useful)]
+        if len(unused):
+            shapes = context.trace.shapes[extending.shapes[of_kind[0]]]
+            updates = len(distinct(update[unused]))
+            unused_calls.append(_UnusedCalls(extending.call[unused], len(of_kind), updates, shapes))
+    return unused_calls
+
+
+class _ExtendingCalls(NamedTuple):
+    """The outermost calls that extend the graph of autograd, ascending."""
+
+    call: I64
+    """Positions among the outermost calls."""
+    shapes: Array
+    """Codes of the input shapes of the first operator in each that autograd knows."""
+    kind: I64
+    """Equal for calls of one module on inputs of one shape that extend the graph by as many functions."""
+    is_evaluated: Bool
+    """Whether autograd evaluated one of these functions."""
+
+
+def _extending_calls(context: Context, calls: Roots) -> _ExtendingCalls:
+    created = context.cached(graph)
+    known = calls.of_graph >= 0
+    # A function of the graph has a call around it (of_graph); the numbers of a call's functions are a range.
+    extending, first = np.unique(calls.of_graph[known], return_index=True)
+    call = np.searchsorted(extending, calls.of_graph[known])
+    low = least_by(call, created.sequence[known], len(extending))
+    high = most_by(call, created.sequence[known], len(extending))
     shapes = context.trace.host.shapes[context.host.row[created.node[known][first]]]
-    functions = count_by(call, len(extends))
-    keys = (calls.name[extends], calls.instance[extends], shapes, functions)
-    evaluated = _evaluated(context, low, high)
-    example, kind = group(*keys)
-    rows, known_calls = [], np.flatnonzero(judged)
-    for number, rows_of_kind in members(kind[known_calls]):
-        own = known_calls[rows_of_kind]
-        useful = distinct(update[own[evaluated[own]]])
-        lost = own[~evaluated[own] & np.isin(update[own], useful)]
-        if len(lost):
-            shape = context.trace.shapes[shapes[example[number]]]
-            rows.append(_UnusedCalls(extends[lost], len(own), len(distinct(update[lost])), shape))
-    return rows
+    functions = count_by(call, len(extending))
+    _, kind = group(calls.name[extending], calls.instance[extending], shapes, functions)
+    return _ExtendingCalls(extending, shapes, kind, _evaluated(context, low, high))
 
 
 def _evaluated(context: Context, low: I64, high: I64) -> Bool:

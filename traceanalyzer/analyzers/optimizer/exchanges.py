@@ -29,6 +29,7 @@ from traceanalyzer.structure.portions import Occurrences
 from traceanalyzer.structure.recorded_collectives import communication_kernels
 from traceanalyzer.structure.recording.program_steps import program_steps
 from traceanalyzer.structure.sums import members
+from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN, Bool, take_or
 from traceanalyzer.trace.tables import Category
@@ -120,31 +121,49 @@ def accumulation(context: Context) -> Accumulation | None:
 
 def _early(context: Context) -> _Early | None:
     """Exchanges before the last pass of an update; None without updates that have several passes."""
-    passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
-    update = np.searchsorted(steps, passes.start_ns)
-    inside = (update < len(steps)) & context.in_scope(passes.start_ns)
-    numbers, counts = np.unique(update[inside], return_counts=True)
-    several = np.flatnonzero(inside & np.isin(update, numbers[counts > 1]))
+    several, update = _several_passes(context)
     if not len(several):
         return None
-    found = _reduces(context)
-    bounds = passes.start_ns[several], _until(context)[several]
-    first, after = (np.searchsorted(found.called, times) for times in bounds)
+    reduces = _reduces(context)
+    start = context.cached(backward).start_ns[several]
+    # All-reduces are in the order of their calls, so those of each pass are a range of rows.
+    first = np.searchsorted(reduces.called, start)
+    after = np.searchsorted(reduces.called, _until(context)[several])
     count = after - first
-    spent = np.concatenate(([0], np.cumsum(found.dur_ns)))
-    time = spent[after] - spent[first]
-    is_last = np.append(update[several][1:] != update[several][:-1], True)
+    time_until = np.concatenate(([0], np.cumsum(reduces.dur_ns)))
+    time = time_until[after] - time_until[first]
+    exchanges, rows = [], [np.empty(0, np.int64)]
+    for number in _as_much_as_last(update, count, time if reduces.on_device else None).tolist():
+        time_ns = int(time[number]) if reduces.is_timed else None
+        exchanges.append(Exchange(int(start[number]), int(count[number]), time_ns))
+        rows.append(np.arange(first[number], after[number]))
+    return _Early(len(distinct(update)), len(several), exchanges, reduces, np.concatenate(rows))
+
+
+def _several_passes(context: Context) -> tuple[I64, I64]:
+    """Passes before updates that have several, and the update after each."""
+    passes, steps = context.cached(backward), context.cached(optimizer_starts)[0]
+    update = np.searchsorted(steps, passes.start_ns)
+    counted = (update < len(steps)) & context.in_scope(passes.start_ns)
+    updates, counts = np.unique(update[counted], return_counts=True)
+    several = np.flatnonzero(counted & np.isin(update, updates[counts > 1]))
+    return several, update[several]
+
+
+def _as_much_as_last(update: I64, count: I64, time: I64 | None) -> I64:
+    """Passes that exchange about as much as the last one before the same update.
+
+    Args:
+        update: The update after each pass, ascending.
+        count: How many all-reduces each calls.
+        time: How long these take; None where that tells nothing.
+    """
+    is_last = np.append(update[1:] != update[:-1], True)
     last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]
-    is_same = time >= _SAME * time[last] if found.on_device else np.ones(len(time), np.bool_)
-    early = ~is_last & (count > 0) & (count >= _SAME * count[last]) & is_same
-    numbers_of_early = np.flatnonzero(early).tolist()
-    exchanges = [
-        Exchange(int(bounds[0][number]), int(count[number]), int(time[number]) if found.is_timed else None)
-        for number in numbers_of_early
-    ]
-    rows = [np.arange(first[number], after[number]) for number in numbers_of_early]
-    all_rows = np.concatenate([np.empty(0, np.int64), *rows])
-    return _Early(int((counts > 1).sum()), len(several), exchanges, found, all_rows)
+    as_much = ~is_last & (count > 0) & (count >= _SAME * count[last])
+    if time is not None:
+        as_much &= time >= _SAME * time[last]
+    return np.flatnonzero(as_much)
 
 
 def _until(context: Context) -> I64:

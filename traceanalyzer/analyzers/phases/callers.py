@@ -17,7 +17,7 @@ from traceanalyzer.structure.mark_forest import MANY, pattern
 from traceanalyzer.structure.sums import count_by, group, sum_by
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.model import Trace
-from traceanalyzer.trace.table import I32, I64, Bool, take_or
+from traceanalyzer.trace.table import I32, I64, Array, Bool, take_or
 from traceanalyzer.trace.tree import NO_PARENT, Tree
 
 DEEPEST = 24
@@ -55,30 +55,49 @@ def analyze(context: Context) -> Callers:
     trace = context.trace
     of_name, labels = _labels(context)
     tree, is_call = _calls(context, of_name)
-    place, parent, name = _places(tree, of_name[tree.name], is_call)
+    caller_of, parent, label = _places(tree, of_name[tree.name], is_call)
     events = np.flatnonzero(context.in_scope(trace.device.start_ns))
     node = _around_launches(trace, tree.tree, context.links.launch[events])
+    launched, names = _launched(trace, events, take_or(caller_of, node, 0))
     counted = is_call & context.in_scope(tree.tree.start_ns)
-    at, calls = take_or(place, node, 0), count_by(place[counted], len(parent))
-    first, groups = group(at, trace.device.name[events])
-    time, count = sum_by(groups, trace.device.dur_ns[events], len(first)), count_by(groups, len(first))
-    used, appeared, position = np.unique(trace.device.name[events][first], return_index=True, return_inverse=True)
-    order = np.argsort(first[appeared])  # by their first run, whatever they are called
-    used, position = used[order], np.argsort(order)[position.ravel()]
-    launched: dict[int, list[tuple[int, int, int]]] = {}
-    for where, *figures in np.column_stack((at[first], position, count, time)).tolist():
-        launched.setdefault(where, []).append((figures[0], figures[1], figures[2]))
+    calls = count_by(caller_of[counted], len(parent))
     kept = _with_ancestors(parent, launched)
     rows = tuple(
         Caller(
-            labels[name[row]] if row else "",
+            labels[label[row]] if row else "",
             kept[int(parent[row])] if row else None,
             int(calls[row]),
             tuple(sorted(launched.get(row, ()), key=lambda entry: (-entry[2], entry[0]))),
         )
         for row in kept
     )
-    return Callers(rows, tuple(trace.names[code] for code in used.tolist()))
+    return Callers(rows, names)
+
+
+def _launched(
+    trace: Trace, events: I64, caller: Array
+) -> tuple[dict[int, list[tuple[int, int, int]]], tuple[str, ...]]:
+    """What each caller launched.
+
+    Args:
+        trace: The recording.
+        events: Rows of the events on the device.
+        caller: The caller of each.
+
+    Returns:
+        By caller, the number of the name, the events and their time in ns; and the names, by their first run.
+    """
+    codes = trace.device.name[events]
+    first, groups = group(caller, codes)
+    time = sum_by(groups, trace.device.dur_ns[events], len(first))
+    count = count_by(groups, len(first))
+    used, appeared, name = np.unique(codes[first], return_index=True, return_inverse=True)
+    order = np.argsort(first[appeared])  # by their first run, whatever they are called
+    number = np.argsort(order)[name.ravel()]
+    launched: dict[int, list[tuple[int, int, int]]] = {}
+    for row, *figures in np.column_stack((caller[first], number, count, time)).tolist():
+        launched.setdefault(row, []).append((figures[0], figures[1], figures[2]))
+    return launched, tuple(trace.names[code] for code in used[order].tolist())
 
 
 def _calls(context: Context, of_name: I32) -> tuple[host_tree.HostTree, Bool]:

@@ -117,34 +117,8 @@ def _spanned(thread: Array, segment: I64, start: I64, end: I64) -> Spans:
 
 def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
     """The sums of a phase, as `Sums` has them of marks."""
-    found_marks, launches, critical = context.cached(forest), context.trace.launches, context.cached(critical_threads)
-    device, of_launch = context.cached(device_time), context.cached(launch_marks)
-    in_steps, steady = context.cached(windows).contain(launches.start_ns), context.cached(in_typical_steps)
-    total = dict.fromkeys(("device", "device_in_steps", "device_self", "device_self_in_steps", "idle", "marked"), 0)
-    total |= dict.fromkeys(("device_in_typical", "device_self_in_typical", "idle_in_typical", "marked_in_typical"), 0)
-    launching = np.flatnonzero(device)
-    launched_by, marked_on = rows_by(launches.thread[launching]), rows_by(found_marks.thread)
-    for thread, rows in members(spans.thread):
-        start, end = spans.start_ns[rows], spans.end_ns[rows]
-        own = launching[launched_by(thread)]
-        span = _span(start, end, launches.start_ns[own])
-        own, span = own[span >= 0], span[span >= 0]
-        mark = of_launch[own]
-        nested = (take_or(found_marks.thread, mark, NO_PARENT) == thread) & (
-            take_or(found_marks.start_ns, mark, 0) >= start[span]
-        )
-        for name, counted in (("device", np.ones(len(own), np.bool_)), ("device_self", ~nested)):
-            total[name] += int(device[own][counted].sum())
-            total[f"{name}_in_steps"] += int(device[own][counted & in_steps[own]].sum())
-            total[f"{name}_in_typical"] += int(steady.device[own][counted].sum())
-        marks = marked_on(thread)
-        inside = marks[_span(start, end, found_marks.start_ns[marks]) >= 0]
-        marked = Intervals.union(found_marks.start_ns[inside], found_marks.end_ns[inside])
-        total["marked"] += int(marked.within(start, end).sum())
-        total["marked_in_typical"] += int((marked & steady.times).within(start, end).sum())
-        if thread in critical:
-            total["idle"] += int(context.cached(device_idle).within(start, end).sum())
-            total["idle_in_typical"] += int(steady.idle.within(start, end).sum())
+    total = _device_sums(context, spans) | _host_sums(context, spans)
+    critical, steady = context.cached(critical_threads), context.cached(in_typical_steps)
     host = int((spans.end_ns - spans.start_ns).sum())
     steady_host = int(steady.times.within(spans.start_ns, spans.end_ns).sum())
     return total | {
@@ -159,6 +133,49 @@ def columns(context: Context, spans: Spans) -> dict[str, int | bool | None]:
         "idle_self": None,
         "has_idle": bool(np.isin(spans.thread, critical).any()),
     }
+
+
+def _device_sums(context: Context, spans: Spans) -> dict[str, int]:
+    """The device time that was launched in spans, and the part of it that no mark inside launched."""
+    forest_marks, launches = context.cached(forest), context.trace.launches
+    device, mark_of = context.cached(device_time), context.cached(launch_marks)
+    in_steps, steady = context.cached(windows).contain(launches.start_ns), context.cached(in_typical_steps)
+    parts = [f"{name}{part}" for name in ("device", "device_self") for part in ("", "_in_steps", "_in_typical")]
+    total = dict.fromkeys(parts, 0)
+    launching = np.flatnonzero(device)
+    launching_of = rows_by(launches.thread[launching])
+    for thread, rows in members(spans.thread):
+        start = spans.start_ns[rows]
+        launched = launching[launching_of(thread)]
+        span = _span(start, spans.end_ns[rows], launches.start_ns[launched])
+        launched, span = launched[span >= 0], span[span >= 0]
+        mark = mark_of[launched]
+        is_nested = take_or(forest_marks.thread, mark, NO_PARENT) == thread
+        is_nested &= take_or(forest_marks.start_ns, mark, 0) >= start[span]
+        for name, counted in (("device", launched), ("device_self", launched[~is_nested])):
+            total[name] += int(device[counted].sum())
+            total[f"{name}_in_steps"] += int(device[counted[in_steps[counted]]].sum())
+            total[f"{name}_in_typical"] += int(steady.device[counted].sum())
+    return total
+
+
+def _host_sums(context: Context, spans: Spans) -> dict[str, int]:
+    """The time in spans in which there are marks, and in which a device is idle."""
+    forest_marks, critical = context.cached(forest), context.cached(critical_threads)
+    steady = context.cached(in_typical_steps)
+    total = dict.fromkeys(("idle", "idle_in_typical", "marked", "marked_in_typical"), 0)
+    marks_of = rows_by(forest_marks.thread)
+    for thread, rows in members(spans.thread):
+        start, end = spans.start_ns[rows], spans.end_ns[rows]
+        marks = marks_of(thread)
+        inside = marks[_span(start, end, forest_marks.start_ns[marks]) >= 0]
+        marked = Intervals.union(forest_marks.start_ns[inside], forest_marks.end_ns[inside])
+        total["marked"] += int(marked.within(start, end).sum())
+        total["marked_in_typical"] += int((marked & steady.times).within(start, end).sum())
+        if thread in critical:
+            total["idle"] += int(context.cached(device_idle).within(start, end).sum())
+            total["idle_in_typical"] += int(steady.idle.within(start, end).sum())
+    return total
 
 
 def _span(start: I64, end: I64, times: I64) -> I64:

@@ -29,6 +29,7 @@ from traceanalyzer.analyzers.ranks.rows import RankRun
 from traceanalyzer.report import units
 from traceanalyzer.structure.recording.left_out import ALLOCATION
 from traceanalyzer.trace.model import Loss
+from traceanalyzer.trace.table import I64
 
 _LIST = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
 _UNMATCHED = 0.2
@@ -49,6 +50,38 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         members: By rank, in any order.
         world_size: Number of ranks by the traces; None: found from the largest process group.
     """
+    run, matching_result = _matched_run(members)
+    ranks = rows.ranks(run)
+    world = world_size or _world_of(members)
+    waits = run.waits
+    return Ranks(
+        world_size=world,
+        missing=None if world is None else _missing(run.numbers, world),
+        ranks=ranks,
+        steps=rows.steps(run),
+        counted_steps=len(rows.counted_steps(run)),
+        mean_step_ns=_mean_step_ns(run),
+        wait_ns=_per_step(run, waits.wait),
+        exposed_wait_ns=_per_step(run, waits.exposed) if rows.tells_exposed(run) else None,
+        transfer_ns=_per_step(run, waits.transfer),
+        imbalance=_imbalance(ranks),
+        is_on_host=any(member.facts.is_on_host for member in run.members),
+        has_clocks=run.table.has_clocks,
+        matching=matching_result,
+        left_out=sum(member.facts.left_out for member in run.members),
+        groups=rows.groups(run),
+        stragglers=rows.stragglers(run, ranks),
+        link=rows.link(run),
+        exchanges=rows.exchanges(run),
+        typical_step=strips.strips(run),
+        **rows.beginning(run),
+        control_step_ns=_mean([member.facts.control_step_ns for member in run.members]),
+        profiled_step_ns=_mean([member.facts.profiled_step_ns for member in run.members]),
+    )
+
+
+def _matched_run(members: Mapping[int, Member]) -> tuple[RankRun, Matching]:
+    """The ranks with their collectives on one clock and the waits in them, and how many were matched."""
     numbers = tuple(sorted(members))
     ordered = [members[rank] for rank in numbers]
     table = matching.table_of([member.facts for member in ordered])
@@ -58,43 +91,24 @@ def join(members: Mapping[int, Member], world_size: int | None = None) -> Ranks:
         candidates = matching.match(table, same_shapes=True)
         matched, offsets = matching.check_clocks(table, candidates)
     start, _ = matching.aligned(table, matched, offsets)
-    matched, measured = waiting.measure_waits(table, matched, start)
+    matched, waits = waiting.measure_waits(table, matched, start)
     start, end = matching.aligned(table, matched, offsets)
-    blame = waiting.blame(table, matched, measured, end)
-    run = RankRun(numbers, ordered, table, matched, measured, blame, offsets, start)
-    ranks = rows.ranks(run)
-    world = world_size or _world_of(members)
-    total, exposed = int(measured.wait[measured.counts].sum()), int(measured.exposed[measured.counts].sum())
-    transfer = int(measured.transfer[measured.counts].sum())
-    steps, is_on_host = run.steps, any(member.facts.is_on_host for member in ordered)
-    durations = [d for member in ordered for d in member.facts.steps.duration_ns]
-    wait, exposed_wait, transferring = (
-        time / steps if matched.count and steps else None for time in (total, exposed, transfer)
-    )
-    return Ranks(
-        world_size=world,
-        missing=None if world is None else _missing(numbers, world),
-        ranks=ranks,
-        steps=rows.steps(run),
-        counted_steps=len(rows.counted_steps(run)),
-        mean_step_ns=sum(durations) / len(durations) if durations else None,
-        wait_ns=wait,
-        exposed_wait_ns=exposed_wait if rows.tells_exposed(run) else None,
-        transfer_ns=transferring,
-        imbalance=_imbalance(ranks),
-        is_on_host=is_on_host,
-        has_clocks=table.has_clocks,
-        matching=_matching(table, candidates, matched),
-        left_out=sum(member.facts.left_out for member in ordered),
-        groups=rows.groups(run),
-        stragglers=rows.stragglers(run, ranks),
-        link=rows.link(run),
-        exchanges=rows.exchanges(run),
-        typical_step=strips.strips(run),
-        **rows.beginning(run),
-        control_step_ns=_mean([member.facts.control_step_ns for member in ordered]),
-        profiled_step_ns=_mean([member.facts.profiled_step_ns for member in ordered]),
-    )
+    blame = waiting.blame(table, matched, waits, end)
+    run = RankRun(numbers, ordered, table, matched, waits, blame, offsets, start)
+    return run, _matching(table, candidates, matched)
+
+
+def _mean_step_ns(run: RankRun) -> float | None:
+    """The mean duration of all steps of all ranks; None without any."""
+    durations = [duration for member in run.members for duration in member.facts.steps.duration_ns]
+    return sum(durations) / len(durations) if durations else None
+
+
+def _per_step(run: RankRun, times: I64) -> float | None:
+    """The sum per step of a time that each matched collective has; None where none was matched."""
+    if not run.matched.count or not run.steps:
+        return None
+    return int(times[run.waits.counts].sum()) / run.steps
 
 
 def _mean(times: Sequence[int | None]) -> float | None:

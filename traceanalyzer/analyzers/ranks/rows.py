@@ -75,11 +75,11 @@ def ranks(run: RankRun) -> tuple[RankRow, ...]:
 
 def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int, int, int]) -> RankRow:
     member = run.members[position]
-    steps, resources = member.facts.steps, member.resources
+    steps, resources, recording = member.facts.steps, member.resources, member.recording
     count = len(steps.name)
     wait, exposed, transfer = (time / count if matched and count else None for time in times)
+    exposed_wait = exposed if tells_exposed(run) else None
     mean_step = fmean(steps.duration_ns) if count else None
-    known = exposed if tells_exposed(run) else None
     return RankRow(
         rank=run.numbers[position],
         file=member.source.name,
@@ -90,32 +90,39 @@ def _rank(run: RankRun, position: int, matched: int, last: int, times: tuple[int
         communication_ns=resources.communication_ns if resources else None,
         exposed_ns=resources.exposed_communication_ns if resources else None,
         wait_ns=wait,
-        exposed_wait_ns=known,
+        exposed_wait_ns=exposed_wait,
         transfer_ns=transfer,
-        own_ns=None if mean_step is None or known is None else max(0.0, mean_step - known),
+        own_ns=_own_ns(mean_step, exposed_wait),
         loader_ns=resources.exposed_loader_ns if resources else None,
         idle_ns=_idle(resources),
         matched=matched,
         last=last,
         skew=_skew(run, position),
-        workload=member.recording.workload if member.recording else None,
-        typical_step_ns=member.recording.typical_step_ns if member.recording else None,
+        workload=recording.workload if recording else None,
+        typical_step_ns=recording.typical_step_ns if recording else None,
         **_stalls(member),
     )
 
 
+def _own_ns(mean_step: float | None, exposed_wait: float | None) -> float | None:
+    """Time of a step in which the rank does not only wait for others."""
+    if mean_step is None or exposed_wait is None:
+        return None
+    return max(0.0, mean_step - exposed_wait)
+
+
 def _stalls(member: Member) -> dict[str, float]:
     """Stalls of a rank's threads per typical step, by field of its row; nothing where they are not known."""
-    found, recording = member.host_stalls, member.recording
+    host_stalls, recording = member.host_stalls, member.recording
     if recording is None or recording.typical is None:
         return {}
     steps = recording.typical.steps
-    if found is None:
+    if host_stalls is None:
         return {"stalls": 0.0, "stalled_ns": 0.0, "longest_stall_ns": 0} if member.host_owners is not None else {}
     return {
-        "stalls": found.stalls / steps,
-        "stalled_ns": found.time_ns / steps,
-        "longest_stall_ns": found.longest_ns,
+        "stalls": host_stalls.stalls / steps,
+        "stalled_ns": host_stalls.time_ns / steps,
+        "longest_stall_ns": host_stalls.longest_ns,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceanalyzer.analyzers.ranks.model import RankStrip, StripPart, TypicalStrips
-from traceanalyzer.analyzers.ranks.rank_facts import rank_events
+from traceanalyzer.analyzers.ranks.rank_facts import RankCollectives, RankFacts, rank_events
 from traceanalyzer.analyzers.ranks.rows import RankRun, counted_steps
 from traceanalyzer.trace.intervals import Intervals
 from traceanalyzer.trace.table import I64, UNKNOWN
@@ -79,42 +79,59 @@ def _shift(run: RankRun, position: int) -> int:
 def _strip(run: RankRun, position: int, step: int, shift: int, bounds: I64) -> RankStrip:
     """The step of a rank; `shift` turns its times into those of the bounds."""
     facts = run.members[position].facts
-    own, steps = facts.collectives, facts.steps
-    rows = np.flatnonzero(run.table.member == position)
-    waits = np.zeros(len(run.table), np.int64)
-    waits[run.matched.rows] = run.waits.wait
-    at = np.array([UNKNOWN if where is None else where for where in own.step], np.int64)
-    start, dur = np.array(own.start_ns, np.int64), np.array(own.duration_ns, np.int64)
-    events = rank_events(steps, at, start, dur)
-    here = events.step == step
-    row, is_start, is_end = events.row[here], events.is_start[here], events.is_end_of_step[here]
-    since, time = events.since_ns[here] + shift, events.time_ns[here] + shift
-    spans: dict[str, Intervals] = {}
+    work = _work(facts, step, shift)
+    running, communication = _communication(run, position, step, shift)
+    begin = facts.steps.start_ns[step] + shift
+    whole = Intervals.union(np.array([begin]), np.array([begin + facts.steps.duration_ns[step]]))
+    busy = running
+    for spans in work.values():
+        busy = busy | spans
+    lanes = (work | {_NOTHING: whole - busy}, communication)
+    return RankStrip(run.numbers[position], *(tuple(_parts(lane, bounds)) for lane in lanes))
+
+
+def _work(facts: RankFacts, step: int, shift: int) -> dict[str, Intervals]:
+    """When the rank works on each part of `WORK`.
+
+    Between two events of collectives only the amounts are known: they are laid one after another, from the first event.
+    """
+    collectives, steps = facts.collectives, facts.steps
+    start, duration = np.array(collectives.start_ns, np.int64), np.array(collectives.duration_ns, np.int64)
+    events = rank_events(steps, _steps_of(collectives), start, duration)
+    in_step = events.step == step
+    # Per event: the row of its collective or step, the time of the event before it, and its own.
+    row, is_start, is_end = events.row[in_step], events.is_start[in_step], events.is_end_of_step[in_step]
+    since, time = events.since_ns[in_step] + shift, events.time_ns[in_step] + shift
+    work: dict[str, Intervals] = {}
     for part in WORK:
-        before, after = (
-            np.array(getattr(where, f"{part}_{when}_ns"), np.int64)
-            for where, when in ((own, "before"), (steps, "after"))
-        )
         amount = np.zeros(len(row), np.int64)
-        amount[is_start], amount[is_end] = before[row[is_start]], after[row[is_end]]
+        amount[is_start] = np.array(getattr(collectives, f"{part}_before_ns"), np.int64)[row[is_start]]
+        amount[is_end] = np.array(getattr(steps, f"{part}_after_ns"), np.int64)[row[is_end]]
         if part == "compute":
             during = ~is_start & ~is_end
-            amount[during] = np.array(own.compute_during_ns, np.int64)[row[during]]
+            amount[during] = np.array(collectives.compute_during_ns, np.int64)[row[during]]
         end = np.minimum(since + amount, time)
-        spans[part] = Intervals.union(since[end > since], end[end > since])
+        work[part] = Intervals.union(since[end > since], end[end > since])
         since = end
-    inside = at == step
-    opens, closes = start[inside] + shift, (start + dur)[inside] + shift
-    split = opens + waits[rows][inside]
-    running = Intervals.union(opens, closes)
-    begin = steps.start_ns[step] + shift
-    whole = Intervals.union(np.array([begin]), np.array([begin + steps.duration_ns[step]]))
-    busy = running
-    for part in WORK:
-        busy = busy | spans[part]
-    spans[_NOTHING] = whole - busy
-    lanes = (spans, {"wait": Intervals.union(opens, split), "transfer": Intervals.union(split, closes)})
-    return RankStrip(run.numbers[position], *(tuple(_parts(lane, bounds)) for lane in lanes))
+    return work
+
+
+def _communication(run: RankRun, position: int, step: int, shift: int) -> tuple[Intervals, dict[str, Intervals]]:
+    """When the rank is in collectives of a step, and their parts: it waits for others, then data are transferred."""
+    collectives = run.members[position].facts.collectives
+    waits = np.zeros(len(run.table), np.int64)
+    waits[run.matched.rows] = run.waits.wait
+    in_step = _steps_of(collectives) == step
+    opens = np.array(collectives.start_ns, np.int64)[in_step] + shift
+    closes = opens + np.array(collectives.duration_ns, np.int64)[in_step]
+    split = opens + waits[run.table.member == position][in_step]
+    parts = {"wait": Intervals.union(opens, split), "transfer": Intervals.union(split, closes)}
+    return Intervals.union(opens, closes), parts
+
+
+def _steps_of(collectives: RankCollectives) -> I64:
+    """The step of each collective, or that it is unknown."""
+    return np.array([UNKNOWN if step is None else step for step in collectives.step], np.int64)
 
 
 def _parts(lane: dict[str, Intervals], bounds: I64) -> list[StripPart]:

@@ -20,6 +20,7 @@ from traceanalyzer.analyzers.ranks.member import Member
 from traceanalyzer.analyzers.ranks.model import GroupRow, Ranks
 from traceanalyzer.report.model import RecordingOptions, ReportDevice, ReportSource, TraceSummary
 from traceanalyzer.structure.recording import CauseInStep, Recording, TypicalStep
+from traceanalyzer.structure.recording.frameworks import FrameworkEvidence
 from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import Average, StepBreakdown
 
@@ -34,52 +35,73 @@ def joint_recording(members: Sequence[Member]) -> Recording | None:
     Program and evidence are those of most ranks (of as many, the lowest), framework and marks of steps what all agree
     on, times of the typical step means over all their steps. Single steps and windows are each rank's own.
     """
-    own = [member.recording for member in members if member.recording is not None]
-    if not own or len(own) < sum(member.resources is not None for member in members):
+    recordings = [member.recording for member in members if member.recording is not None]
+    if not recordings or len(recordings) < sum(member.resources is not None for member in members):
         return None
-    most = Counter(one.workload for one in own).most_common(1)[0][0]  # of as many, the first
-    program = next(one for one in own if one.workload == most)
-    typical = typical_step([one.typical for one in own if one.typical is not None])
-    is_known = typical is not None and all(one.typical_step_ns is not None for one in own)
-    shared = set.intersection(*({found.id for found in one.frameworks} for one in own))
+    program = _of_most(recordings)
+    typical = typical_step([recording.typical for recording in recordings if recording.typical is not None])
     return Recording(
         workload=program.workload,
         evidence=program.evidence,
-        framework=common([one.framework for one in own]),
-        frameworks=tuple(found for found in own[0].frameworks if found.id in shared),
+        framework=common([recording.framework for recording in recordings]),
+        frameworks=_shared_frameworks(recordings),
         window=None,
-        steps_from=common([one.steps_from for one in own]),
+        steps_from=common([recording.steps_from for recording in recordings]),
         steps=(),
-        all_steps_count=any(one.all_steps_count for one in own),
-        typical_step_ns=typical.parts.duration_ns if typical is not None and is_known else None,
+        all_steps_count=any(recording.all_steps_count for recording in recordings),
+        typical_step_ns=_typical_step_ns(recordings, typical),
         typical=typical,
-        has_hardly_any_work=all(one.has_hardly_any_work for one in own),
-        device_busy_ns=sum(one.device_busy_ns for one in own),
-        startup_ns=sum(one.startup_ns for one in own),
+        has_hardly_any_work=all(recording.has_hardly_any_work for recording in recordings),
+        device_busy_ns=sum(recording.device_busy_ns for recording in recordings),
+        startup_ns=sum(recording.startup_ns for recording in recordings),
     )
 
 
-def typical_step(own: Sequence[TypicalStep]) -> TypicalStep | None:
+def _of_most(recordings: Sequence[Recording]) -> Recording:
+    """The first recording of the program that most ranks run; of as many, the first."""
+    workloads = Counter(recording.workload for recording in recordings)
+    most_common = workloads.most_common(1)[0][0]
+    return next(recording for recording in recordings if recording.workload == most_common)
+
+
+def _shared_frameworks(recordings: Sequence[Recording]) -> tuple[FrameworkEvidence, ...]:
+    """Frameworks of which every rank shows signs, with those of the first."""
+    shared = set.intersection(*({framework.id for framework in recording.frameworks} for recording in recordings))
+    return tuple(framework for framework in recordings[0].frameworks if framework.id in shared)
+
+
+def _typical_step_ns(recordings: Sequence[Recording], typical: TypicalStep | None) -> float | None:
+    """The duration of the typical step; None if a rank has none."""
+    if typical is None or any(recording.typical_step_ns is None for recording in recordings):
+        return None
+    return typical.parts.duration_ns
+
+
+def typical_step(of_ranks: Sequence[TypicalStep]) -> TypicalStep | None:
     """The mean over the typical steps of all ranks; None without any."""
-    if not own:
+    if not of_ranks:
         return None
     times: defaultdict[str, float] = defaultdict(float)
-    steps = sum(one.steps for one in own)
-    for one in own:
-        for row in one.idle:
-            times[row.cause] += row.ns_per_step * one.steps / steps
+    steps = sum(typical.steps for typical in of_ranks)
+    for typical in of_ranks:
+        for row in typical.idle:
+            times[row.cause] += row.ns_per_step * typical.steps / steps
     return TypicalStep(
         steps=steps,
-        parts=mean_parts([(one.parts, one.steps) for one in own]),
-        resources=mean_resources([one.resources for one in own]),
+        parts=mean_parts([(typical.parts, typical.steps) for typical in of_ranks]),
+        resources=mean_resources([typical.resources for typical in of_ranks]),
         idle=tuple(CauseInStep(cause, time) for cause, time in times.items()),
     )
 
 
-def mean_parts(own: Sequence[tuple[Average, int]]) -> Average:
+def mean_parts(of_ranks: Sequence[tuple[Average, int]]) -> Average:
     """Parts of the mean step, from those of each rank and the number of its steps."""
-    steps = sum(count for _, count in own)
-    return Average(*(fsum(getattr(one, field) * n for one, n in own) / steps for field in Average.__struct_fields__))
+    steps = sum(count for _, count in of_ranks)
+    means = (
+        fsum(getattr(average, field) * count for average, count in of_ranks) / steps
+        for field in Average.__struct_fields__
+    )
+    return Average(*means)
 
 
 def mean_resources(resources: Sequence[StepResources]) -> StepResources:

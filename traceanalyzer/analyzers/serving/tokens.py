@@ -23,6 +23,7 @@ from traceanalyzer.knowledge.op_models import Family
 from traceanalyzer.structure.context import Context
 from traceanalyzer.structure.host_tree import NodeKind
 from traceanalyzer.structure.module_calls import evaluations
+from traceanalyzer.structure.steps import Steps
 from traceanalyzer.trace.distinct import distinct
 from traceanalyzer.trace.table import I64
 from traceanalyzer.trace.tables import Category
@@ -173,33 +174,41 @@ def _sum(values: Iterable[int | None]) -> int | None:
 def _from_shapes(context: Context) -> TokenRate | str:
     """Tokens by the shapes of ids, or why they are unknown."""
     steps = context.cached(typical)
-    nodes = _lookups(context)
-    step = steps.at(first_work(context, nodes))
-    nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
-    places = zip(nodes.tolist(), step.tolist(), strict=True)
-    looked_up = [(shape(context, node, 0), shape(context, node, 1), at) for node, at in places]
-    known = [(table, ids, at) for table, ids, at in looked_up if table and ids and len(table) == _TABLE]
-    if not known:
+    calls = _embedded(context, steps)
+    if not calls:
         return "no-tokens"
-    largest = max(table for table, _, _ in known)
-    calls = [(ids, at) for table, ids, at in known if table == largest]
     ids = calls[0][0]
     if len(ids) != _IDS or not _attends(context, ids):
         return "no-tokens"
-    passes = Counter(at for _, at in calls)
-    if any(other != ids for other, _ in calls) or len(passes) < len(steps) or len(set(passes.values())) > 1:
+    passes = Counter(step for _, step in calls)
+    has_other_shapes = any(other != ids for other, _ in calls)
+    if has_other_shapes or len(passes) < len(steps) or len(set(passes.values())) > 1:
         return "differs"
-    number = passes[0]
-    per_step = ids[0] * ids[1] * number
+    batch, length = ids
+    per_step = batch * length * passes[0]
     return TokenRate(
         phase=None,
         steps=len(steps),
-        requests_per_step=ids[0] * number,
+        requests_per_step=batch * passes[0],
         tokens_per_step=per_step,
         per_s=per_step * len(steps) * 1e9 / steps.length_ns,
         generated_per_s=None,
         source="shapes",
     )
+
+
+def _embedded(context: Context, steps: Steps) -> list[tuple[Shape, int]]:
+    """The shapes of ids and the steps of all lookups in the largest table of embeddings."""
+    nodes = _lookups(context)
+    step = steps.at(first_work(context, nodes))
+    nodes, step = nodes[step != NO_PARENT], step[step != NO_PARENT]
+    lookups = []
+    for node, number in zip(nodes.tolist(), step.tolist(), strict=True):
+        table, ids = shape(context, node, 0), shape(context, node, 1)
+        if table and ids and len(table) == _TABLE:
+            lookups.append((table, ids, number))
+    largest = max((table for table, _, _ in lookups), default=())
+    return [(ids, number) for table, ids, number in lookups if table == largest]
 
 
 def _lookups(context: Context) -> I64:

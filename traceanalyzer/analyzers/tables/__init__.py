@@ -172,9 +172,9 @@ def _workload(
         frameworks: Frameworks of which they show signs.
         hidden: Share of the time in rows that are not printed.
     """
-    roles = {known.id: known.role for known in FRAMEWORKS}
+    serving = {known.id for known in FRAMEWORKS if known.role == "serving"}
     for framework in frameworks:
-        if roles[framework.id] == "serving":
+        if framework.id in serving:
             return "serving", (WorkloadEvidence("framework", framework.name, framework.events),)
     backward = next((row.name for row in rows if _BACKWARD.search(row.name)), None)
     optimizer = next((row for row in rows if marks.is_optimizer_step(row.name)), None)
@@ -185,9 +185,12 @@ def _workload(
     trains = optimizer is not None or any(row.name.startswith(_TRAINING) for row in rows)
     if not trains and hidden < _PARTLY_HIDDEN:
         return "micro-benchmark", (WorkloadEvidence("backward-without-optimizer", backward),)
-    reasons = []
+    return "training", tuple(_of_training(optimizer, backward))
+
+
+def _of_training(optimizer: TableRow | None, backward: str | None) -> Iterator[WorkloadEvidence]:
+    """The signs of training: calls of an optimizer, and the name of an operator of the backward pass."""
     if optimizer is not None:
-        reasons.append(WorkloadEvidence("optimizer-steps", optimizer.name, optimizer.calls))
+        yield WorkloadEvidence("optimizer-steps", optimizer.name, optimizer.calls)
     if backward is not None:
-        reasons.append(WorkloadEvidence("backward-operators", backward))
-    return "training", tuple(reasons)
+        yield WorkloadEvidence("backward-operators", backward)

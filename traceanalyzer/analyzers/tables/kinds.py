@@ -87,22 +87,30 @@ def classify(rows: Iterable[TableRow], operators: Collection[str] = ()) -> list[
     rows = list(rows)
     on_host = {row.name: row for row in rows if not is_device_row(row)}
     kinds = [_kind(row, on_host, operators) for row in rows]
-    launched = Counter(
-        _on_device(row)
-        for row, kind in zip(rows, kinds, strict=True)
-        if kind is RowKind.OPERATOR and row.self_device_ns
-    )
-    launched.subtract(_on_device(row) for row, kind in zip(rows, kinds, strict=True) if kind is RowKind.KERNEL)
+    unassigned = _operators_without_kernel(rows, kinds)
     for position, row in enumerate(rows):
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name.startswith(MARKS):
             continue
         host = on_host.get(row.name)
-        if launched[_on_device(row)] > 0 and (host is None or _on_device(host) == _on_device(row)):
-            launched[_on_device(row)] -= 1
+        if unassigned[_on_device(row)] > 0 and (host is None or _on_device(host) == _on_device(row)):
+            unassigned[_on_device(row)] -= 1
             kinds[position] = RowKind.KERNEL
     for position in _kernels_by_time(rows, kinds, on_host):
         kinds[position] = RowKind.KERNEL
     return kinds
+
+
+def _operators_without_kernel(
+    rows: Sequence[TableRow], kinds: Sequence[RowKind]
+) -> Counter[tuple[int | None, int | None]]:
+    """How many operators of each device time and number of calls have no kernel with the same ones."""
+    operators: Counter[tuple[int | None, int | None]] = Counter()
+    for row, kind in zip(rows, kinds, strict=True):
+        if kind is RowKind.OPERATOR and row.self_device_ns:
+            operators[_on_device(row)] += 1
+        elif kind is RowKind.KERNEL:
+            operators[_on_device(row)] -= 1
+    return operators
 
 
 def _kernels_by_time(rows: Sequence[TableRow], kinds: Sequence[RowKind], on_host: Collection[str]) -> Iterator[int]:
@@ -111,19 +119,28 @@ def _kernels_by_time(rows: Sequence[TableRow], kinds: Sequence[RowKind], on_host
     They fit into the total with the other kernels, and are shorter than those together: an annotation spans the kernels
     of its range.
     """
-    known = [row.self_device_ns or 0 for row, kind in zip(rows, kinds, strict=True) if kind in _ON_DEVICE]
-    shares = [(row.self_device_share or 0.0, row.self_device_ns or 0) for row in rows]
-    share, time = max(shares, default=(0.0, 0))
-    total = time / share if share else float("inf")
-    counted = sum(known)
+    kernels = sum(row.self_device_ns or 0 for row, kind in zip(rows, kinds, strict=True) if kind in _ON_DEVICE)
+    counted = kernels
+    most = _SUM_OF_ROUNDED * _total_by_share(rows)
     for position, row in enumerate(rows):
         if kinds[position] is not RowKind.ANNOTATION or not is_device_row(row) or row.name in on_host:
             continue
-        own = row.self_device_ns or 0
-        is_named = "_" in row.name and _IDENTIFIER.fullmatch(row.name) and not row.name.startswith(MARKS)
-        if is_named and own < sum(known) and counted + own <= _SUM_OF_ROUNDED * total:
-            counted += own
+        time = row.self_device_ns or 0
+        if _is_name_in_code(row.name) and time < kernels and counted + time <= most:
+            counted += time
             yield position
+
+
+def _total_by_share(rows: Sequence[TableRow]) -> float:
+    """The device time of the whole table, by the row with the largest share of it; infinite if none has one."""
+    shares = [(row.self_device_share or 0.0, row.self_device_ns or 0) for row in rows]
+    share, time = max(shares, default=(0.0, 0))
+    return time / share if share else float("inf")
+
+
+def _is_name_in_code(name: str) -> bool:
+    """Whether it could be the name of a kernel: an identifier of several words, and no mark."""
+    return "_" in name and _IDENTIFIER.fullmatch(name) is not None and not name.startswith(MARKS)
 
 
 def is_device_row(row: TableRow) -> bool:

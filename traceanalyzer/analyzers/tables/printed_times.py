@@ -92,15 +92,35 @@ def count_steps(rows: Sequence[tuple[TableRow, RowKind]], loops: Sequence[int]) 
     """
     for prefix in ("ProfilerStep", "Optimizer.step", "enumerate(DataLoader)#"):
         named = [row for row, _ in rows if row.name.startswith(prefix) and row.calls]
+        if prefix == "ProfilerStep" and named:
+            return _profiler_steps(named, rows)
         if named:
-            if prefix == "ProfilerStep" and all("#" in row.name for row in named):
-                return len({row.name for row in named}), "ProfilerStep"  # one row a step before torch 1.9
-            best = max(named, key=lambda row: (row.self_cpu_ns or 0, row.calls or 0))
-            steps = best.calls or 1
-            return steps - (prefix == "ProfilerStep" and _ends_early(rows, steps)), best.name
-    calls = [row.calls for row, kind in rows if kind is RowKind.OPERATOR and row.calls]
-    loop = next((loop for loop in loops if loop > 1 and _repeats(calls, loop)), None)
-    return (1, None) if loop is None else (loop, f"range({loop})")
+            longest = _longest(named)
+            return longest.calls or 1, longest.name
+    calls = _operator_calls(rows)
+    for loop in loops:
+        if loop > 1 and _repeats(calls, loop):
+            return loop, f"range({loop})"
+    return 1, None
+
+
+def _profiler_steps(named: Sequence[TableRow], rows: Sequence[tuple[TableRow, RowKind]]) -> tuple[int, str]:
+    """Number of steps by the profiler's marks, and the kind of rows."""
+    if all("#" in row.name for row in named):
+        return len({row.name for row in named}), "ProfilerStep"  # one row a step before torch 1.9
+    longest = _longest(named)
+    marks = longest.calls or 1
+    return marks - _ends_early(rows, marks), longest.name
+
+
+def _longest(rows: Sequence[TableRow]) -> TableRow:
+    """The row with most host time."""
+    return max(rows, key=lambda row: (row.self_cpu_ns or 0, row.calls or 0))
+
+
+def _operator_calls(rows: Sequence[tuple[TableRow, RowKind]]) -> list[int]:
+    """How often each operator is called."""
+    return [row.calls for row, kind in rows if kind is RowKind.OPERATOR and row.calls]
 
 
 def _ends_early(rows: Sequence[tuple[TableRow, RowKind]], marks: int) -> bool:
@@ -111,7 +131,7 @@ def _ends_early(rows: Sequence[tuple[TableRow, RowKind]], marks: int) -> bool:
     whole = marks - 1
     if whole < _FEWEST_WHOLE or whole not in {row.calls for row, _ in rows if is_optimizer_step(row.name)}:
         return False
-    calls = [row.calls for row, kind in rows if kind is RowKind.OPERATOR and row.calls]
+    calls = _operator_calls(rows)
     of_whole = sum(count % whole == 0 and count % marks != 0 for count in calls)
     of_marks = sum(count % marks == 0 and count % whole != 0 for count in calls)
     return of_whole >= _FEW_OPERATORS and of_whole >= 2 * of_marks
@@ -151,16 +171,27 @@ def divide_host_time(rows: Rows, steps: int, *, is_device_known: bool) -> HostPa
             because the device has too much to do.
     """
     calls = [row for row, kind in rows if kind is RowKind.RUNTIME]
-    overheads = [row for row, kind in rows if kind is RowKind.OVERHEAD]
-    loading = [row for row in overheads if host_activity.is_loading_overhead(row.name)]
-    on_device = ((row.self_device_ns or 0) / (row.calls or 1) for row, kind in rows if kind is not RowKind.ANNOTATION)
-    longest = max(on_device, default=0.0) if is_device_known else None
-    first = [row for row in calls if _is_first_use(row, steps, longest)]
-    return HostParts(
-        sum_known(row.self_cpu_ns for row in calls if _waits(row)),
-        sum_known(row.self_cpu_ns for row in (*loading, *first)),
-        sum_known(row.self_cpu_ns for row in overheads if not host_activity.is_loading_overhead(row.name)),
-    )
+    longest = _longest_on_device(rows) if is_device_known else None
+    waits = [row for row in calls if _waits(row)]
+    first_uses = [row for row in calls if _is_first_use(row, steps, longest)]
+    loading: list[TableRow] = []
+    profiler: list[TableRow] = []
+    for row, kind in rows:
+        if kind is RowKind.OVERHEAD:
+            part = loading if host_activity.is_loading_overhead(row.name) else profiler
+            part.append(row)
+    return HostParts(_self_cpu(waits), _self_cpu([*loading, *first_uses]), _self_cpu(profiler))
+
+
+def _longest_on_device(rows: Rows) -> float:
+    """Greatest mean time in ns of a kernel, copy or operator on the device."""
+    times = ((row.self_device_ns or 0) / (row.calls or 1) for row, kind in rows if kind is not RowKind.ANNOTATION)
+    return max(times, default=0.0)
+
+
+def _self_cpu(rows: Iterable[TableRow]) -> int | None:
+    """Sum of self CPU times in ns; None where no row shows any."""
+    return sum_known(row.self_cpu_ns for row in rows)
 
 
 def _waits(row: TableRow) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from traceanalyzer.analyzers.tables import printed_times
 from traceanalyzer.analyzers.tables.grouping import RunView, sum_known
 from traceanalyzer.analyzers.tables.kinds import RowKind, is_dataloader
+from traceanalyzer.analyzers.tables.printed_times import Rows
 from traceanalyzer.knowledge.inputs import Inputs, Shape
 from traceanalyzer.knowledge.op_shapes import Implied, implied
 from traceanalyzer.structure.operator_times import Peer, Priced, peers
@@ -190,19 +191,14 @@ def analyze(view: RunView) -> PrintedRun:
     """Compute the figures of one run."""
     rows = view.by_name
     totals = printed_times.totals_of(view)
-    cpu, device = totals.cpu_ns, totals.device_ns
-    are_spans = printed_times.spans_hide_host_time(view, cpu, device)
-    device = None if are_spans else device
-    spans = printed_times.find_device_spans(rows, device)
-    device = device - spans.to_subtract_ns if device is not None else None
+    cpu = totals.cpu_ns
+    are_spans = printed_times.spans_hide_host_time(view, cpu, totals.device_ns)
+    device, are_in_total = _kernel_time(rows, None if are_spans else totals.device_ns)
     steps, steps_from = printed_times.count_steps(rows, [loop for table in view.tables for loop in table.loops])
     parts = printed_times.divide_host_time(rows, steps, is_device_known=bool(device))
-    known = () if totals.cannot_be else (cpu, device)
-    largest = max((value for value in known if value is not None), default=None)
-    shown_device = sum_known(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
-    of_operators = sum_known(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
+    wall = None if totals.cannot_be else _largest(cpu, device)
     cpu_hidden = _hidden(cpu, sum_known(row.self_cpu_ns for row, _ in rows))
-    device_hidden = _hidden(device, max(shown_device or 0, of_operators or 0))
+    device_hidden = _hidden(device, _printed_device_time(rows))
     return PrintedRun(
         id=view.id,
         title=view.title,
@@ -210,17 +206,15 @@ def analyze(view: RunView) -> PrintedRun:
         steps_from=steps_from,
         cpu_ns=cpu,
         device_ns=device,
-        wall_estimate_ns_per_step=None if largest is None else largest / steps,
-        device_share_at_most=_share(device, largest),
+        wall_estimate_ns_per_step=None if wall is None else wall / steps,
+        device_share_at_most=_share(device, wall),
         dataloader_ns=sum_known(row.self_cpu_ns for row, _ in rows if is_dataloader(row)),
         sync_ns=parts.waits_ns,
-        copies=tuple(
-            PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY
-        ),
+        copies=_copies(rows),
         allocated_bytes=_allocated(rows),
         cpu_hidden_share=_share(cpu_hidden, cpu),
         device_hidden_share=_share(device_hidden, device),
-        annotations_in_total=spans.are_in_total,
+        annotations_in_total=are_in_total,
         operators=_hot(rows, RowKind.OPERATOR, cpu, device),
         kernels=_hot(rows, RowKind.KERNEL, cpu, device),
         shape_costs=shape_costs(view.by_shape),
@@ -234,6 +228,27 @@ def analyze(view: RunView) -> PrintedRun:
         cpu_hidden_ns=cpu_hidden,
         device_hidden_ns=device_hidden,
     )
+
+
+def _kernel_time(rows: Rows, total: int | None) -> tuple[int | None, bool | None]:
+    """The printed device time without that of annotations, and whether it included them; None if unknown."""
+    spans = printed_times.find_device_spans(rows, total)
+    return None if total is None else total - spans.to_subtract_ns, spans.are_in_total
+
+
+def _largest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
+
+
+def _printed_device_time(rows: Rows) -> int:
+    """Device time in the rows of kernels and copies, or of operators if those have more."""
+    of_kernels = sum_known(row.self_device_ns for row, kind in rows if kind in (RowKind.KERNEL, RowKind.COPY))
+    of_operators = sum_known(row.self_device_ns for row, kind in rows if kind is RowKind.OPERATOR)
+    return max(of_kernels or 0, of_operators or 0)
+
+
+def _copies(rows: Rows) -> tuple[PrintedCopy, ...]:
+    return tuple(PrintedCopy(row.name, row.calls, row.self_device_ns) for row, kind in rows if kind is RowKind.COPY)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

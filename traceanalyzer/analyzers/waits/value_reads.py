@@ -140,35 +140,47 @@ def value_runs_at(context: Context, *, prints: bool) -> Iterator[Occurrences]:
 
 def value_runs(context: Context) -> ValueRuns:
     """Find runs of readings in typical steps."""
-    host, tree, names = context.host, context.host.tree, context.trace.names
-    nodes = _called(context)
-    reads = names.where(READING.__contains__)[host.name[nodes]]
-    heavy = names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]] | (
-        host.kind[nodes] != NodeKind.OPERATOR
-    )
-    printing = names.where(_PRINTING.__contains__)[host.name[nodes]]
-    thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
-    reads &= ~context.cached(check_frames).contain(context, thread, start)
-    reads &= ~np.isin(host.row[nodes], context.cached(checks_without_frames)[:, 1])
-    at = np.flatnonzero(reads)
-    if len(at) < _FEWEST:
+    tree, nodes = context.host.tree, _called(context)
+    readings = _readings(context, nodes)
+    if len(readings) < _FEWEST:
         none = np.empty(0, np.int64)
         return ValueRuns(none, none, none, none, none, np.empty(0, np.bool_))
-    steps = program_steps(context).typical
-    broken = heavy.copy()
-    broken[1:] |= (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
-    walls = np.cumsum(broken)
-    step = steps.at(start)
-    joined = (np.diff(at) <= _BETWEEN + 1) & (walls[at[1:]] == walls[at[:-1]]) & (step[at[1:]] == step[at[:-1]])
+    walls = _walls(context, nodes)
+    step = program_steps(context).typical.at(tree.start_ns[nodes])
+    # Neighbouring readings are of one run if they are close, with no wall between them, and in one step.
+    left, right = readings[:-1], readings[1:]
+    joined = (right - left <= _BETWEEN + 1) & (walls[right] == walls[left]) & (step[right] == step[left])
     bounds = np.flatnonzero(np.concatenate(([True], ~joined, [True])))
-    begin, last, count = at[bounds[:-1]], at[bounds[1:] - 1], np.diff(bounds)
-    begin = _with_operands(begin, at, bounds, walls, printing)
-    said = np.concatenate(([0], np.cumsum(printing)))
-    prints = said[last + 1] - said[begin] >= len(_PRINTING)
+    begin, last = readings[bounds[:-1]], readings[bounds[1:] - 1]
+    count = np.diff(bounds)
+    printing = context.trace.names.where(_PRINTING.__contains__)[context.host.name[nodes]]
+    begin = _with_operands(begin, readings, bounds, walls, printing)
+    printed = np.concatenate(([0], np.cumsum(printing)))
+    prints = printed[last + 1] - printed[begin] >= len(_PRINTING)
     kept = (count >= _FEWEST) & (step[begin] >= 0) & (step[last] >= 0)
-    begin, last = begin[kept], last[kept]
-    events = tree.after[nodes[last]].astype(np.int64) - nodes[begin]
-    return ValueRuns(nodes[begin], start[begin], end[last], count[kept], events, prints[kept])
+    first, last = nodes[begin[kept]], nodes[last[kept]]
+    events = tree.after[last].astype(np.int64) - first
+    return ValueRuns(first, tree.start_ns[first], tree.end_ns[last], count[kept], events, prints[kept])
+
+
+def _readings(context: Context, nodes: I64) -> I64:
+    """Positions of the nodes that read a value, those left out by which a distribution checks its arguments."""
+    host, tree = context.host, context.host.tree
+    reads = context.trace.names.where(READING.__contains__)[host.name[nodes]]
+    reads &= ~context.cached(check_frames).contain(context, tree.thread[nodes], tree.start_ns[nodes])
+    reads &= ~np.isin(host.row[nodes], context.cached(checks_without_frames)[:, 1])
+    return np.flatnonzero(reads)
+
+
+def _walls(context: Context, nodes: I64) -> I64:
+    """For each node, the number of what ended a run up to it: other work, another thread, or a pause."""
+    host, tree = context.host, context.host.tree
+    thread, start, end = tree.thread[nodes], tree.start_ns[nodes], tree.end_ns[nodes]
+    is_wall = context.trace.names.where(lambda name: _HEAVY.match(name) is not None)[host.name[nodes]]
+    is_wall |= host.kind[nodes] != NodeKind.OPERATOR
+    is_wall[1:] |= (thread[1:] != thread[:-1]) | (start[1:] - end[:-1] > _PAUSE_NS)
+    walls: I64 = np.cumsum(is_wall)
+    return walls
 
 
 def _with_operands(begin: I64, at: I64, bounds: I64, walls: I64, printing: Bool) -> I64:

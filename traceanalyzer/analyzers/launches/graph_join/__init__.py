@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -285,29 +285,17 @@ def joined_context(
         calls: For each of them, the row of its call among the launches of the capture.
     """
     pools = _Pools()
-    host, frames, launches = [], [], []
-    repetitions: list[tuple[I64, I64]] = []
     correlation = np.zeros(len(events), np.int64)
+    captured: list[_CapturedTables] = []
     first = 1
     for number, replayed in captures.items():
-        trace, windows = replayed.trace, _Windows(replayed.graphs)
-        nodes = np.concatenate([one.graph.launch for one in replayed.graphs])
-        threads = np.unique(trace.launches.thread[nodes])
-        of_host, host_calls = windows.select(trace.host.take(np.isin(trace.host.thread, threads)))
-        of_frames, frame_calls = windows.select(trace.frames.take(np.isin(trace.frames.thread, threads)))
-        thread = len(pools.threads)
-        pools.threads += trace.threads
-        host.append(pools.coded(trace, of_host, thread))
-        frames.append(pools.coded(trace, of_frames, thread))
-        ids = np.zeros(len(trace.launches), np.int64)
-        ids[nodes] = np.arange(first, first + len(nodes))
-        first += len(nodes)
-        rows = np.sort(nodes)
-        launches.append(pools.coded(trace, replace(trace.launches.take(rows), correlation=ids[rows]), thread))
+        tables, ids = _captured_tables(replayed, pools, first)
+        captured.append(tables)
         correlation[capture == number] = ids[calls[capture == number]]
-        repetitions.append((host_calls, frame_calls))
+        first += len(tables.launches)
     order = np.argsort(events, kind="stable")
     device = pools.coded(context.trace, context.trace.device.take(events[order]), 0)
+    host, frames, launches, host_calls, frame_calls = zip(*captured, strict=True)
     host_order, frame_order = _order(host), _order(frames)
     trace = pools.trace(
         context.trace,
@@ -316,9 +304,37 @@ def joined_context(
         launches=_concatenated(Launches, launches).take(_order(launches)),
         device=replace(device, correlation=correlation[order]),
     )
-    host_calls, frame_calls = (np.concatenate(column) for column in zip(*repetitions, strict=True))
-    counts = Repetitions(host_calls[host_order], frame_calls[frame_order])
-    return Context(trace, gpu=context.gpu, repetitions=counts)
+    repetitions = Repetitions(np.concatenate(host_calls)[host_order], np.concatenate(frame_calls)[frame_order])
+    return Context(trace, gpu=context.gpu, repetitions=repetitions)
+
+
+class _CapturedTables(NamedTuple):
+    """What one capture recorded while its replayed graphs were captured, in the common numbering."""
+
+    host: HostEvents
+    frames: Frames
+    launches: Launches
+    host_calls: I64
+    """How often the graph of each row of `host` was launched."""
+    frame_calls: I64
+
+
+def _captured_tables(replayed: ReplayedCapture, pools: _Pools, first: int) -> tuple[_CapturedTables, I64]:
+    """The tables of a capture, and the new correlation id of each of its launches, from `first` on; 0 for none."""
+    trace, windows = replayed.trace, _Windows(replayed.graphs)
+    nodes = np.concatenate([one.graph.launch for one in replayed.graphs])
+    threads = np.unique(trace.launches.thread[nodes])
+    host, host_calls = windows.select(trace.host.take(np.isin(trace.host.thread, threads)))
+    frames, frame_calls = windows.select(trace.frames.take(np.isin(trace.frames.thread, threads)))
+    ids = np.zeros(len(trace.launches), np.int64)
+    ids[nodes] = np.arange(first, first + len(nodes))
+    rows = np.sort(nodes)
+    launches = replace(trace.launches.take(rows), correlation=ids[rows])
+    thread = len(pools.threads)
+    pools.threads += trace.threads
+    host, frames = pools.coded(trace, host, thread), pools.coded(trace, frames, thread)
+    launches = pools.coded(trace, launches, thread)
+    return _CapturedTables(host, frames, launches, host_calls, frame_calls), ids
 
 
 class _Windows:

@@ -12,7 +12,7 @@ of that size: servers continue with the output of the graph.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -172,30 +172,44 @@ def _candidates(
         offers: The candidate graphs.
         rejections: Why graphs of each capture were not chosen, to be completed.
     """
-    holding = []
-    for number in fitting:
-        size, needed = offers[number].size, _needed(offers[number], batch)
-        if batch is None or size is None or needed is None or batch.is_held_by(size, needed):
-            holding.append(number)
-        else:
-            rejections[offers[number].capture].wrong_size = (size, needed)
-    if not holding:
+    large_enough = _large_enough(fitting, batch, offers, rejections)
+    if not large_enough:
         return ()
-    best = max(fitting[number].agreement for number in holding)
-    best_ones = [number for number in holding if fitting[number].agreement == best]
-    sizes = {offers[number].size for number in best_ones}
-    if len(sizes) > 1:
-        if None in sizes or any(_needed(offers[number], batch) is None for number in best_ones):
-            best_ones = _interchangeable(best_ones, offers)
-        else:
-            smallest = min(size for size in sizes if size is not None)
-            best_ones = [number for number in best_ones if offers[number].size == smallest]
-    if not best_ones:
-        for number in holding:
+    agreement = max(fitting[number].agreement for number in large_enough)
+    best = [number for number in large_enough if fitting[number].agreement == agreement]
+    of_one_size = _of_one_size(best, batch, offers)
+    if not of_one_size:
+        for number in large_enough:
             rejections[offers[number].capture].was_ambiguous = True
         return ()
-    first = offers[best_ones[0]]
-    return tuple(number for number in best_ones if offers[number].family == first.family)
+    family = offers[of_one_size[0]].family
+    return tuple(number for number in of_one_size if offers[number].family == family)
+
+
+def _large_enough(
+    fitting: Iterable[int], batch: Batch | None, offers: Sequence[Offer], rejections: Mapping[int, Rejections]
+) -> list[int]:
+    """Graphs that may have computed the batch, and those of which no size is known."""
+    large_enough = []
+    for number in fitting:
+        size = offers[number].size
+        needed = _needed(offers[number], batch)
+        if batch is None or size is None or needed is None or batch.is_held_by(size, needed):
+            large_enough.append(number)
+        else:
+            rejections[offers[number].capture].wrong_size = (size, needed)
+    return large_enough
+
+
+def _of_one_size(numbers: list[int], batch: Batch | None, offers: Sequence[Offer]) -> list[int]:
+    """The smallest of some graphs; where sizes are unknown, the first if it does not matter which one it is."""
+    sizes = {offers[number].size for number in numbers}
+    if len(sizes) == 1:
+        return numbers
+    if None in sizes or any(_needed(offers[number], batch) is None for number in numbers):
+        return _interchangeable(numbers, offers)
+    smallest = min(size for size in sizes if size is not None)
+    return [number for number in numbers if offers[number].size == smallest]
 
 
 def _needed(offer: Offer, batch: Batch | None) -> int | None:
@@ -233,18 +247,18 @@ def _in_order_of_capture(
     sizes = Counter(offer.family for offer in offers)
     firsts = {offer.family: number for number, offer in reversed([*enumerate(offers)])}
     for family, launches in by_family.items():
-        places = [[number - firsts[family] for number in candidates[launch]] for launch in launches]
-        every = [firsts[family] + place for place in range(sizes[family])]
-        found = _walk(
-            places, sizes[family], is_safe=len(launches) == len(every) or bool(_interchangeable(every, offers))
-        )
-        if found is None:
-            found = _same_for_all(candidates, launches, offers, firsts[family])
-        if found is None:
+        first = firsts[family]
+        places = [[number - first for number in candidates[launch]] for launch in launches]
+        graphs = [first + place for place in range(sizes[family])]
+        is_safe = len(launches) == len(graphs) or bool(_interchangeable(graphs, offers))
+        walk = _walk(places, sizes[family], is_safe=is_safe)
+        if walk is None:
+            walk = _same_for_all(candidates, launches, offers, first)
+        if walk is None:
             rejections[family[0]].was_ambiguous = True
             continue
-        for launch, place in zip(launches, found, strict=True):
-            result[launch] = firsts[family] + place
+        for launch, place in zip(launches, walk, strict=True):
+            result[launch] = first + place
     return result
 
 
