@@ -79,6 +79,9 @@ class SideStep:
     """Label of each, and colours with their paths in columns of a grid."""
 
 
+_SIDES = {"base": BASE, "head": HEAD}
+
+
 def step_ns(difference: Difference) -> tuple[float | None, float | None]:
     """Mean time of a step on both sides in ns; of printed tables the profiled time."""
     times = difference.step_time
@@ -91,24 +94,36 @@ def step_ns(difference: Difference) -> tuple[float | None, float | None]:
 
 def stacks(difference: Difference, language: Language) -> tuple[Stack, ...]:
     """A bar for each side, on one scale; of printed tables one for each resource of each side. Empty without parts."""
-    is_whole = difference.step_time is not None
-    sides = (("base", BASE), ("head", HEAD))
-    parts = [part for part in difference.parts if is_whole or part.id in _OVERLAP]
-    groups = [parts] if is_whole else [[part] for part in parts]
-    sums = [fsum(getattr(p, f"{side}_ns") or 0.0 for p in group) for group in groups for side, _ in sides]
-    whole = max(sums, default=0.0)
-    if not whole:
+    if difference.step_time is not None:
+        groups = [difference.parts]
+    else:
+        groups = [(part,) for part in difference.parts if part.id in _OVERLAP]
+    sums = [_sum(group, side) for group in groups for side in _SIDES]
+    longest = max(sums, default=0.0)
+    if not longest:
         return ()
     times = UnitOfTimes.of(sums, language)
     return tuple(
         Stack(
-            label if is_whole else f"{label}: {language.text(word(PART_LABELS, group[0].id))}",
-            alone(fsum(getattr(part, f"{side}_ns") or 0.0 for part in group), language),
-            tuple(_pieces(group, side, whole, times, language)),
+            _stack_label(difference, group, side, language),
+            alone(_sum(group, side), language),
+            tuple(_pieces(group, side, longest, times, language)),
         )
         for group in groups
-        for side, label in ((side, language.text(text)) for side, text in sides)
+        for side in _SIDES
     )
+
+
+def _sum(parts: Iterable[ChangedPart], side: str) -> float:
+    """What some parts of a step take on a side, `base` or `head`, in ns."""
+    return fsum(getattr(part, f"{side}_ns") or 0.0 for part in parts)
+
+
+def _stack_label(difference: Difference, group: Sequence[ChangedPart], side: str, language: Language) -> str:
+    label = language.text(_SIDES[side])
+    if difference.step_time is not None:
+        return label
+    return f"{label}: {language.text(word(PART_LABELS, group[0].id))}"
 
 
 def _pieces(
@@ -141,8 +156,8 @@ def sense(part: ChangedPart, difference: Difference) -> str:
 def strips(difference: Difference) -> tuple[StepStrip, ...]:
     """One step of each side; empty unless both have one."""
     views = (difference.base_view, difference.head_view)
-    found = tuple(view.strip for view in views if view is not None and view.strip is not None)
-    return found if len(found) == len(views) else ()
+    known = tuple(view.strip for view in views if view is not None and view.strip is not None)
+    return known if len(known) == len(views) else ()
 
 
 def steps(difference: Difference, language: Language) -> tuple[SideStep, ...]:

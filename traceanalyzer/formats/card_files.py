@@ -24,6 +24,7 @@ from traceanalyzer.report.difference import PART_LABELS, Difference
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Report
 from traceanalyzer.report.names import clean, shorten, word
+from traceanalyzer.report.section import SectionPart
 from traceanalyzer.sections import several_runs, story
 
 WIDTH, HEIGHT = 1200, 630
@@ -220,28 +221,34 @@ def _draw_stacks(drawing: Drawing, difference: Difference, language: Language) -
 
 def _said(difference: Difference, language: Language) -> Iterator[str]:
     """The lines below the figure: what changed most, and the prediction, or how sure it is."""
-    if difference.comparability.is_unrelated:
-        yield from (language.say(c.message) for c in difference.comparability.checks if c.id == "work")
+    comparability = difference.comparability
+    if comparability.is_unrelated:
+        yield from (language.say(check.message) for check in comparability.checks if check.id == "work")
         return
-    known = [part for part in difference.parts if part.change_ns]
-    if known and difference.comparability.obstacle is None:
-        main = max(known, key=lambda part: abs(part.change_ns or 0.0))
+    if comparability.obstacle is not None:
+        yield language.say(comparability.obstacle.message)
+        return
+    changed = [part for part in difference.parts if part.change_ns]
+    if changed:
+        main = max(changed, key=lambda part: abs(part.change_ns or 0.0))
         label = language.text(word(PART_LABELS, main.id))
         yield language.joined(label, before_after.change(main.base_ns or 0.0, main.head_ns or 0.0, language))
-    elif difference.comparability.obstacle is not None:
-        yield language.say(difference.comparability.obstacle.message)
-        return
-    prediction, times_ = difference.prediction, difference.step_time
+    yield _certainty(difference, language)
+
+
+def _certainty(difference: Difference, language: Language) -> str:
+    """What was predicted; without a prediction how sure the change is."""
+    prediction, times = difference.prediction, difference.step_time
     if prediction is not None:
         low, high = prediction.predicted_ns
         got = UnitOfTimes.of((prediction.measured_ns,), language).text(prediction.measured_ns)
-        yield language.text(_GOT, predicted=language.quantity((low, None, high), "estimate"), got=got)
-    elif times_ is not None and times_.base.count == times_.head.count == 1 and times_.head.mean_ns:
-        ratio = times_.base.mean_ns / times_.head.mean_ns
-        text = _UNKNOWN if ratio == 1 else _FASTER if ratio > 1 else _SLOWER
-        yield language.text(text, **({} if ratio == 1 else {"factor": max(ratio, 1 / ratio)}))
-    else:
-        yield language.say(difference.verdict.reason)
+        return language.text(_GOT, predicted=language.quantity((low, None, high), "estimate"), got=got)
+    if times is None or not times.base.count == times.head.count == 1 or not times.head.mean_ns:
+        return language.say(difference.verdict.reason)
+    ratio = times.base.mean_ns / times.head.mean_ns
+    if ratio == 1:
+        return language.text(_UNKNOWN)
+    return language.text(_FASTER if ratio > 1 else _SLOWER, factor=max(ratio, 1 / ratio))
 
 
 def _stem(name: str) -> str:
@@ -272,25 +279,30 @@ def _of_report(report: Report, language: Language) -> Drawing:
     drawing = Drawing(name, headline)
     drawing.paragraph(name, 66, 26, 1, tone="muted")
     y = drawing.paragraph(headline, 122, 36, lines, is_bold=True)
-    if parts:
-        times = UnitOfTimes.of((part.value for part in parts), language)
-        total = UnitOfTimes.of([step := fsum(part.value for part in parts)], language).text(step)
-        drawing.lines.append(Label(_LEFT, y, language.text(_STEP, step=total), "muted", size=24))
-        begin, pieces = 0.0, []
-        for part in parts:
-            pieces.append(StackPiece(part.role, language.text(part.label), times.text(part.value), begin, part.share))
-            begin += part.share
-        drawing.bar(pieces, y + 12, 48)
-        largest = sorted(pieces, key=lambda piece: -piece.width)
-        drawing.legend([(piece.tone, f"{piece.label} {piece.value}") for piece in largest], y + 94, 22, 1)
-        y += 146
-    _draw_findings(drawing, report, y + (0 if parts else 16), language)
+    y = _draw_step(drawing, parts, y, language) if parts else y + 16
+    _draw_findings(drawing, report, y, language)
     return drawing
 
 
+def _draw_step(drawing: Drawing, parts: Sequence[SectionPart], y: float, language: Language) -> float:
+    """Draw the parts of a typical step as a bar with its legend; returns the baseline of what follows."""
+    step = fsum(part.value for part in parts)
+    total = UnitOfTimes.of([step], language).text(step)
+    drawing.lines.append(Label(_LEFT, y, language.text(_STEP, step=total), "muted", size=24))
+    times = UnitOfTimes.of((part.value for part in parts), language)
+    begin, pieces = 0.0, []
+    for part in parts:
+        pieces.append(StackPiece(part.role, language.text(part.label), times.text(part.value), begin, part.share))
+        begin += part.share
+    drawing.bar(pieces, y + 12, 48)
+    largest = sorted(pieces, key=lambda piece: -piece.width)
+    drawing.legend([(piece.tone, f"{piece.label} {piece.value}") for piece in largest], y + 94, 22, 1)
+    return y + 146
+
+
 def _draw_findings(drawing: Drawing, report: Report, y: float, language: Language) -> None:
-    found = [finding for finding in several_runs.findings(report).findings if finding.severity != "info"]
-    for finding in found[:_FINDINGS]:
+    important = [finding for finding in several_runs.findings(report).findings if finding.severity != "info"]
+    for finding in important[:_FINDINGS]:
         card = cards.card(finding, language)
         saving = card.time or ""
         room = _ROOM - (_measure(saving) * 25 * _BOLD + 40 if saving else 0)
@@ -298,5 +310,5 @@ def _draw_findings(drawing: Drawing, report: Report, y: float, language: Languag
         if saving:
             drawing.lines.append(Label(_LEFT + _ROOM, y, saving, "ink", "end", 25, is_bold=True))
         y += 44
-    if len(found) > _FINDINGS:
-        drawing.paragraph(language.text(_MORE, count=len(found) - _FINDINGS), HEIGHT - 26, 20, 1, tone="muted")
+    if len(important) > _FINDINGS:
+        drawing.paragraph(language.text(_MORE, count=len(important) - _FINDINGS), HEIGHT - 26, 20, 1, tone="muted")

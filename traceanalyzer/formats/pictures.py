@@ -97,52 +97,84 @@ def lay_out(chart: Chart, language: Language, width: int) -> Picture:
     return _Stacks(chart, width).picture(language)
 
 
+@dataclass(frozen=True)
+class _Row:
+    """Where a horizontal bar and its label are: places in shares of the row, lengths in pixels."""
+
+    height: int
+    begin: float
+    reach: float
+    """Length of the longest bar."""
+    top: float
+    bottom: float
+    line: float
+    """Middle of the label."""
+
+
 def _horizontal(chart: Bars, width: int) -> Picture:
     """Horizontal bars. In a wide chart labels are left of the bars, in a narrow one above them."""
     is_wide = width >= WIDE
-    row_height = _ROW if is_wide else 2 * _ROW
     inside = width - 2 * _EDGE
-    begin, reach = (_EDGE + 0.36 * inside, 0.48 * inside) if is_wide else (_EDGE, inside)
-    labels, areas = [], []
-    for row, (label, text, value) in enumerate(zip(chart.labels, chart.texts, chart.series.values, strict=True)):
-        top = 2 * _EDGE + row * row_height
-        low, high, line = (0.2, 0.8, 0.5) if is_wide else (0.55, 0.9, 0.3)
-        end = begin + max(_LEAST, value / chart.largest * reach)
-        areas.append(box_path(begin, end, top + low * row_height, top + high * row_height))
-        y = top + line * row_height + _BASELINE
+    if is_wide:
+        row = _Row(_ROW, _EDGE + 0.36 * inside, 0.48 * inside, 0.2, 0.8, 0.5)
+    else:
+        row = _Row(2 * _ROW, _EDGE, inside, 0.55, 0.9, 0.3)
+    labels, boxes = [], []
+    for number, (label, text, value) in enumerate(zip(chart.labels, chart.texts, chart.series.values, strict=True)):
+        top = 2 * _EDGE + number * row.height
+        end = row.begin + max(_LEAST, value / chart.largest * row.reach)
+        boxes.append(box_path(row.begin, end, top + row.top * row.height, top + row.bottom * row.height))
+        y = top + row.line * row.height + _BASELINE
         labels.append(Label(_EDGE, y, label, "ink"))
-        at, anchor = (end + 0.01 * inside, "start") if is_wide else (width - _EDGE, "end")
-        labels.append(Label(at, y, text, "muted", anchor))
-    area = Shape(chart.series.role, "".join(areas))
-    return Picture(4 * _EDGE + row_height * len(chart.labels), areas=(area,), labels=tuple(labels))
+        if is_wide:  # behind the bar
+            labels.append(Label(end + 0.01 * inside, y, text, "muted", "start"))
+        else:
+            labels.append(Label(width - _EDGE, y, text, "muted", "end"))
+    area = Shape(chart.series.role, "".join(boxes))
+    return Picture(4 * _EDGE + row.height * len(chart.labels), areas=(area,), labels=tuple(labels))
 
 
 def _lanes(chart: Lanes, language: Language, width: int) -> Picture:
     """Rows of boxes with their names at the left, and times or names of columns below."""
     left = _LEFT + (_LANE_NAMES if width >= WIDE else 0)
-    reach, bottom = width - left - _RIGHT, _TOP + _LANE * len(chart.labels)
+    reach = width - left - _RIGHT
+    bottom = _TOP + _LANE * len(chart.labels)
     scaled = reach / (chart.length or 1.0)
-    paths: dict[tuple[str, float], list[str]] = {}
-    for box in chart.boxes:
-        top = _TOP + _LANE * box.row
-        edges = left + box.begin * scaled, left + box.end * scaled, top + _LANE * box.top, top + _LANE * box.bottom
-        paths.setdefault((box.role, box.strength), []).append(box_path(*edges))
-    areas = tuple(
-        Shape(role, "".join(path), opacity=None if strength >= 1 else f"{strength:.2f}")
-        for (role, strength), path in paths.items()
-    )
-    labels = [
+    names = [
         Label(left - 6, _TOP + _LANE * (row + 0.5) + _BASELINE, label, "muted", "end")
         for row, label in enumerate(chart.labels)
     ]
-    if chart.columns:
-        every = max(1, -(-len(chart.columns) * 44 // max(1, reach)))
-        marks = [(i + 0.5, chart.columns[i]) for i in range(0, len(chart.columns), every)]
-    else:
-        marks = list(_ticks(language, 0.0, chart.length, chart.length, "ns"))
-    labels += [Label(left + at * scaled, bottom + 14, text, "muted", "middle") for at, text in marks]
+    below = [
+        Label(left + position * scaled, bottom + 14, text, "muted", "middle")
+        for position, text in _lane_marks(chart, language, reach)
+    ]
     ground = Shape("muted", f"M{left} {px(bottom + 1)}H{px(width - _RIGHT)}")
-    return Picture(bottom + _BOTTOM, areas=areas, lines=(ground,), labels=tuple(labels))
+    areas = tuple(_lane_areas(chart, left, scaled))
+    return Picture(bottom + _BOTTOM, areas=areas, lines=(ground,), labels=(*names, *below))
+
+
+def _lane_areas(chart: Lanes, left: float, scaled: float) -> Iterator[Shape]:
+    """All boxes of one colour and strength as one path."""
+    paths: dict[tuple[str, float], str] = {}
+    for box in chart.boxes:
+        top = _TOP + _LANE * box.row
+        key = (box.role, box.strength)
+        path = box_path(
+            left + box.begin * scaled, left + box.end * scaled, top + _LANE * box.top, top + _LANE * box.bottom
+        )
+        paths[key] = paths.get(key, "") + path
+    for (role, strength), path in paths.items():
+        yield Shape(role, path, opacity=None if strength >= 1 else f"{strength:.2f}")
+
+
+def _lane_marks(chart: Lanes, language: Language, reach: int) -> Iterator[tuple[float, str]]:
+    """Positions and texts below the rows: as many names of columns as fit, or times."""
+    if not chart.columns:
+        yield from _ticks(language, 0.0, chart.length, chart.length, "ns")
+        return
+    every = max(1, -(-len(chart.columns) * 44 // max(1, reach)))
+    for column in range(0, len(chart.columns), every):
+        yield column + 0.5, chart.columns[column]
 
 
 class _Axes:
@@ -191,27 +223,32 @@ def _ticks(language: Language, low: float, top: float, largest: float, unit: str
 
 def _curves(chart: Curves, language: Language, width: int) -> Picture:
     """Levels over time, the area below the first one faintly filled."""
-    values = [value for part in chart.series for value in part.values]
-    axes = _Axes(width, min(0.0, *values), max(values) * 1.08 or 1.0)
-    begin, end = min(times[0] for times in chart.times_ns), max(times[-1] for times in chart.times_ns)
+    highest = max(max(part.values) for part in chart.series)
+    lowest = min(min(part.values) for part in chart.series)
+    axes = _Axes(width, min(0.0, lowest), highest * 1.08 or 1.0)
+    begin = min(times[0] for times in chart.times_ns)
+    end = max(times[-1] for times in chart.times_ns)
     length = end - begin or 1.0
 
     def x(time: float) -> float:
         return axes.x((time - begin) / length)
 
-    def curve(times: Sequence[float], levels: Sequence[float]) -> str:
-        points = [(px(x(time)), px(axes.y(level))) for time, level in zip(times, levels, strict=True)]
-        (left, first), *rest = points
-        return f"M{left} {first}" + "".join(f"H{across}V{up}" for across, up in rest)
-
-    paths = [curve(times, part.values) for times, part in zip(chart.times_ns, chart.series, strict=True)]
-    roles = [part.role for part in chart.series]
-    zero = px(axes.y(0.0))
-    area = Shape(roles[0], f"{paths[0]}V{zero}H{px(x(chart.times_ns[0][0]))}Z", opacity="0.18")
-    grid, labels = axes.levels(language, max(values), chart.unit)
-    lines = [*map(Shape, roles, paths), axes.ground()]
+    paths = [
+        _stairs([(px(x(time)), px(axes.y(level))) for time, level in zip(times, part.values, strict=True)])
+        for times, part in zip(chart.times_ns, chart.series, strict=True)
+    ]
+    curves = [Shape(part.role, path) for part, path in zip(chart.series, paths, strict=True)]
+    filled = f"{paths[0]}V{px(axes.y(0.0))}H{px(x(chart.times_ns[0][0]))}Z"
+    area = Shape(chart.series[0].role, filled, opacity="0.18")
+    grid, labels = axes.levels(language, highest, chart.unit)
     labels += [axes.below(x(time), text) for time, text in _ticks(language, begin, begin + length, end, "ns")]
-    return Picture(axes.height, grid, (area,), tuple(lines), tuple(labels))
+    return Picture(axes.height, grid, (area,), (*curves, axes.ground()), tuple(labels))
+
+
+def _stairs(points: Sequence[tuple[str, str]]) -> str:
+    """A path through positions that keeps each level until the next one."""
+    (left, first), *others = points
+    return f"M{left} {first}" + "".join(f"H{x}V{y}" for x, y in others)
 
 
 class _Stacks:
@@ -224,19 +261,23 @@ class _Stacks:
 
     def picture(self, language: Language) -> Picture:
         """The bars with axes, the reference line, and marks on highlighted bars."""
-        axes, right = self.axes, px(self.axes.width - _RIGHT)
+        axes = self.axes
         grid, labels = axes.levels(language, max(self.totals, default=0.0), self.chart.unit)
+        right = px(axes.width - _RIGHT)
         level = Shape("ink", f"M{_LEFT} {px(axes.y(self.chart.level))}H{right}", is_dashed=True)
         lines = [axes.ground(), level]
         if self.chart.is_line:
-            curve = "M" + "L".join(f"{px(self._x(i))} {px(axes.y(v))}" for i, v in enumerate(self.totals))
             marks = "".join(box_path(x - 2, x + 2, y - 2, y + 2) for x, y in self._marked())
             areas = [Shape("runtime", marks)] if marks else []
-            lines = [Shape("cpu_exec", curve), *lines]
+            lines.insert(0, self._curve())
         else:
             areas = list(self._stacks())
             labels += [Label(x, y - 3, "▼", "ink", "middle") for x, y in self._marked()[:_MOST_MARKS]]
         return Picture(axes.height, grid, tuple(areas), tuple(lines), (*labels, *self._names()))
+
+    def _curve(self) -> Shape:
+        points = (f"{px(self._x(i))} {px(self.axes.y(total))}" for i, total in enumerate(self.totals))
+        return Shape("cpu_exec", "M" + "L".join(points))
 
     def _x(self, position: float) -> float:
         """Horizontal position of the middle of a bar; both margins have an extra half gap."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
+from typing import Any
 
-from traceanalyzer.analyzers.ranks.model import RankRow, Ranks, RankStrip, StripPart, TypicalStrips
+from traceanalyzer.analyzers.ranks.model import RankRow, Ranks, RankStrip, RunStep, StripPart, TypicalStrips
 from traceanalyzer.formats.charts import Bars, Chart, LaneBox, Lanes, Series
 from traceanalyzer.formats.language import Language
 from traceanalyzer.report.message import Text
@@ -67,47 +68,73 @@ def of_report(report: Report, language: Language) -> Iterator[Chart]:
     ranks = report.result("ranks", Ranks)
     if ranks is None or len(ranks.ranks) < 2:
         return
-    steps = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
-    costs = [step.costs_ns for step in steps]
-    if any(map(any, costs)):
-        yield _cost([row.rank for row in ranks.ranks], [clean(step.name) for step in steps], costs, language)
+    complete = [step for step in ranks.steps if len(step.costs_ns) == len(ranks.ranks)]
+    if any(any(step.costs_ns) for step in complete):
+        yield _cost([row.rank for row in ranks.ranks], complete, language)
     if ranks.typical_step is not None and ranks.typical_step.strips:
         yield _strips(ranks.typical_step, language)
-    shares = [(row, hidden) for row in ranks.ranks if (hidden := _hidden(row)) is not None]
+    shares = []
+    for row in ranks.ranks:
+        hidden = _hidden(row)
+        if hidden is not None:
+            shares.append((row, hidden))
     if len(shares) > 1 and max(hidden for _, hidden in shares) >= _LEAST_HIDDEN:
         yield _overlap(shares, language)
 
 
-def _cost(numbers: list[int], names: list[str], costs: list[tuple[int, ...]], language: Language) -> Chart:
+def _cost(ranks: list[int], steps: Sequence[RunStep], language: Language) -> Chart:
     """A row per rank and a column per step, those that cost most; bars where there is one step."""
-    means = [fsum(column) / len(costs) for column in zip(*costs, strict=True)]
-    main = max(range(len(numbers)), key=lambda place: means[place])
-    order = sorted(range(len(numbers)), key=lambda place: (-means[place], place))[:_MOST_RANKS]
-    labels = tuple(language.text(_RANK, rank=numbers[place]) for place in sorted(order))
-    if len(costs) == 1:
-        values = tuple(float(costs[0][place]) for place in sorted(order))
+    means = [fsum(costs) / len(steps) for costs in zip(*(step.costs_ns for step in steps), strict=True)]
+    costliest = sorted(range(len(ranks)), key=lambda position: (-means[position], position))
+    shown = sorted(costliest[:_MOST_RANKS])
+    main = {"main": ranks[costliest[0]], "mean": means[costliest[0]]}
+    if len(steps) == 1:
+        values = tuple(float(steps[0].costs_ns[position]) for position in shown)
         return Bars(
             "chart-ranks-cost",
             language.text(_COST_OF_ONE),
-            language.text(_COST_OF_ONE_SAY, main=numbers[main], mean=means[main]),
-            labels,
+            language.text(_COST_OF_ONE_SAY, **main),
+            tuple(language.text(_RANK, rank=ranks[position]) for position in shown),
             tuple(language.quantity(value, "ns") for value in values),
             Series(language.text(_WAITED_FOR), "runtime", values),
         )
-    shown = range(max(0, len(costs) - _MOST_STEPS), len(costs))
-    most, step, rank = max((costs[step][place], -step, -place) for step in shown for place in range(len(numbers)))
-    boxes = tuple(
-        LaneBox(row, 0.04, 0.96, column + 0.03, column + 0.97, "runtime", _strength(costs[number][place], most))
-        for row, place in enumerate(sorted(order))
-        for column, number in enumerate(shown)
-        if most and 2 * _LEVELS * costs[number][place] >= most
+    return _cost_per_step(ranks, steps[-_MOST_STEPS:], shown, main, language)
+
+
+def _cost_per_step(
+    ranks: list[int], steps: Sequence[RunStep], shown: list[int], main: dict[str, Any], language: Language
+) -> Lanes:
+    """The heat map.
+
+    Args:
+        ranks: The ranks.
+        steps: The last steps.
+        shown: Positions of the ranks that have a row.
+        main: The rank that costs most, and its mean.
+        language: Language of the texts.
+    """
+    # the largest cost; of equal ones that of the first step and rank
+    costs = [(ns, -column, -row) for column, step in enumerate(steps) for row, ns in enumerate(step.costs_ns)]
+    most, column, row = max(costs)
+    said = language.text(_COST_SAY, most=most, rank=ranks[-row], step=clean(steps[-column].name), **main)
+    return Lanes(
+        "chart-ranks-cost",
+        language.text(_COST),
+        said,
+        tuple(language.text(_RANK, rank=ranks[position]) for position in shown),
+        float(len(steps)),
+        tuple(clean(step.name) for step in steps),
+        tuple(_cost_boxes([[step.costs_ns[position] for step in steps] for position in shown], most)),
+        (Series(language.text(_WAITED_FOR), "runtime", ()),),
     )
-    said = language.text(
-        _COST_SAY, most=most, rank=numbers[-rank], step=names[-step], main=numbers[main], mean=means[main]
-    )
-    legend = (Series(language.text(_WAITED_FOR), "runtime", ()),)
-    columns = tuple(names[number] for number in shown)
-    return Lanes("chart-ranks-cost", language.text(_COST), said, labels, float(len(shown)), columns, boxes, legend)
+
+
+def _cost_boxes(rows: Iterable[Sequence[int]], most: int) -> Iterator[LaneBox]:
+    """A box for each cost of each rank, the stronger the larger; the weakest are not drawn."""
+    for row, costs in enumerate(rows):
+        for column, ns in enumerate(costs):
+            if most and 2 * _LEVELS * ns >= most:
+                yield LaneBox(row, 0.04, 0.96, column + 0.03, column + 0.97, "runtime", _strength(ns, most))
 
 
 def _strength(value: int, most: int) -> float:
@@ -115,30 +142,35 @@ def _strength(value: int, most: int) -> float:
     return max(1, round(_LEVELS * value / most)) / _LEVELS
 
 
-def _strips(found: TypicalStrips, language: Language) -> Lanes:
-    boxes = [
-        box
-        for row, strip in enumerate(found.strips)
-        for lane, top, bottom in ((strip.work, _TOP, _MIDDLE), (strip.communication, _MIDDLE, _BOTTOM))
-        for part in lane
-        if (box := _box(part, row, top, bottom)) is not None
-    ]
+def _strips(typical: TypicalStrips, language: Language) -> Lanes:
+    boxes = tuple(_boxes(typical.strips))
     used = {box.role for box in boxes}
-    waits = [(_waiting(strip), strip.rank) for strip in found.strips]
-    low, high = min(waits), max(waits, key=lambda wait: (wait[0], -wait[1]))
-    said = language.text(_STRIPS_SAY, length=found.duration_ns, least=low[1], low=low[0], longest=high[1], high=high[0])
-    if found.more_ranks:
-        said = f"{said} {language.text(_STRIPS_MORE, count=found.more_ranks)}"
+    waits = [(_waiting(strip), strip.rank) for strip in typical.strips]
+    low, least = min(waits)
+    high, longest = max(waits, key=lambda wait: (wait[0], -wait[1]))
+    said = language.text(_STRIPS_SAY, length=typical.duration_ns, least=least, low=low, longest=longest, high=high)
+    if typical.more_ranks:
+        said = f"{said} {language.text(_STRIPS_MORE, count=typical.more_ranks)}"
     return Lanes(
         "chart-ranks-strips",
-        language.text(_STRIPS, step=clean(found.step)),
+        language.text(_STRIPS, step=clean(typical.step)),
         said,
-        tuple(language.text(_RANK, rank=strip.rank) for strip in found.strips),
-        float(found.duration_ns),
+        tuple(language.text(_RANK, rank=strip.rank) for strip in typical.strips),
+        float(typical.duration_ns),
         (),
-        tuple(boxes),
+        boxes,
         tuple(Series(language.text(text), role, ()) for role, text in _ROLES.values() if role in used),
     )
+
+
+def _boxes(strips: Iterable[RankStrip]) -> Iterator[LaneBox]:
+    """In each row, work above and collectives below."""
+    for row, strip in enumerate(strips):
+        for parts, top, bottom in ((strip.work, _TOP, _MIDDLE), (strip.communication, _MIDDLE, _BOTTOM)):
+            for part in parts:
+                box = _box(part, row, top, bottom)
+                if box is not None:
+                    yield box
 
 
 def _box(part: StripPart, row: int, top: float, bottom: float) -> LaneBox | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from traceanalyzer.formats.language import ENGLISH, Language
 from traceanalyzer.report.message import Text
 from traceanalyzer.report.model import Generator, Report
 from traceanalyzer.report.names import clean, shorten
-from traceanalyzer.report.section import Section, Topic
+from traceanalyzer.report.section import Section, Term, Topic
 from traceanalyzer.sections import communication, kernels, memory, modules, phases, ranks, steps
 
 if TYPE_CHECKING:
@@ -166,34 +166,19 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
     tree = cells.module_tree(report, language.unmarked, detail)
     flame = flames.build(report, language, detail)
     advice = summary.build_findings(report, language, detail)
-    found = tuple((shown.id, shown.finding) for shown in advice.cards)
-    times = timeline_data.times(report, found, detail)
-    fall = waterfall.build(report, language, detail, times, [shown.card for shown in advice.cards])
-    extra = (*(waterfall.TERMS if fall else ()), *(flames.TERMS if flame else ()))
-    terms = dict.fromkeys((*(term for section in shown for term in section.terms), *extra))
+    anchored = tuple((card.id, card.finding) for card in advice.cards)
+    times = timeline_data.times(report, anchored, detail)
+    fall = waterfall.build(report, language, detail, times, [card.card for card in advice.cards])
+    terms = _terms(shown, has_timeline=fall is not None, has_flames=flame is not None)
     groups = {key: PageGroup(key, language.text(title)) for key, title in GROUPS.items()}
     _fill(groups, report, shown, tree, language, detail)
     special = {"findings": advice.cards, "timeline": fall, "flames": flame, "definitions": terms}
-    present = [groups[key] for key in _order(shown) if groups[key].blocks or groups[key].tree or special.get(key)]
-    style, script = sheets(), "".join(source(f"{name}.js") for name in _SCRIPTS)
-    verdict = summary.verdict(report, language.unmarked)
+    present = [groups[key] for key in _order(shown) if special.get(key) or groups[key].blocks or groups[key].tree]
     return (
         environment(autoescape=True)
         .get_template("html/report.html.j2")
         .render(
-            page={
-                "html_lang": language.html_lang,
-                "generator": f"{MARK} {report.generator.version}",
-                "title": language.text(_TITLE, name=clean(report.source.name)),
-                "tab_title": " - ".join(filter(None, (shorten(verdict, _VERDICT), clean(report.source.name)))),
-                "description": verdict,
-                "facts": tuple(_facts(report, language)),
-                "groups": present,
-                "style": verbatim(style),
-                "script": verbatim(script),
-                "policy": policy(style, script),
-                "labels": as_json(labels.script_labels(language)),
-            },
+            page=_frame(report, present, language),
             word=SimpleNamespace(**labels.labels(language)),
             summary=summary.build_summary(report, shown, advice, language),
             findings=advice,
@@ -206,10 +191,40 @@ def assemble(report: Report, language: Language, detail: PageDetail) -> str:
             brief=lambda text: shorten(clean(text), detail.name),
             code=figures.cleaned_code,
             strip=strip.build(report, times, language),
-            shows={id_: times.link(id_, finding) if times else None for id_, finding in found},
+            shows={anchor: times.link(anchor, finding) if times else None for anchor, finding in anchored},
             moment=times.moment if times else lambda _: None,
         )
     )
+
+
+def _terms(shown: Iterable[Section], *, has_timeline: bool, has_flames: bool) -> list[Term]:
+    """What the page defines, each term once."""
+    terms = [term for section in shown for term in section.terms]
+    if has_timeline:
+        terms += waterfall.TERMS
+    if has_flames:
+        terms += flames.TERMS
+    return list(dict.fromkeys(terms))
+
+
+def _frame(report: Report, groups: Sequence[PageGroup], language: Language) -> dict[str, Any]:
+    """What is around the content: titles, style, script, and the groups to which links lead."""
+    style, script = sheets(), "".join(source(f"{name}.js") for name in _SCRIPTS)
+    verdict = summary.verdict(report, language.unmarked)
+    name = clean(report.source.name)
+    return {
+        "html_lang": language.html_lang,
+        "generator": f"{MARK} {report.generator.version}",
+        "title": language.text(_TITLE, name=name),
+        "tab_title": " - ".join(filter(None, (shorten(verdict, _VERDICT), name))),
+        "description": verdict,
+        "facts": tuple(_facts(report, language)),
+        "groups": groups,
+        "style": verbatim(style),
+        "script": verbatim(script),
+        "policy": policy(style, script),
+        "labels": as_json(labels.script_labels(language)),
+    }
 
 
 def _order(shown: Iterable[Section]) -> list[str]:

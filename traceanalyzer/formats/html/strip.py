@@ -119,8 +119,6 @@ def build(report: Report, shown: TimelineTimes | None, language: Language) -> St
     if not lanes:
         return None
     used = {area.tone for lane in lanes for area in lane.areas}
-    quarters = [one.duration_ns * part // 4 for part in range(5)]
-    anchors = ("start", "middle", "middle", "middle", "end")
     marked = len(slices.times) > 1 or (report.trace is not None and report.trace.steps_from == "ProfilerStep")
     return Strip(
         _sentence(slices, one, idle, language, is_marked=marked),
@@ -128,12 +126,15 @@ def build(report: Report, shown: TimelineTimes | None, language: Language) -> St
         tuple(_reasons(one, idle)),
         tuple(idle),
         tuple((tone, language.text(label)) for tone, label in TONES.items() if tone in used),
-        tuple(
-            StripText(str(25 * part), language.quantity(ns, "ns"), anchor)
-            for part, (ns, anchor) in enumerate(zip(quarters, anchors, strict=True))
-        ),
+        tuple(_ticks(one.duration_ns, language)),
         shown.address(0, 0, one.duration_ns),
     )
+
+
+def _ticks(duration_ns: int, language: Language) -> Iterator[StripText]:
+    """A time at each quarter."""
+    for quarter, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
+        yield StripText(str(25 * quarter), language.quantity(duration_ns * quarter // 4, "ns"), anchor)
 
 
 def _sentence(
@@ -165,39 +166,57 @@ def _short(name: str) -> str:
     """A name without what frameworks add to it; of a function in a file the function first."""
     if marks.is_dataloader(name):
         return "DataLoader"
-    found = _FUNCTION.match(name)
-    return shorten(clean(f"{found[2]}, {found[1]}" if found else name.partition("#")[0] or name), 60)
+    function = _FUNCTION.match(name)
+    short = f"{function[2]}, {function[1]}" if function else name.partition("#")[0] or name
+    return shorten(clean(short), 60)
 
 
 _Piece = tuple[int, int, str, str]
 """First column, column after the last, colour, text."""
 
 
-def _pieces(one: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices, depth: int | None) -> list[_Piece]:
-    """What most of each column is, over some lanes."""
-    columns: list[dict[tuple[str, str], int]] = [{} for _ in range(COLUMNS)]
+def _pieces(time: SliceTime, lanes: Iterable[SliceLane], slices: RecordedSlices, depth: int | None) -> list[_Piece]:
+    """What most of each column is, over some lanes; of a depth, or of all."""
+    columns: list[_Shares] = [{} for _ in range(COLUMNS)]
     for lane in lanes:
-        for start, length, level, name in zip(
-            accumulate(lane.start), lane.duration, lane.depth, lane.name, strict=True
-        ):
+        starts = accumulate(lane.start)
+        for start, length, level, name in zip(starts, lane.duration, lane.depth, lane.name, strict=True):
             if depth is not None and level != depth:
                 continue
             text = slices.names[name] if name >= 0 else ""
-            key = (tone_of(lane.kind, text), "" if lane.kind in ("device", "accelerator") else text)
-            for column in range(start * COLUMNS // one.duration_ns, -(-(start + length) * COLUMNS // one.duration_ns)):
-                low, high = column * one.duration_ns, (column + 1) * one.duration_ns
-                inside = min(high, (start + length) * COLUMNS) - max(low, start * COLUMNS)
-                if inside > 0 and column < COLUMNS:
-                    columns[column][key] = columns[column].get(key, 0) + inside
-    least = one.duration_ns / 3  # of a column, in units of duration / columns
-    main = [max(found, key=lambda key: found[key]) if sum(found.values()) >= least else None for found in columns]
-    pieces, at = [], 0
-    for tone_and_text, run in groupby(main):
-        length = len(list(run))
-        if tone_and_text is not None:
-            pieces.append((at, at + length, *tone_and_text))
-        at += length
-    return pieces
+            tone = tone_of(lane.kind, text)
+            shown = "" if lane.kind in ("device", "accelerator") else text
+            _add(columns, time.duration_ns, start, length, (tone, shown))
+    least = time.duration_ns / 3  # of a column, in units of duration / columns
+    return list(_runs(_most(shares) if sum(shares.values()) >= least else None for shares in columns))
+
+
+def _runs(main: Iterable[tuple[str, str] | None]) -> Iterator[_Piece]:
+    """Neighbouring columns that show the same, as one piece; columns that show nothing make none."""
+    begin = 0
+    for key, run in groupby(main):
+        end = begin + len(list(run))
+        if key is not None:
+            yield begin, end, *key
+        begin = end
+
+
+_Shares = dict[tuple[str, str], int]
+"""How much of a column each colour with its text fills: of its width, in units of duration / columns."""
+
+
+def _add(columns: list[_Shares], duration: int, start: int, length: int, key: tuple[str, str]) -> None:
+    """Add a slice to the columns that it is in. Times are multiplied by the number of columns, so they stay whole."""
+    begin, end = start * COLUMNS, (start + length) * COLUMNS
+    after_last = min(COLUMNS, -(-end // duration))
+    for column in range(begin // duration, after_last):
+        inside = min((column + 1) * duration, end) - max(column * duration, begin)
+        if inside > 0:
+            columns[column][key] = columns[column].get(key, 0) + inside
+
+
+def _most(shares: _Shares) -> tuple[str, str]:
+    return max(shares, key=lambda key: shares[key])
 
 
 def _lane(label: str, pieces: Sequence[_Piece], idle: Sequence[IdleArea] = ()) -> TypicalLane:
@@ -220,14 +239,15 @@ def _percent(column: float) -> str:
 
 def _phases(slices: RecordedSlices, one: SliceTime, language: Language) -> Iterator[TypicalLane]:
     """The marks of the main thread, the outermost that are not the step itself."""
-    found = [lane for lane in one.lanes if lane.kind == "marks"]
-    lane = next((lane for lane in found if lane.role == "main"), found[0] if found else None)
+    marked = [lane for lane in one.lanes if lane.kind == "marks"]
+    lane = next((lane for lane in marked if lane.role == "main"), marked[0] if marked else None)
     if lane is None:
         return
     rows = list(zip(lane.depth, lane.duration, strict=True))
     covered = {depth for depth, length in rows if length >= _COVERS * one.duration_ns}
     depth = next((depth for depth in sorted(set(lane.depth)) if depth not in covered), None)
-    if depth is not None and (pieces := _pieces(one, [lane], slices, depth)):
+    pieces = [] if depth is None else _pieces(one, [lane], slices, depth)
+    if pieces:
         yield _lane(language.text(_PHASES), pieces)
 
 
@@ -247,11 +267,11 @@ def _devices(
 ) -> Iterator[TypicalLane]:
     """What each device does, all streams together."""
     for kind in ("device", "accelerator"):
-        own: dict[str, list[SliceLane]] = {}
+        streams: dict[str, list[SliceLane]] = {}  # by device
         for lane in one.lanes:
             if lane.kind == kind:
-                own.setdefault(lane.label.partition("/")[0], []).append(lane)
-        for device, lanes in list(own.items())[:_MOST_DEVICES]:
+                streams.setdefault(lane.label.partition("/")[0], []).append(lane)
+        for device, lanes in list(streams.items())[:_MOST_DEVICES]:
             is_known = kind == "device" and device == str(slices.device)
             name = clean(device)
             label = language.text(GPU, device=device) if kind == "device" else language.marked(name, name, "device")
@@ -260,33 +280,42 @@ def _devices(
 
 def _idle(shown: TimelineTimes, one: SliceTime, language: Language) -> list[IdleArea]:
     """Idle time by cause, largest first."""
-    rows: dict[int, list[tuple[int, int, int]]] = {}
+    by_cause: dict[int, list[tuple[int, int, int]]] = {}
     findings = idle_findings(shown, one)
     columns = zip(accumulate(one.idle_start), one.idle_duration, one.idle_cause, findings, strict=True)
     for start, length, cause, finding in columns:
-        rows.setdefault(cause, []).append((start, length, finding))
-    return sorted((_area(shown, one, cause, own, language) for cause, own in rows.items()), key=lambda area: -area.ns)
+        by_cause.setdefault(cause, []).append((start, length, finding))
+    areas = (_area(shown, one, cause, rows, language) for cause, rows in by_cause.items())
+    return sorted(areas, key=lambda area: -area.ns)
 
 
 def _area(
     shown: TimelineTimes, one: SliceTime, cause: int, rows: list[tuple[int, int, int]], language: Language
 ) -> IdleArea:
+    """The idle times of a cause, given by start, length and finding; those less than a column apart are one area."""
     spans: list[list[float]] = []
-    claimed: Counter[int] = Counter()
-    for start, length, finding in rows:
-        begin, end = (at * COLUMNS / one.duration_ns for at in (start, start + length))
+    for start, length, _ in rows:
+        begin, end = (ns * COLUMNS / one.duration_ns for ns in (start, start + length))
         if spans and begin - spans[-1][1] < 1:
             spans[-1][1] = end
         else:
             spans.append([begin, end])
-        claimed[finding] += length
-    ns, id_ = sum(length for _, length, _ in rows), shown.slices.causes[cause]
-    main, time = claimed.most_common(1)[0]
-    label = language.text(CAUSE_LABELS.get(id_, CAUSE_LABELS["unknown"]))
+    first, last = max(spans, key=lambda span: span[1] - span[0])
     path = "".join(f"M{begin:.1f} 0H{max(end, begin + 0.4):.1f}V1H{begin:.1f}Z" for begin, end in spans)
-    finding_id = shown.findings[main][0] if main >= 0 and 2 * time >= ns else None
-    begin, end = max(spans, key=lambda span: span[1] - span[0])
-    return IdleArea(id_, language.text(_IDLE, time=ns, cause=label), ns, path, (begin, end), finding_id)
+    id_ = shown.slices.causes[cause]
+    label = language.text(CAUSE_LABELS.get(id_, CAUSE_LABELS["unknown"]))
+    ns = sum(length for _, length, _ in rows)
+    said = language.text(_IDLE, time=ns, cause=label)
+    return IdleArea(id_, said, ns, path, (first, last), _anchor(shown, rows, ns))
+
+
+def _anchor(shown: TimelineTimes, rows: Iterable[tuple[int, int, int]], idle_ns: int) -> str | None:
+    """The anchor of the finding that is about at least half of the idle time of a cause."""
+    claimed: Counter[int] = Counter()
+    for _, length, finding in rows:
+        claimed[finding] += length
+    main, ns = claimed.most_common(1)[0]
+    return shown.findings[main][0] if main >= 0 and 2 * ns >= idle_ns else None
 
 
 def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
@@ -297,8 +326,9 @@ def _reasons(one: SliceTime, idle: Sequence[IdleArea]) -> Iterator[StripText]:
             continue
         middle, width = fsum(area.longest) / 20, len(area.label) * _BOLD
         low = wanted = min(max(0.0, middle - width / 2), 100 - width)
-        for own, other in sorted(taken):
-            low = other + 2 if own < low + width + 2 and low < other + 2 else low
+        for begin, end in sorted(taken):
+            if begin < low + width + 2 and low < end + 2:  # move behind a label that is there
+                low = end + 2
         if low < 0 or low + width > 100 or low > wanted + _ASIDE:
             continue
         taken.append((low, low + width))

@@ -312,19 +312,21 @@ def build_summary(report: Report, shown: Iterable[Section], findings: Findings, 
     )
 
 
-def _best(found: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
+def _best(shown: tuple[HtmlCard, ...]) -> tuple[HtmlCard, ...]:
     """The first cards, without those that save nothing yet or only inform, unless there are no others."""
-    return (tuple(each for each in found if not each.card.latent and each.tone != "info") or found)[:_BEST]
+    return (tuple(each for each in shown if not each.card.latent and each.tone != "info") or shown)[:_BEST]
 
 
 def _why_other(report: Report, language: Language) -> str | None:
     """Why the utilization differs much from that in a typical step, in reports of versions that had it of all steps."""
     recording, gpu = report.result("recording", Recording), report.result("gpu", GpuMetrics)
-    typical = recording.typical.resources if recording is not None and recording.typical is not None else None
-    if recording is None or gpu is None or typical is None or typical.gpu_ns is None or not typical.step_ns:
+    if recording is None or recording.typical is None or gpu is None:
         return None
-    busiest = (device for device in gpu.devices if device.device == typical.device and device.typical is None)
-    busy = next((device.busy_share for device in busiest), None)
+    typical = recording.typical.resources
+    if typical.gpu_ns is None or not typical.step_ns:
+        return None
+    of_all_steps = (device for device in gpu.devices if device.device == typical.device and device.typical is None)
+    busy = next((device.busy_share for device in of_all_steps), None)
     share = typical.gpu_ns / typical.step_ns
     if busy is None or abs(busy - share) < _DIFFERS:
         return None

@@ -119,8 +119,8 @@ class TimelineTimes:
 
     def link(self, id_: str, finding: Finding) -> str | None:
         """The address of a finding in the timeline, after #; None if it is in no time that is drawn."""
-        found = self.of_finding(finding)
-        return None if found is None else self.address(*found, id_)
+        shown = self.of_finding(finding)
+        return None if shown is None else self.address(*shown, id_)
 
 
 def _ms(ns: int) -> str:
@@ -151,17 +151,17 @@ def _with_used_names(slices: RecordedSlices) -> RecordedSlices:
     """Without the names of slices that are not drawn; slices whose name is not among them have none."""
     drawn_names = {name for one in slices.times for lane in one.lanes for name in set(lane.name)}
     used = sorted(name for name in drawn_names if 0 <= name < len(slices.names))
-    place = np.full(len(slices.names), -1)
-    place[used] = np.arange(len(used))
+    position = np.full(len(slices.names), -1)
+    position[used] = np.arange(len(used))
     drawn = tuple(
-        replace(one, lanes=tuple(replace(lane, name=_placed(place, lane.name)) for lane in one.lanes))
+        replace(one, lanes=tuple(replace(lane, name=_renumbered(position, lane.name)) for lane in one.lanes))
         for one in slices.times
     )
     return replace(slices, names=tuple(slices.names[name] for name in used), times=drawn)
 
 
-def _placed(place: I64, names: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(take_or(place, np.array(names, np.int64), -1).tolist())
+def _renumbered(position: I64, names: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(take_or(position, np.array(names, np.int64), -1).tolist())
 
 
 def _of_saved(timeline: Timeline) -> RecordedSlices:
@@ -181,8 +181,8 @@ def _of_saved(timeline: Timeline) -> RecordedSlices:
     )
     events = sum(item.count for lane in timeline.lanes if lane.kind != "marks" for item in lane.slices)
     frame = (timeline.start_ns, timeline.duration_ns, timeline.resolution_ns, events, timeline.hidden_lanes, 0)
-    found = SliceTime("typical", timeline.step, *frame, tuple(lanes), (), (), (), 0, 0)
-    return RecordedSlices(timeline.names, (), None, 0, (found,))
+    typical = SliceTime("typical", timeline.step, *frame, tuple(lanes), (), (), (), 0, 0)
+    return RecordedSlices(timeline.names, (), None, 0, (typical,))
 
 
 def _fitted(one: SliceTime, most: int) -> SliceTime:
@@ -213,12 +213,16 @@ def packed(values: Sequence[int]) -> str:
     given = np.array(values, np.int64)
     if not len(given):
         return ""
+    # the sign is the lowest bit, as in source maps
     number = np.where(given < 0, (-given << 1) | 1, given << 1)
-    digits = np.maximum(1, -(-np.frexp(number.astype(np.float64))[1] // _BITS))
-    begin = np.cumsum(digits) - digits
-    place = np.arange(int(digits.sum())) - np.repeat(begin, digits)
-    value = (np.repeat(number, digits) >> (_BITS * place)) & (_MORE - 1)
-    text: bytes = _DIGITS[value + _MORE * (place < np.repeat(digits, digits) - 1)].tobytes()
+    # characters that each number needs, and which character is the first of each
+    size = np.maximum(1, -(-np.frexp(number.astype(np.float64))[1] // _BITS))
+    begin = np.cumsum(size) - size
+    # a row for each character: which one of its number it is, its five bits, and whether another one follows
+    which = np.arange(int(size.sum())) - np.repeat(begin, size)
+    bits = (np.repeat(number, size) >> (_BITS * which)) & (_MORE - 1)
+    is_followed = which < np.repeat(size, size) - 1
+    text: bytes = _DIGITS[bits + _MORE * is_followed].tobytes()
     return text.decode("ascii")
 
 
@@ -246,12 +250,12 @@ def lane_label(lane: SliceLane, *, several_devices: bool, language: Language) ->
 def left_out(one: SliceTime, language: Language) -> list[str]:
     """What is not drawn of a time, counted."""
     blocks = sum(count for lane in one.lanes if lane.kind in OF_EVENTS for count in lane.count if count > 1)
-    found: tuple[tuple[int, dict[str, int]], ...] = (
+    counts: tuple[tuple[int, dict[str, int]], ...] = (
         (one.hidden_events, {}),
         (blocks, {"length": one.resolution_ns}),
         (one.idle_omitted, {"time": one.idle_omitted_ns}),
     )
-    pairs = zip(_LEFT_OUT, found, strict=True)
+    pairs = zip(_LEFT_OUT, counts, strict=True)
     return [language.text(text, count=count, **more) for text, (count, more) in pairs if count]
 
 
@@ -263,22 +267,40 @@ def idle_findings(shown: TimelineTimes, one: SliceTime) -> list[int]:
     """
     if not one.idle_cause:
         return []
-    start = np.cumsum(np.array(one.idle_start, np.int64)) + one.start_ns
+    of_time, of_cause = _claims(shown, one)
+    cause = np.array(one.idle_cause, np.int64)
+    finding_of: list[int] = np.where(of_time >= 0, of_time, of_cause[cause]).tolist()
+    return finding_of
+
+
+def _claims(shown: TimelineTimes, one: SliceTime) -> tuple[I64, I64]:
+    """The first finding that claims half of each idle time, and the finding that each cause has; -1 for none."""
     length, cause = np.array(one.idle_duration, np.int64), np.array(one.idle_cause, np.int64)
-    found, of_cause = np.full(len(start), -1), np.full(len(shown.slices.causes), -1)
-    most, most_of_cause = np.zeros(len(shown.slices.causes)), 2.0 * one.duration_ns
+    start = np.cumsum(np.array(one.idle_start, np.int64)) + one.start_ns
+    causes = shown.slices.causes
+    of_time = np.full(len(start), -1)
+    of_cause, most = np.full(len(causes), -1), np.zeros(len(causes))  # and what that finding claims of the cause
     for number, (_, finding) in enumerate(shown.findings):
-        spans = np.array([span for entry in finding.where for span in entry.spans], np.int64).reshape(-1, 2)
-        inside = Intervals.union(spans[:, 0], spans.sum(axis=1)).within(start, start + length)
-        found[(found < 0) & (2 * inside >= length) & (length > 0)] = number
-        claimed = np.bincount(cause, weights=inside, minlength=len(most))
-        named = {entry.name for entry in finding.where if entry.kind == "idle"}
-        claimed[[id_ in named for id_ in shown.slices.causes]] = most_of_cause
+        inside = _claimed(finding, start, length)
+        of_time[(of_time < 0) & (2 * inside >= length) & (length > 0)] = number
+        claimed = np.bincount(cause, weights=inside, minlength=len(causes))
+        claimed[_is_about(finding, causes)] = 2.0 * one.duration_ns  # more than any other can claim
         of_cause[claimed > most] = number
         most = np.maximum(most, claimed)
-    is_main = most >= np.bincount(cause, weights=length, minlength=len(most)) / 2
-    shown_finding: list[int] = np.where(found >= 0, found, np.where(is_main, of_cause, -1)[cause]).tolist()
-    return shown_finding
+    is_main = most >= np.bincount(cause, weights=length, minlength=len(causes)) / 2
+    return of_time, np.where(is_main, of_cause, -1)
+
+
+def _claimed(finding: Finding, start: I64, length: I64) -> I64:
+    """How much of each idle time a finding claims, in ns."""
+    spans = np.array([span for entry in finding.where for span in entry.spans], np.int64).reshape(-1, 2)
+    return Intervals.union(spans[:, 0], spans.sum(axis=1)).within(start, start + length)
+
+
+def _is_about(finding: Finding, causes: Iterable[str]) -> list[bool]:
+    """Of each cause of idle time, whether a finding is about it as a whole."""
+    named = {entry.name for entry in finding.where if entry.kind == "idle"}
+    return [cause in named for cause in causes]
 
 
 def spans_of(finding: Finding) -> list[dict[str, Any]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.analyzers.steps import Lane, Slice, Timeline
+from traceanalyzer.analyzers.steps.slices import RecordedSlices
 from traceanalyzer.formats.cards import Card
 from traceanalyzer.formats.html import timeline_data
 from traceanalyzer.formats.html.cells import PageDetail
@@ -23,7 +24,7 @@ from traceanalyzer.report.names import clean, shorten
 from traceanalyzer.report.section import Term
 from traceanalyzer.sections import critical_path
 from traceanalyzer.sections.idle import CAUSE_LABELS
-from traceanalyzer.simulation.critical_path import CriticalPath
+from traceanalyzer.simulation.critical_path import CriticalPath, CriticalStretch
 
 _KINDS = {
     "marks": Text("waterfall-marks", "Marks of thread {label}", "ranges that people set; label is 123/456"),
@@ -120,23 +121,32 @@ def drawn(timeline: Timeline, lane: Lane, language: Language) -> DrawnLane:
 
 def path_lane(report: Report, timeline: Timeline, names: list[str], language: Language) -> DrawnLane | None:
     """The critical path as a lane, if it is of the step shown; appends the names of its bars to `names`."""
-    found = report.result("critical_path", CriticalPath)
-    if found is None or found.stretches_start_ns != timeline.start_ns:
+    path = report.result("critical_path", CriticalPath)
+    if path is None or path.stretches_start_ns != timeline.start_ns:
         return None
     bars: list[Bar] = []
-    known: dict[str, int] = {}
-    for each in found.stretches:
-        resource = language.text(critical_path.resource_label(each.resource))
-        tone = (
-            _device_tone(each.mostly or "") if each.resource == "compute" else _PATH_TONES.get(each.resource, "other")
-        )
-        says_more = each.mostly is not None and each.resource != "loader"
-        name = language.joined(resource, clean(each.mostly or "")) if says_more else resource
-        place = known.setdefault(name, len(names))
-        if place == len(names):
+    position_of: dict[str, int] = {}
+    for stretch in path.stretches:
+        name = _stretch_name(stretch, language)
+        position = position_of.setdefault(name, len(names))
+        if position == len(names):
             names.append(shorten(name, LONGEST))
-        bars.append(Bar(each.start_ns, each.duration_ns, 0, place, 1, tone))
+        bars.append(Bar(stretch.start_ns, stretch.duration_ns, 0, position, 1, _stretch_tone(stretch)))
     return DrawnLane(language.text(_PATH), tuple(bars)) if bars else None
+
+
+def _stretch_name(stretch: CriticalStretch, language: Language) -> str:
+    """The resource that the step waits for, and what the resource does then."""
+    resource = language.text(critical_path.resource_label(stretch.resource))
+    if stretch.mostly is None or stretch.resource == "loader":
+        return resource
+    return language.joined(resource, clean(stretch.mostly))
+
+
+def _stretch_tone(stretch: CriticalStretch) -> str:
+    if stretch.resource == "compute":
+        return _device_tone(stretch.mostly or "")
+    return _PATH_TONES.get(stretch.resource, "other")
 
 
 def _name(timeline: Timeline, item: Slice) -> str | None:
@@ -252,40 +262,70 @@ def build(
     path_names: list[str] = []
     path = path_lane(report, timeline, path_names, language)
     lanes = _longest([drawn(timeline, lane, language) for lane in timeline.lanes], detail.slices)
-    lanes = [path, *lanes] if path else lanes
-    slices = shown.slices
-    kinds = {lane.kind for one in slices.times for lane in one.lanes}
-    tones = {kind: [tone_of(kind, name) for name in (*slices.names, None)] for kind in sorted(kinds)}
-    used = {tones[lane.kind][name] for one in slices.times for lane in one.lanes for name in set(lane.name)}
-    used |= {bar.tone for lane in lanes for bar in lane.bars}
-    order = [tone for tone in TONES if tone in used]
-    labels = {**TONES, **PATH_LABELS} if path else TONES
-    position = {tone: order.index(tone) for tone in used}
-    known = [shorten(clean(name), min(LONGEST, detail.name)) for name in slices.names]
+    if path:
+        lanes = [path, *lanes]
+    slice_tones = _slice_tones(shown.slices)
+    tones = _drawn_tones(shown.slices, slice_tones, lanes)
+    position = {tone: number for number, tone in enumerate(tones)}
     times = list(_times(report, shown, language))
     if path:
-        own = next(one for one in times if one["start"] == timeline.start_ns)
-        own["path"] = _packed_path(path, len(known), position)
+        typical = next(time for time in times if time["start"] == timeline.start_ns)
+        typical["path"] = _packed_path(path, len(shown.slices.names), position)
     data = {
-        "names": known + path_names,
-        "tones": order,
-        "toneOf": {kind: packed([position.get(tone, 0) for tone in own]) for kind, own in tones.items()},
+        "names": _slice_names(shown.slices, detail) + path_names,
+        "tones": tones,
+        "toneOf": {kind: packed([position.get(tone, 0) for tone in by_name]) for kind, by_name in slice_tones.items()},
         "units": unit_names(language, "ns"),
-        "causeIds": slices.causes,
-        "causes": [language.text(CAUSE_LABELS.get(cause, CAUSE_LABELS["unknown"])) for cause in slices.causes],
-        "findings": [
-            {"id": id_, "title": title_of(card), "saving": card.time or "", "spans": spans_of(finding)}
-            for (id_, finding), card in zip(shown.findings, cards, strict=False)
-        ],
+        **_causes(shown.slices, language),
+        "findings": _findings(shown, cards),
         "times": times,
     }
+    labels = {**TONES, **PATH_LABELS} if path else TONES
     return Waterfall(
         step=clean(timeline.step),
         duration_ns=timeline.duration_ns,
         data=data,
         strips=tuple(_strip(lane, timeline) for lane in lanes),
-        tones=tuple((tone, language.text(labels[tone])) for tone in order),
+        tones=tuple((tone, language.text(labels[tone])) for tone in tones),
     )
+
+
+def _slice_tones(slices: RecordedSlices) -> dict[str, list[str]]:
+    """By the kind of a lane, the colour that each name has in it; that of merged slices is last."""
+    kinds = {lane.kind for time in slices.times for lane in time.lanes}
+    names = (*slices.names, None)
+    return {kind: [tone_of(kind, name) for name in names] for kind in sorted(kinds)}
+
+
+def _drawn_tones(
+    slices: RecordedSlices, slice_tones: Mapping[str, Sequence[str]], lanes: Iterable[DrawnLane]
+) -> list[str]:
+    """The colours that the script or the static picture uses, in the order of the legend."""
+    drawn_tones = {bar.tone for lane in lanes for bar in lane.bars}
+    for time in slices.times:
+        for lane in time.lanes:
+            drawn_tones |= {slice_tones[lane.kind][name] for name in set(lane.name)}
+    return [tone for tone in TONES if tone in drawn_tones]
+
+
+def _slice_names(slices: RecordedSlices, detail: PageDetail) -> list[str]:
+    longest = min(LONGEST, detail.name)
+    return [shorten(clean(name), longest) for name in slices.names]
+
+
+def _causes(slices: RecordedSlices, language: Language) -> dict[str, Any]:
+    """Why the GPU is idle: the ids of the causes, and their labels."""
+    unknown = CAUSE_LABELS["unknown"]
+    labels = [language.text(CAUSE_LABELS.get(cause, unknown)) for cause in slices.causes]
+    return {"causeIds": slices.causes, "causes": labels}
+
+
+def _findings(shown: TimelineTimes, cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """The findings of the page, with the times that they mark."""
+    return [
+        {"id": anchor, "title": title_of(card), "saving": card.time or "", "spans": spans_of(finding)}
+        for (anchor, finding), card in zip(shown.findings, cards, strict=False)
+    ]
 
 
 def _packed_path(path: DrawnLane, first: int, position: dict[str, int]) -> dict[str, str]:
@@ -356,18 +396,27 @@ def _differences(values: list[int]) -> list[int]:
 
 def _strip(lane: DrawnLane, timeline: Timeline) -> PrintedLane:
     """Snap the bars of a lane to the columns of the picture; adjacent bars are merged."""
-    spans: dict[tuple[str, int], list[list[int]]] = {}
+    # by colour and depth: first column, and column after the last, of each block
+    blocks: dict[tuple[str, int], list[list[int]]] = {}
     for bar in lane.bars:
         begin = bar.start_ns * GRID // timeline.duration_ns
         end = max(begin + 1, (bar.start_ns + bar.duration_ns) * GRID // timeline.duration_ns)
-        row = spans.setdefault((bar.tone, bar.depth), [])
+        row = blocks.setdefault((bar.tone, bar.depth), [])
         if row and begin <= row[-1][1] and bar.name is None:
             row[-1][1] = max(row[-1][1], end)
         else:
             row.append([begin, end])
-    paths: dict[str, list[str]] = {}
-    for (tone, depth), row in sorted(spans.items()):
+    height = ROW * (1 + max(bar.depth for bar in lane.bars))
+    return PrintedLane(lane.label, height, tuple(_outlines(blocks)))
+
+
+def _outlines(blocks: Mapping[tuple[str, int], Sequence[Sequence[int]]]) -> Iterator[Outline]:
+    """One path for each colour, of the blocks of all depths."""
+    paths: dict[str, str] = {}
+    for (tone, depth), row in sorted(blocks.items()):
         top = depth * ROW
-        paths.setdefault(tone, []).extend(f"M{a} {top}H{b}V{top + ROW - 2}H{a}Z" for a, b in row)
-    outlines = tuple(Outline(tone, "".join(parts)) for tone, parts in paths.items())
-    return PrintedLane(lane.label, ROW * (1 + max(bar.depth for bar in lane.bars)), outlines)
+        bottom = top + ROW - 2
+        boxes = "".join(f"M{begin} {top}H{end}V{bottom}H{begin}Z" for begin, end in row)
+        paths[tone] = paths.get(tone, "") + boxes
+    for tone, path in paths.items():
+        yield Outline(tone, path)

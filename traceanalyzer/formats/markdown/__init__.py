@@ -104,9 +104,12 @@ def fitted(
     room = LONGEST - length(document(())) - _ROOM_FOR_LEFT_OUT
     kept = set(_most_valuable(shown, room))
     missing = [section for number, (section, _) in enumerate(shown) if number not in kept]
+    return document((part for number, (_, part) in enumerate(shown) if number in kept), _left_out(missing, language))
+
+
+def _left_out(missing: Sequence[Section], language: Language) -> str:
     titles = clipped(language.list(language.text(section.title) for section in missing), _TITLES_WIDTH)
-    left_out = escape(language.text(_LEFT_OUT, count=len(missing), titles=titles))
-    return document((part for number, (_, part) in enumerate(shown) if number in kept), left_out)
+    return escape(language.text(_LEFT_OUT, count=len(missing), titles=titles))
 
 
 def _until_too_long(page: Page, shown: Iterable[Section]) -> Iterator[str]:

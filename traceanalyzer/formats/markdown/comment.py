@@ -61,15 +61,19 @@ def of_report(
     strip = image(chart) if chart else of_step(report.result("timeline", Timeline), language)
     if strip:
         yield strip
-    advice = by_id.get("findings")
-    if advice is not None:
-        gain = all_fixes(advice)
-        if gain is not None:
-            yield prose(language.say(gain))
-        if advice.findings:
-            titles = (cards.FINDING, cards.SAVING, _WHERE)
-            rows = [_row(finding, language) for finding in cards.first(advice.findings, SHOWN)]
-            yield _table([language.text(title) for title in titles], rows)
+    if "findings" in by_id:
+        yield from _advice(by_id["findings"], language)
+
+
+def _advice(section: Section, language: Language) -> Iterator[str]:
+    """What all fixes save, and the first findings."""
+    gain = all_fixes(section)
+    if gain is not None:
+        yield prose(language.say(gain))
+    if section.findings:
+        titles = (cards.FINDING, cards.SAVING, _WHERE)
+        rows = [_row(finding, language) for finding in cards.first(section.findings, SHOWN)]
+        yield _table([language.text(title) for title in titles], rows)
 
 
 def of_difference(
@@ -150,9 +154,10 @@ def _cells(timeline: Timeline, lanes: Sequence[Lane], language: Language) -> str
             kind = "idle" if bar.tone == "waiting" else _OF_TONE.get(bar.tone, "full")
             if (bar.depth and kind == "full") or (lane.kind == "marks" and kind != "loader"):
                 continue
-            end = min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
-            for place in range(int(bar.start_ns / cell), min(_CELLS, int(end / cell) + 1)):
-                sums[place][kind] += round(max(0, min(end, (place + 1) * cell) - max(bar.start_ns, place * cell)))
+            begin, end = bar.start_ns, min(timeline.duration_ns, bar.start_ns + bar.duration_ns)
+            for number in range(int(begin / cell), min(_CELLS, int(end / cell) + 1)):
+                inside = min(end, (number + 1) * cell) - max(begin, number * cell)
+                sums[number][kind] += round(max(0, inside))
     return "".join(_block(each, cell) for each in sums) if any(sums) else ""
 
 
@@ -165,17 +170,30 @@ def _block(times: Counter[str], cell: float) -> str:
 
 def of_parts(parts: Sequence[ChangedPart], language: Language) -> str:
     """Two steps as rows of blocks on one scale; empty without known times."""
-    sides = [[(part.id, part.base_ns or 0.0) for part in parts], [(part.id, part.head_ns or 0.0) for part in parts]]
-    longest = max((fsum(ns for _, ns in side) for side in sides), default=0)
+    base = [(part.id, part.base_ns or 0.0) for part in parts]
+    head = [(part.id, part.head_ns or 0.0) for part in parts]
+    longest = max(_whole(base), _whole(head))
     if not longest:
         return ""
-    glyphs = {"kernel": _FULL} | {tone: _BLOCKS[kind][0] for tone, kind in _OF_TONE.items()}
-    rows = []
-    for label, side in zip((_BEFORE, _AFTER), sides, strict=True):
-        order = sorted(side, key=lambda part: glyphs.get(part[0], _REST))
-        blocks = "".join(glyphs.get(id_, _REST) * round(ns / longest * _CELLS) for id_, ns in order)
-        rows.append((language.text(label), f"{blocks} {language.quantity(fsum(ns for _, ns in side), 'plain_ns')}"))
+    rows = [
+        (language.text(_BEFORE), _row_of_blocks(base, longest, language)),
+        (language.text(_AFTER), _row_of_blocks(head, longest, language)),
+    ]
     return _strip(rows, {_FULL: _COMPUTES, _REST: _OTHER}, language.text(_SCALE, block=longest / _CELLS), language)
+
+
+def _whole(parts: Iterable[tuple[str, float]]) -> float:
+    return fsum(ns for _, ns in parts)
+
+
+def _row_of_blocks(parts: Sequence[tuple[str, float]], longest: float, language: Language) -> str:
+    """The parts of a step as blocks, those of one kind together, and its time."""
+    glyphs = {"kernel": _FULL}
+    for tone, kind in _OF_TONE.items():
+        glyphs[tone], _ = _BLOCKS[kind]
+    drawn = sorted((glyphs.get(id_, _REST), round(ns / longest * _CELLS)) for id_, ns in parts)
+    blocks = "".join(glyph * count for glyph, count in drawn)
+    return f"{blocks} {language.quantity(_whole(parts), 'plain_ns')}"
 
 
 def _strip(rows: Sequence[tuple[str, str]], others: Mapping[str, Text], said: str, language: Language) -> str:
