@@ -138,19 +138,9 @@ def _of_step(
         with_stack: Whether stacks were recorded.
         combined: All savings together; None without savings.
     """
-    plain = None if combined is None else combined.step_ns
     if capture.queued_share is not None and capture.queued_share >= _BUSY:
         yield _QUEUED(share=capture.queued_share)
-    control, overhead = capture.control_step_ns, capture.overhead_share
-    if not capture.is_of_equal_steps(with_stack=with_stack):
-        yield _OTHER_STEPS(control=control, profiled=capture.profiled_step_ns)
-    elif control and overhead is not None and plain is not None and abs(plain - control) > _UNEVENLY * control:
-        yield _UNEVEN(plain=plain, control=control, overhead=overhead)
-    elif overhead is not None and overhead >= _NOTICEABLE:
-        text = _OVERHEAD if plain is not None or combined is None else _ALL_RECORDED
-        yield text(control=control, profiled=capture.profiled_step_ns, overhead=overhead)
-    elif overhead is not None:
-        yield _NO_OVERHEAD(control=control, profiled=capture.profiled_step_ns)
+    yield from _overhead(capture, with_stack, combined)
     if capture.samples_per_s is not None:
         yield _SAMPLES(rate=capture.samples_per_s)
     if capture.tokens_per_s is not None:
@@ -159,6 +149,23 @@ def _of_step(
         yield _CALLS()
     if framework is not None:
         yield _FRAMEWORK(framework=frameworks.loop_title(framework, capture.facts.frames))
+
+
+def _overhead(capture: Capture, with_stack: bool | None, combined: Combined | None) -> Iterator[Message]:
+    """What the profiler adds to a step; nothing where that is unknown."""
+    control, profiled, overhead = capture.control_step_ns, capture.profiled_step_ns, capture.overhead_share
+    plain = None if combined is None else combined.step_ns  # the step as priced, without the profiler
+    if not capture.is_of_equal_steps(with_stack=with_stack):
+        yield _OTHER_STEPS(control=control, profiled=profiled)
+    elif overhead is None:
+        return
+    elif control and plain is not None and abs(plain - control) > _UNEVENLY * control:
+        yield _UNEVEN(plain=plain, control=control, overhead=overhead)
+    elif overhead < _NOTICEABLE:
+        yield _NO_OVERHEAD(control=control, profiled=profiled)
+    else:
+        text = _OVERHEAD if plain is not None or combined is None else _ALL_RECORDED
+        yield text(control=control, profiled=profiled, overhead=overhead)
 
 
 def build(report: Report, top: int) -> Iterator[Section]:

@@ -311,21 +311,27 @@ def sentence(report: Report) -> Iterator[Message]:
 def _sentence(path: CriticalPath, step: str) -> Message:
     """The path in one sentence: in the order of time if it has few parts, otherwise by size."""
     turns, hidden = _turns(path.stretches)
-    if _is_ordered(turns, hidden):
-        parts = [_PIECES[chain](time=ns) for chain, ns in turns]
-        if len(parts) == 1 and path.steps == 1:
-            return (_NEARLY if hidden else _ALL)(part=parts[0])
-        listed, whole = _chain(parts), sum(ns for _, ns in turns)
-        is_named = path.steps > 1 and step
-        return _IN_ORDER_OF_ONE(parts=listed, sum=whole, step=step) if is_named else _IN_ORDER(parts=listed, sum=whole)
+    if not _is_ordered(turns, hidden):
+        return _by_size(path)
+    parts = [_PIECES[chain](time=ns) for chain, ns in turns]
+    if len(parts) == 1 and path.steps == 1:
+        return (_NEARLY if hidden else _ALL)(part=parts[0])
+    whole = sum(ns for _, ns in turns)
+    if path.steps > 1 and step:
+        return _IN_ORDER_OF_ONE(parts=_chain(parts), sum=whole, step=step)
+    return _IN_ORDER(parts=_chain(parts), sum=whole)
+
+
+def _by_size(path: CriticalPath) -> Message:
+    """What the step waits for in all, the longest first, without what is too short to mention."""
     sums: dict[str, float] = {}
     for part in path.parts:
         chain = _TURN_OF.get(part.resource, "gpu")
         sums[chain] = sums.get(chain, 0.0) + part.ns_per_step
     ranked = sorted(sums, key=lambda chain: (-sums[chain], chain))
     kept = [chain for chain in ranked if sums[chain] >= _LEAST * path.step_ns] or ranked[:1]
-    listed = _chain([_PIECES[chain](time=sums[chain]) for chain in kept])
-    return _IN_TURNS(parts=listed, sum=fsum(sums[chain] for chain in kept))
+    parts = [_PIECES[chain](time=sums[chain]) for chain in kept]
+    return _IN_TURNS(parts=_chain(parts), sum=fsum(sums[chain] for chain in kept))
 
 
 def left_out(path: CriticalPath) -> Iterator[Message]:
@@ -349,7 +355,7 @@ def _turns(stretches: Sequence[CriticalStretch]) -> tuple[list[tuple[str, int]],
     turns = _joined([(_TURN_OF.get(each.resource, "gpu"), each.duration_ns) for each in stretches])
     whole, hidden = sum(ns for _, ns in turns), 0
     while len(turns) > 1:
-        shortest = min(range(len(turns)), key=lambda place: turns[place][1])
+        shortest = min(range(len(turns)), key=lambda position: turns[position][1])
         ns = turns[shortest][1]
         if len(turns) <= _MOST_TURNS and ns >= _LEAST * whole:
             break

@@ -245,40 +245,55 @@ def build(report: Report, top: int) -> Iterator[Section]:
     ranks = report.result("ranks", Ranks)
     if ranks is None:
         return
-    recording, slowdown = report.result("recording", Recording), report.result("stragglers", Stragglers)
-    late = () if slowdown is None else slowdown.late_ranks or (slowdown.late_rank,)
-    tables = [_ranks(ranks, top, late)]
-    bars = tables[0].columns
-    groups = _group_columns(ranks)
-    if ranks.groups:
-        tables.append(table("ranks_groups", groups, ranks.groups, min(top, _WORST)))
+    slowdown = report.result("stragglers", Stragglers)
+    yield _overview(report, ranks, slowdown, top)
+    if ranks.stragglers:
+        yield detail("ranks-late", _LATE, Topic.RANKS, (_late(ranks, top),))
+    if slowdown is not None:
+        yield _slowdown(slowdown, top)
+    for id_, title, messages, shown, rows in (
+        ("all", _ALL, (), _ALL_COLUMNS, ranks.ranks),
+        ("groups", _GROUPS, (), _group_columns(ranks), ranks.groups),
+        ("exchanges", _EXCHANGES, _rotation(ranks.exchanges), _EXCHANGE_COLUMNS, ranks.exchanges),
+        ("steps", _STEPS, (), _STEP_COLUMNS, ranks.steps),
+        ("clocks", _CLOCKS, (_CLOCKS_MEAN(),), _CLOCK_COLUMNS, _by_skew(ranks)),
+    ):
+        if rows or id_ == "all":
+            tables = (table(f"ranks_{id_}", shown, rows, top),)
+            yield detail(f"ranks-{id_}", title, Topic.RANKS, tables, messages=messages)
+
+
+def _overview(report: Report, ranks: Ranks, slowdown: Stragglers | None, top: int) -> Section:
+    """The section that is not folded: what waiting costs, who is late, and the ranks beside each other."""
+    recording = report.result("recording", Recording)
     first, *others = _messages(ranks, recording.typical_step_ns if recording else None)
-    delays = () if slowdown is None else _delays(slowdown)
-    yield Section(
+    messages = [first]
+    late: tuple[int | None, ...] = ()
+    if slowdown is not None:
+        messages += _delays(slowdown)
+        late = slowdown.late_ranks or (slowdown.late_rank,)
+    messages += others
+    tables = [_ranks(ranks, top, late)]
+    if any(column.title == _STRIP for column in tables[0].columns):
+        messages.append(_LEGEND())
+    if ranks.groups:
+        tables.append(table("ranks_groups", _group_columns(ranks), ranks.groups, min(top, _WORST)))
+    return Section(
         "ranks",
         TITLE,
-        messages=(first, *delays, *others, *([_LEGEND()] if any(column.title == _STRIP for column in bars) else [])),
+        messages=tuple(messages),
         facts=tuple(_facts(ranks)),
         tables=tuple(tables),
         topic=Topic.RANKS,
         terms=_TERMS,
     )
-    if ranks.stragglers:
-        yield detail("ranks-late", _LATE, Topic.RANKS, (_late(ranks, top),))
-    if slowdown is not None:
-        yield _slowdown(slowdown, top)
-    clocks = [(abs(row.skew.ns), row.rank, row) for row in ranks.ranks if row.skew is not None]
-    clocks.sort(key=lambda entry: (-entry[0], entry[1]))
-    for id_, title, messages, shown, rows in (
-        ("all", _ALL, (), _ALL_COLUMNS, ranks.ranks),
-        ("groups", _GROUPS, (), groups, ranks.groups),
-        ("exchanges", _EXCHANGES, _rotation(ranks.exchanges), _EXCHANGE_COLUMNS, ranks.exchanges),
-        ("steps", _STEPS, (), _STEP_COLUMNS, ranks.steps),
-        ("clocks", _CLOCKS, (_CLOCKS_MEAN(),), _CLOCK_COLUMNS, [row for *_, row in clocks]),
-    ):
-        if rows or id_ == "all":
-            found = (table(f"ranks_{id_}", shown, rows, top),)
-            yield detail(f"ranks-{id_}", title, Topic.RANKS, found, messages=messages)
+
+
+def _by_skew(ranks: Ranks) -> list[RankRow]:
+    """The ranks whose clock was compared, the one that differs most first."""
+    compared = [(abs(row.skew.ns), row.rank, row) for row in ranks.ranks if row.skew is not None]
+    compared.sort(key=lambda entry: (-entry[0], entry[1]))
+    return [row for *_, row in compared]
 
 
 def _group_columns(ranks: Ranks) -> tuple[Column, ...]:

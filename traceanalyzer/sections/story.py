@@ -5,7 +5,7 @@ A document with several runs tells it of its first and last run, and a differenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -14,7 +14,7 @@ import msgspec
 from traceanalyzer.analyzers.tables.runs import PrintedRun
 from traceanalyzer.analyzers.tables.throughput import PrintedThroughput
 from traceanalyzer.report.compared import Interval, agreement, together
-from traceanalyzer.report.difference import PART_LABELS, Difference, Side
+from traceanalyzer.report.difference import PART_LABELS, Difference, FindingChange, Side
 from traceanalyzer.report.message import Message, Text
 from traceanalyzer.report.model import Finding, Headline, Report
 from traceanalyzer.report.names import clean, clipped, word
@@ -169,34 +169,48 @@ def build(report: Report, top: int) -> Iterator[Section]:
 
 def of_difference(difference: Difference) -> Story | None:
     """The story of two sides; None where a step is unknown, and for programs that have nothing in common."""
-    base, head = difference.base_view, difference.head_view
-    times, parts = difference.step_time, [part for part in difference.parts if part.change_ns is not None]
-    if base is None or head is None or difference.comparability.is_unrelated:
+    chapters = _sides(difference)
+    if not chapters or difference.comparability.is_unrelated:
         return None
-    means = [times.base.mean_ns, times.head.mean_ns] if times else None
-    steps = means or [_printed(difference, side) for side in ("base", "head")]
-    chapters = tuple(
+    changed = [part for part in difference.parts if part.change_ns is not None]
+    changed.sort(key=lambda part: -abs(part.change_ns or 0.0))
+    fixed = [change for change in difference.findings if change.status == "fixed"]
+    prediction, verdict = difference.prediction, difference.verdict
+    return Story(
+        chapters,
+        (fixed[0].title, fixed[0].summary) if fixed else None,
+        _heading(difference.head),
+        tuple((word(PART_LABELS, part.id), part.base_ns or 0.0, part.head_ns or 0.0) for part in changed),
+        (prediction.predicted_ns, prediction.measured_ns, prediction.agreement) if prediction else None,
+        tuple(change.title for change in fixed),
+        tuple(_left(difference.findings)),
+        verdict.reason if verdict.outcome in ("inconclusive", "no-change") else None,
+    )
+
+
+def _sides(difference: Difference) -> tuple[Chapter, ...]:
+    """Both sides of a difference; empty where one has no view."""
+    base, head = difference.base_view, difference.head_view
+    if base is None or head is None:
+        return ()
+    times = difference.step_time
+    if times is not None:
+        steps = (times.base.mean_ns, times.head.mean_ns)
+    else:
+        steps = (_printed(difference, "base"), _printed(difference, "head"))
+    return tuple(
         Chapter(
             step, side.steps, view.host_ns, view.device_ns, view.samples_per_s, view.headline, view.bound, times is None
         )
         for step, side, view in zip(steps, (difference.base, difference.head), (base, head), strict=True)
     )
-    changed = sorted(parts, key=lambda part: -abs(part.change_ns or 0.0))
-    told = tuple((word(PART_LABELS, part.id), part.base_ns or 0.0, part.head_ns or 0.0) for part in changed)
-    fixed = [change for change in difference.findings if change.status == "fixed"]
-    left = [change for change in difference.findings if change.advice is not None and change.severity != "info"]
-    cause = next(((change.title, change.summary) for change in fixed), None)
-    found = difference.prediction
-    return Story(
-        chapters,
-        cause,
-        _heading(difference.head),
-        told,
-        (found.predicted_ns, found.measured_ns, found.agreement) if found else None,
-        tuple(change.title for change in fixed),
-        tuple((change.title, change.advice) for change in left if change.advice is not None),
-        difference.verdict.reason if difference.verdict.outcome in ("inconclusive", "no-change") else None,
-    )
+
+
+def _left(changes: Iterable[FindingChange]) -> Iterator[tuple[Message, Message]]:
+    """Titles and advice of the findings that are left, but not of those that only inform."""
+    for change in changes:
+        if change.advice is not None and change.severity != "info":
+            yield change.title, change.advice
 
 
 def _printed(difference: Difference, side: str) -> float:
@@ -230,13 +244,13 @@ def _of_document(report: Report) -> Story | None:
 
 
 def _chapter(run: PrintedRun, headline: Headline | None, rates: Sequence[PrintedThroughput]) -> Chapter:
-    own = [rate.per_s for rate in rates if rate.run == run.id and rate.unit == "samples"]
+    samples_per_s = [rate.per_s for rate in rates if rate.run == run.id and rate.unit == "samples"]
     return Chapter(
         run.wall_estimate_ns_per_step or 0.0,
         run.steps,
         None if run.cpu_ns is None else run.cpu_ns / run.steps,
         None if run.device_ns is None else run.device_ns / run.steps,
-        max(own, default=None),
+        max(samples_per_s, default=None),
         headline.message if headline else None,
         headline.bound if headline else None,
     )
@@ -337,22 +351,33 @@ def _outcome(story: Story) -> Iterator[Message]:
 
 def _figures(chapters: Sequence[Chapter]) -> SectionTable:
     """The figures that people know, a row each; what no measurement has is left out."""
-    are_totals = all(chapter.has_totals for chapter in chapters)
+    rows = _measured(chapters)
+    columns = [Column(_FIGURE, "", itemgetter(0))]
+    columns += [Column(title, "ns", itemgetter(row)) for row, title in enumerate(_chapter_titles(len(chapters)), 1)]
+    figures = table("story", tuple(columns), [(_ROWS[key](), *values) for key, _, values in rows])
+    return replace(figures, row_units=tuple(unit for _, unit, _ in rows))
+
+
+def _measured(chapters: Sequence[Chapter]) -> list[tuple[str, str, list[float | None]]]:
+    """Key, unit and values of each figure that some measurement has; of programs that print totals, totals."""
     rows: list[tuple[str, str, list[float | None]]] = [
         ("step", "ns", [chapter.step_ns for chapter in chapters]),
         ("rate", "factor", [chapter.samples_per_s for chapter in chapters]),
     ]
+    are_totals = all(chapter.has_totals for chapter in chapters)
     for name in ("host", "device"):
-        per_step = [(getattr(chapter, f"{name}_ns"), chapter.steps if are_totals else 1) for chapter in chapters]
-        key = name if are_totals else f"{name}_step"
-        rows.append((key, "ns", [None if ns is None else ns * steps for ns, steps in per_step]))
-    shown = [row for row in rows if any(value is not None for value in row[2])]
-    last = len(chapters) - 1
-    titles = (BASE() if not n else HEAD() if n == last else _BETWEEN(number=n + 1) for n in range(len(chapters)))
-    columns = (Column(title, "ns", itemgetter(place)) for place, title in enumerate(titles, 1))
-    cells = [(_ROWS[key](), *values) for key, _, values in shown]
-    figures = table("story", (Column(_FIGURE, "", itemgetter(0)), *columns), cells)
-    return replace(figures, row_units=tuple(unit for _, unit, _ in shown))
+        values: list[float | None] = []
+        for chapter in chapters:
+            ns = getattr(chapter, f"{name}_ns")
+            steps = chapter.steps if are_totals else 1
+            values.append(None if ns is None else ns * steps)
+        rows.append((name if are_totals else f"{name}_step", "ns", values))
+    return [row for row in rows if any(value is not None for value in row[2])]
+
+
+def _chapter_titles(count: int) -> list[Message]:
+    between = (_BETWEEN(number=number) for number in range(2, count))
+    return [BASE(), *between, HEAD()][:count]
 
 
 def _outlook(story: Story) -> Iterator[Message]:
