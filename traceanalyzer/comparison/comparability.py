@@ -46,26 +46,34 @@ def scale_of(base: Table, head: Table) -> float | None:
     Shapes belong together if operators of one name have them equally often in a step. Of several ratios that do (a
     larger batch is padded to longer sequences), it is the largest.
     """
-    time, others = _time(base), _by_name(head, base)
-    votes: defaultdict[Fraction, float] = defaultdict(float)
-    whole = 0.0
-    for name, keys in _by_name(base, head).items():
-        theirs = [(key, _tensors(key)) for key in _largest(others.get(name, ()), _time(head))]
-        whole += math.fsum(map(time, keys)) if theirs else 0.0
-        for key in _largest(keys, time) if theirs else ():
-            own = _tensors(key)
-            ratios = (
-                _ratios(own, tensors)
-                for other, tensors in theirs
-                if is_as_often(base[key].calls or 0.0, head[other].calls or 0.0)
-            )
-            for ratio in set().union(*ratios):
-                votes[ratio] += time(key)
+    votes, whole = _votes(base, head)
     if not votes:
         return None
     best = max(votes, key=lambda ratio: (votes[ratio], ratio))
     changed = 1 - (shapes_in_common(base, head) or 0.0)
     return float(best) if votes[best] > _MOST * whole and changed > _MOST else None
+
+
+def _votes(base: Table, head: Table) -> tuple[dict[Fraction, float], float]:
+    """For each ratio the time of the rows that it explains; and the time of all rows that may be explained."""
+    time = _time(base)
+    votes: defaultdict[Fraction, float] = defaultdict(float)
+    whole = 0.0
+    others_of = _by_name(head, base)
+    for name, rows in _by_name(base, head).items():
+        others = [(other, _tensors(other)) for other in _largest(others_of.get(name, ()), _time(head))]
+        if not others:
+            continue
+        whole += math.fsum(map(time, rows))
+        for row in _largest(rows, time):
+            tensors = _tensors(row)
+            ratios: set[Fraction] = set()
+            for other, other_tensors in others:
+                if is_as_often(base[row].calls or 0.0, head[other].calls or 0.0):
+                    ratios |= _ratios(tensors, other_tensors)
+            for ratio in ratios:
+                votes[ratio] += time(row)
+    return votes, whole
 
 
 def _largest(keys: Collection[Key], time: Callable[[Key], float]) -> list[Key]:

@@ -59,36 +59,56 @@ def compare(
     """
     if conditions.is_unrelated:
         return ()
-    is_comparable, is_measured = conditions.obstacle is None, _has_where(base) and _has_where(head)
-    pairs: list[tuple[Finding | None, Finding | None]] = []
+    order = {id(finding): number for number, finding in enumerate((*base.findings, *head.findings))}
+    pairs = sorted(_pairs(base, head), key=lambda pair: (_rank(*pair), order[id(pair[1] or pair[0])]))
+    changes = [_compared(one, two, base, head, conditions, change_ns) for one, two in pairs]
+    return tuple(sorted(changes, key=lambda change: _ORDER.index(change.status)))
+
+
+Pair = tuple[Finding | None, Finding | None]
+"""A finding of both sides; None on the side that does not have it."""
+
+
+def _pairs(base: Measurement, head: Measurement) -> Iterator[Pair]:
+    """Findings that are about the same, rule by rule."""
     before, after = _by_rule(base.findings), _by_rule(head.findings)
     for rule in dict.fromkeys((*before, *after)):
         both, gone, come = _matched(before.get(rule, []), after.get(rule, []))
-        pairs += [*both, *((each, None) for each in gone), *((None, each) for each in come)]
-    order = {id(f): n for n, f in enumerate((*base.findings, *head.findings))}
-    changes = []
-    for one, two in sorted(pairs, key=lambda pair: (_rank(*pair), order[id(pair[1] or pair[0])])):
-        times = _times(one, two, base, head) if is_comparable and is_measured else (None, None)
-        status = _status(one, two, times, is_measured=is_measured, change_ns=change_ns)
-        if not is_comparable:
-            status = _UNDECIDED[_rank(one, two)]
-        finding, side = (two, head) if two is not None else (one, base)
-        if finding is None:
-            continue
-        relieved = (base.resources, head.resources) if status == "fixed" else (None, None)
-        change = _change(status, finding, side.resources, _relief(finding, *relieved))
-        saved = times[0] - times[1] if status == "fixed" and times[0] is not None and times[1] is not None else None
-        changes.append(
-            replace(
-                change,
-                base_ns=times[0],
-                head_ns=times[1],
-                saved_ns=saved,
-                priced_in="base" if two is None else "head",
-                advice=None if two is None else two.advice,
-            )
-        )
-    return tuple(sorted(changes, key=lambda change: _ORDER.index(change.status)))
+        yield from both
+        yield from ((finding, None) for finding in gone)
+        yield from ((None, finding) for finding in come)
+
+
+def _compared(
+    one: Finding | None,
+    two: Finding | None,
+    base: Measurement,
+    head: Measurement,
+    conditions: Comparability,
+    change_ns: float | None,
+) -> FindingChange:
+    """What became of a finding of one or both sides."""
+    is_measured = _has_where(base) and _has_where(head)
+    base_ns = head_ns = None
+    if conditions.obstacle is None and is_measured:
+        base_ns, head_ns = _times(one, two, base, head)
+    status = _status(one, two, (base_ns, head_ns), is_measured=is_measured, change_ns=change_ns)
+    if conditions.obstacle is not None:
+        status = _UNDECIDED[_rank(one, two)]
+    finding, side = (one, base) if two is None else (two, head)
+    assert finding is not None  # noqa: S101 - a pair has one of one side at least
+    relieved = saved = None
+    if status == "fixed":
+        relieved = _relief(finding, base.resources, head.resources)
+        saved = None if base_ns is None or head_ns is None else base_ns - head_ns
+    return replace(
+        _change(status, finding, side.resources, relieved),
+        base_ns=base_ns,
+        head_ns=head_ns,
+        saved_ns=saved,
+        priced_in="base" if two is None else "head",
+        advice=None if two is None else two.advice,
+    )
 
 
 _ORDER = ("fixed", "base-only", "new", "head-only", "kept", "both")
@@ -96,7 +116,9 @@ _ORDER = ("fixed", "base-only", "new", "head-only", "kept", "both")
 
 def _rank(base: Finding | None, head: Finding | None) -> int:
     """Position among the statuses."""
-    return 0 if head is None else 1 if base is None else 2
+    if head is None:
+        return 0
+    return 1 if base is None else 2
 
 
 def _status(
@@ -108,11 +130,13 @@ def _status(
     change_ns: float | None,
 ) -> str:
     """Fixed is what shrank in a step that did not get slower, new what grew; by name alone in reports without times."""
-    rank, (one, two) = _rank(base, head), times
-    is_slower, is_known = change_ns is not None and change_ns > 0, one is not None and two is not None
-    shrank = is_known and (one or 0.0) - (two or 0.0) > _LEAST * (one or 0.0)
-    grew = is_known and (two or 0.0) - (one or 0.0) > _LEAST * (two or 0.0)
-    holds = (not is_slower and (shrank or not is_measured), grew or not is_measured, True)[rank]
+    rank, (before, after) = _rank(base, head), times
+    shrank = grew = not is_measured
+    if before is not None and after is not None:
+        shrank |= before - after > _LEAST * before
+        grew |= after - before > _LEAST * after
+    is_slower = change_ns is not None and change_ns > 0
+    holds = (shrank and not is_slower, grew, True)[rank]
     return (_STATUS if holds else _UNDECIDED)[rank]
 
 
@@ -128,16 +152,14 @@ def _times(
 
     Where a side does not have the finding, it is what the other side's takes, changed as its largest part did.
     """
-    own = _ns(one), _ns(two)
-    if None not in own or own == (None, None):
-        return own
-    if own[1] is None and own[0] is not None and one is not None and two is None:
+    before, after = _ns(one), _ns(two)
+    if one is not None and two is None and before is not None:
         ratio = _ratio(one, base, head)
-        return own[0], None if ratio is None else own[0] * ratio
-    if own[0] is None and own[1] is not None and two is not None and one is None:
+        after = None if ratio is None else before * ratio
+    elif two is not None and one is None and after is not None:
         ratio = _ratio(two, head, base)
-        return None if ratio is None else own[1] * ratio, own[1]
-    return own
+        before = None if ratio is None else after * ratio
+    return before, after
 
 
 def _ns(finding: Finding | None) -> float | None:
@@ -184,8 +206,11 @@ def _matched(
 
 
 def _place(finding: Finding) -> tuple[str, str | None] | None:
-    places: Iterator[tuple[str, str | None]] = ((p.name, p.shapes) for e in finding.evidence for p in e.where)
-    return next(places, None)
+    """The first place in the trace that is evidence of a finding, by its name and shapes."""
+    for evidence in finding.evidence:
+        for place in evidence.where:
+            return place.name, place.shapes
+    return None
 
 
 def _change(status: str, finding: Finding, resources: Resources | None, measured: float | None) -> FindingChange:

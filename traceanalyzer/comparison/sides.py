@@ -103,21 +103,27 @@ def _split(path: str) -> tuple[str, str | None]:
 def _several(where: str, run: str | None, reading: Reading) -> Given:
     """Read all traces of a folder, a pattern or a URL; without any, its only document, or all saved reports."""
     files = [sniffing.sniff(file) for file in opening.files([where])]
-    read: dict[str, Report] = {}
-    left = files
-    while not read and (counting := sniffing.that_count(left)):
-        left = [file for file in left if file not in counting]
-        if counting[0].is_a(FileKind.DOCUMENT) and len(counting) > 1:
-            continue  # ambiguous: several documents
-        read = _all_of(counting, reading)
+    read = _first_kind(files, reading)
     if not read:
-        failed = next((file for file in files if file.failure is not None), None)
-        raise (
-            UnusableInputError(f"{failed.found.location}: {failed.failure}") if failed else opening.nothing_in([where])
-        )
+        for file in files:
+            if file.failure is not None:
+                raise UnusableInputError(f"{file.found.location}: {file.failure}")
+        raise opening.nothing_in([where])
     names = [file.found.name for file in files]
     ignored = tuple(name for name in names if name not in read and _trace_of(name) not in read)
     return _of_reports(where, read, run, ignored)
+
+
+def _first_kind(files: list[SniffedFile], reading: Reading) -> dict[str, Report]:
+    """Reports on the files of the first kind of which any can be used: traces, the only document, saved reports."""
+    left = files
+    while counting := sniffing.that_count(left):
+        left = [file for file in left if file not in counting]
+        is_ambiguous = counting[0].is_a(FileKind.DOCUMENT) and len(counting) > 1
+        read = {} if is_ambiguous else _all_of(counting, reading)
+        if read:
+            return read
+    return {}
 
 
 def _trace_of(name: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from traceanalyzer.report.model import Finding, RecordingOptions, Report, Resour
 from traceanalyzer.sections.in_steps import rows_of
 from traceanalyzer.structure.operator_times import PRODUCTS
 from traceanalyzer.structure.recording import Recording
+from traceanalyzer.structure.resources import StepResources
 from traceanalyzer.structure.step_breakdown import PARTS, Step, StepBreakdown
 
 _MARKED = "ProfilerStep"
@@ -73,37 +75,46 @@ def measure(
     # A trace is one step at the least, so that its figures are figures per step.
     count = sum(max(1, len(rows)) for _, rows in steps)
     every = sum(map(_number_recorded, chosen))
+    resources = _resources(chosen)
     run = runs.of_reports(name, chosen, config)
-    return Measurement(
+    measurement = Measurement(
         side=_side(name, chosen, steps, _left_out(reports, chosen), ignored),
         runs=_runs(chosen, [rows for _, rows in steps]),
         total_ns=None,
         parts={},
         rankings={
-            **{
-                key: _ranked(rows, chosen, count if is_typical else every, is_typical=is_typical)
-                for key, rows in _OF_DEVICES.items()
-            },
-            **{
-                key: _ranked(rows, chosen, count if is_host_typical else every, is_typical=is_host_typical)
-                for key, rows in _OF_HOSTS.items()
-            },
+            **_rankings(_OF_DEVICES, chosen, count if is_typical else every, is_typical=is_typical),
+            **_rankings(_OF_HOSTS, chosen, count if is_host_typical else every, is_typical=is_host_typical),
             "modules": _ranked(_modules, chosen, every, is_typical=False),
         },
         memory=_memory(chosen),
         gpus=_gpus(chosen, is_typical=is_typical),
-        resources=(resources := _resources(chosen)),
+        resources=resources,
         findings=tuple(run.findings(_findings(chosen)) if run else _findings(chosen)),
         options=_options(chosen),
-        world_size=next((r.trace.world_size for r in chosen if r.trace and r.trace.world_size is not None), None),
-        work=_work(chosen, count) if is_typical else {},
-        flops=_flops(chosen, count) if is_typical else None,
-        subjects={**(_subjects(chosen) if is_typical else {}), **(run.times if run else {})},
-        classes=_classes(chosen) if is_typical else {},
+        world_size=_world_size(chosen),
+        subjects=run.times if run else {},
         once=tuple(_once(name, chosen)),
         run=run,
         view=views.of_traces(chosen, run.report if run else chosen[0], resources),
     )
+    if not is_typical:
+        return measurement
+    return replace(
+        measurement,
+        work=_work(chosen, count),
+        flops=_flops(chosen, count),
+        subjects={**_subjects(chosen), **measurement.subjects},
+        classes=_classes(chosen),
+    )
+
+
+def _world_size(reports: Sequence[Report]) -> int | None:
+    """The number of ranks that the first trace with one names."""
+    for report in reports:
+        if report.trace is not None and report.trace.world_size is not None:
+            return report.trace.world_size
+    return None
 
 
 def rank_of(report: Report) -> int | None:
@@ -184,6 +195,12 @@ def _runs(reports: Sequence[Report], steps: Sequence[tuple[Step, ...]]) -> tuple
 def _joined(steps: list[Step]) -> StepRow:
     parts = {part: mean(getattr(step, f"{part}_ns") for step in steps) for part in PARTS}
     return StepRow(mean(step.duration_ns for step in steps), parts)
+
+
+def _rankings(
+    tables: Mapping[str, _Rows], reports: Sequence[Report], steps: int, *, is_typical: bool
+) -> dict[str, Ranked]:
+    return {name: _ranked(rows, reports, steps, is_typical=is_typical) for name, rows in tables.items()}
 
 
 def _ranked(rows: _Rows, reports: Sequence[Report], steps: int, *, is_typical: bool) -> Ranked:
@@ -284,17 +301,21 @@ def _subjects(reports: Sequence[Report]) -> dict[tuple[str, str], float]:
                 times["host", row.name] = row.host_total_ns / count
         for cause in typical.idle:
             times["idle", cause.cause] += cause.ns_per_step / len(reports)
-        whole = typical.resources
-        for key, value in (
-            (("device", "gpu"), whole.gpu_ns),
-            (("device", "communication"), whole.communication_ns),
-            (("host", "communication"), whole.communication_ns),
-            (("host", "DataLoader"), whole.exposed_loader_ns),
-            (("host", "host"), whole.host_ns),
-            (("call", "synchronization"), whole.waiting_ns),
-        ):
-            times[key] += (value or 0.0) / len(reports)
+        for subject, ns in _whole_subjects(typical.resources).items():
+            times[subject] += (ns or 0.0) / len(reports)
     return dict(times)
+
+
+def _whole_subjects(resources: StepResources) -> dict[tuple[str, str], float | None]:
+    """Time per step of the selections that are a whole resource."""
+    return {
+        ("device", "gpu"): resources.gpu_ns,
+        ("device", "communication"): resources.communication_ns,
+        ("host", "communication"): resources.communication_ns,
+        ("host", "DataLoader"): resources.exposed_loader_ns,
+        ("host", "host"): resources.host_ns,
+        ("call", "synchronization"): resources.waiting_ns,
+    }
 
 
 def _kinds_of_work(kernel: Kernel) -> Iterable[str]:

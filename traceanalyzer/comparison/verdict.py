@@ -220,18 +220,23 @@ def _tested(times: StepTime, tolerance: float) -> Verdict:
     typical, average = _is_change(times.median), _is_change(times.mean)
     if typical and average and (times.median.change_ns > 0) != (times.mean.change_ns > 0):
         return _inconclusive(times, _CONTRADICTION())
-    within = (
-        _is_within(times.median, tolerance * times.base.median_ns),
-        _is_within(times.mean, tolerance * times.base.mean_ns),
-    )
-    if typical or (not within[0] and not average and _excludes_zero(times.median)):
+    if typical:
         return _changed("median", times.median, _TYPICAL())
-    if average or (within[0] and not within[1] and _excludes_zero(times.mean)):
+    is_median_within = _is_within(times.median, tolerance * times.base.median_ns)
+    if not is_median_within and not average and _excludes_zero(times.median):
+        return _changed("median", times.median, _TYPICAL())
+    is_mean_within = _is_within(times.mean, tolerance * times.base.mean_ns)
+    if average or (is_median_within and not is_mean_within and _excludes_zero(times.mean)):
         return _changed("mean", times.mean, _MEAN())
+    return _unchanged(times, tolerance, is_median_within=is_median_within, is_mean_within=is_mean_within)
+
+
+def _unchanged(times: StepTime, tolerance: float, *, is_median_within: bool, is_mean_within: bool) -> Verdict:
+    """No change where both statistics are within the tolerance for sure; else nobody can tell."""
     low, high = times.median.interval_ns or (-np.inf, np.inf)
-    if not within[0]:
+    if not is_median_within:
         return _inconclusive(times, _NOISE(low=low, high=high))
-    if not within[1]:
+    if not is_mean_within:
         low, high = times.mean.interval_ns or (-np.inf, np.inf)
         return _inconclusive(times, _UNCLEAR_MEAN(tolerance=tolerance, low=low, high=high))
     reason = _UNCHANGED(tolerance=tolerance, low=low, high=high)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from traceanalyzer.analyzers.serving import ThroughputFigures
 from traceanalyzer.analyzers.steps import Lane, Timeline
@@ -69,13 +69,15 @@ def strip(timeline: Timeline | None, rank: int | None = None) -> StepStrip | Non
         label = lane.label.partition("/")[0] if lane.kind == "device" else lane.label
         for tone, start, duration in _drawn(lane, timeline):
             (devices if lane.kind == "device" else hosts)[label][tone].append((start, duration))
+    lanes = (*_longest("host", hosts, _HOSTS, timeline), *_longest("device", devices, _DEVICES, timeline))
+    return StepStrip(timeline.step, timeline.duration_ns, lanes, rank)
+
+
+def _longest(kind: str, lanes: Mapping[str, _Spans], most: int, timeline: Timeline) -> Iterator[StripLane]:
+    """The lanes with most to show, of threads or devices."""
     cell = max(1, timeline.duration_ns // _CELLS)
-    lanes = [
-        StripLane(kind, label, tuple(_bands(spans, cell)))
-        for kind, found, most in (("host", hosts, _HOSTS), ("device", devices, _DEVICES))
-        for label, spans in sorted(found.items(), key=lambda item: -_total(item[1]))[:most]
-    ]
-    return StepStrip(timeline.step, timeline.duration_ns, tuple(lanes), rank)
+    for label, spans in sorted(lanes.items(), key=lambda lane: -_total(lane[1]))[:most]:
+        yield StripLane(kind, label, tuple(_bands(spans, cell)))
 
 
 def _drawn(lane: Lane, timeline: Timeline) -> Iterator[tuple[str, int, int]]:
@@ -104,13 +106,13 @@ def _bands(spans: _Spans, cell: int) -> Iterator[StripBand]:
 
 def _joined(spans: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
     """The spans as starts and ends, in the order of time, without gaps of at most so many ns."""
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for start, duration in sorted(spans):
-        if found and start <= found[-1][1] + gap:
-            found[-1] = found[-1][0], max(found[-1][1], start + duration)
+        if joined and start <= joined[-1][1] + gap:
+            joined[-1] = joined[-1][0], max(joined[-1][1], start + duration)
         else:
-            found.append((start, start + duration))
-    return found
+            joined.append((start, start + duration))
+    return joined
 
 
 def _total(spans: _Spans) -> int:
