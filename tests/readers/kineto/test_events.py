@@ -75,7 +75,7 @@ def test_too_many_categories_get_no_types() -> None:
 
 def test_types_are_given_up_where_they_do_not_help() -> None:
     decoder = EventDecoder()
-    for _ in range(event_types._PATIENCE):
+    for _ in range(event_types._MOST_FAILURES):
         assert are_general(decoded(decoder, event("kernel"), event(None)))
     assert are_general(decoded(decoder, event("kernel")))
 

@@ -111,7 +111,7 @@ def test_what_is_scanned_does_not_depend_on_what_msgspec_knows(key: str, value: 
     found = events()[: len(TOLD)]  # one of each category
     decoder = ScanningDecoder()
     decoder.decode(memoryview(listed(found)))
-    decoder._patience = 1000
+    decoder._failures_left = 1000
     for event, args in found:
         place = args if key in ARGS_FIELDS else event
         kept = [(name, old) for name, old in place if again or name != key]
@@ -300,7 +300,7 @@ def test_durations_are_rounded_half_to_even() -> None:
 def test_the_scan_is_given_up_where_it_does_not_help() -> None:
     decoder = ScanningDecoder()
     plain, odd = (memoryview(f"[{EVENT % rest}]".encode()) for rest in ("", ', "args": {"stream": "7"}'))
-    for _ in range(scanning._PATIENCE):
+    for _ in range(scanning._MOST_FAILURES):
         assert decoder._scanned(odd, [0, len(odd) - 1])[1] == 1
         decoder.decode(odd)
     assert isinstance(decoder.decode(plain), list)
@@ -326,10 +326,10 @@ def test_what_comes_before_an_event_that_is_not_plain_is_read_once(events: int, 
 def test_what_msgspec_refuses_counts_against_the_scan() -> None:
     decoder = ScanningDecoder()
     damaged = memoryview(f"[{EVENT % ''}, {{]".encode())
-    for _ in range(scanning._PATIENCE):
+    for _ in range(scanning._MOST_FAILURES):
         with pytest.raises(msgspec.DecodeError):
             decoder.decode(damaged)
-    assert decoder._patience == 0
+    assert decoder._failures_left == 0
 
 
 def test_kinds_of_columns_are_those_of_the_scan() -> None:

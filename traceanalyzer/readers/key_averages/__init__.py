@@ -7,6 +7,7 @@ torch 1.0, whose tables have no times without what an operator calls.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from traceanalyzer.readers.key_averages.cells import Cells, PrintedGrid, make_row
@@ -188,22 +189,27 @@ def read(text: str, name: str, size_bytes: int | None) -> TableDocument:
     lines, restored, opening = _lines(text)
     tables, losses, spans = read_tables(lines, opening)
     losses += [Loss(HEADER_MISSING, 1, {"line": number}) for number in restored]
-    tables = [replace(table, loops=own) for table, own in zip(tables, read_loops(lines, spans), strict=True)]
-    rates, beyond = read_rates(lines, spans)
-    counts: Counter[str] = Counter()
-    first: dict[str, Loss] = {}
-    for loss in sorted(
-        (*losses, *beyond, *(loss for table in tables for loss in table.losses)), key=lambda loss: loss.params["line"]
-    ):
-        counts[loss.id] += loss.count
-        first.setdefault(loss.id, loss)
+    tables = [replace(table, loops=loops) for table, loops in zip(tables, read_loops(lines, spans), strict=True)]
+    rates, losses_of_rates = read_rates(lines, spans)
+    losses += losses_of_rates
+    for table in tables:
+        losses += table.losses
     return TableDocument(
         name=name,
         size_bytes=size_bytes,
         tables=tuple(tables),
-        losses=tuple(Loss(loss, counts[loss], first[loss].params) for loss in sorted(counts)),
+        losses=_by_kind(losses),
         rates=rates,
     )
+
+
+def _by_kind(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """One loss for each kind, with the number of all, at the first line."""
+    kinds: dict[str, Loss] = {}
+    for loss in sorted(losses, key=lambda loss: loss.params["line"]):
+        first = kinds.get(loss.id)
+        kinds[loss.id] = loss if first is None else replace(first, count=first.count + loss.count)
+    return tuple(kinds[kind] for kind in sorted(kinds))
 
 
 def _lines(text: str) -> tuple[Lines, list[int], TableOpening | None]:

@@ -236,18 +236,16 @@ def make_row(
     for column, text in zip(columns, _unswapped(columns, cells), strict=True):
         if column.id is None or text is None:
             continue
-        if column.kind is ValueKind.TEXT:
-            fields[column.id] = text
-        elif column.kind is ValueKind.SHAPES:
-            fields |= {column.id: text or None, "shapes_truncated": shapes_are_cut(text)}
-        elif column.kind is ValueKind.SOURCE:
-            fields[column.id] = (text, *frames) if text else tuple(frames)
-        elif value := read_value(column.kind, text, column.scale):
+        if column.kind in _WORDS:
+            fields |= _words(column.kind, column.id, text, frames)
+            continue
+        value = read_value(column.kind, text, column.scale)
+        if value is None:
+            losses[VALUE_UNREADABLE] += 1
+        else:
             fields[column.id] = value.value
             if value.step is not None:
                 resolution[column.id] = value.step
-        else:
-            losses[VALUE_UNREADABLE] += 1
         if column.id == "cpu_total_share" and text == "0":
             fields["is_async"] = True
     if any(text is None for column, text in zip(columns, cells, strict=True) if column.kind in NUMERIC):
@@ -258,6 +256,19 @@ def make_row(
         resolution=resolution,
         **fields,
     )
+
+
+_WORDS = (ValueKind.TEXT, ValueKind.SHAPES, ValueKind.SOURCE)
+"""Kinds of cells that are no numbers."""
+
+
+def _words(kind: ValueKind, column: str, text: str, frames: Sequence[str]) -> dict[str, Any]:
+    """The fields that a cell with words fills."""
+    if kind is ValueKind.SHAPES:
+        return {column: text or None, "shapes_truncated": shapes_are_cut(text)}
+    if kind is ValueKind.SOURCE:
+        return {column: (text, *frames) if text else tuple(frames)}
+    return {column: text}
 
 
 def _unswapped(columns: Sequence[PrintedColumn], cells: Cells) -> Cells:

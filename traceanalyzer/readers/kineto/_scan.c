@@ -427,7 +427,7 @@ static int read_number(const Token *token, double *out)
     return 1;
 }
 
-/* The tokens that `values._parse_plain` reads: sixteen digits, three decimals, below 4e15 microseconds. */
+/* The tokens that `values._parse_swar` reads: sixteen digits, three decimals, below 4e15 microseconds. */
 static int read_time(const Token *token, int64_t *out)
 {
     const char *p = token->value.text, *end = p + token->value.size, *start = p;

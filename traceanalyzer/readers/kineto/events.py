@@ -11,7 +11,7 @@ the event's `cat`. The fields have the same names and types as in `Event`, so re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import chain, compress, repeat
 from operator import or_
@@ -25,6 +25,7 @@ from traceanalyzer.readers.kineto.fields import (
     DESCRIPTIONS,
     DEVICE_TOLD,
     TABLES,
+    EventTable,
     Field,
     Kind,
     TableGroup,
@@ -104,7 +105,7 @@ def args_of(events: Iterable[Event]) -> list[Args]:
 _MOST_TYPES = 64
 """Greatest number of categories with a separate type; no writer uses half as many."""
 
-_PATIENCE = 8
+_MOST_FAILURES = 8
 """Windows that may fail to decode by category, beyond as many as do not, until it is given up."""
 
 _ALL = (TableGroup.ACCELERATOR, TableGroup.SPAN)
@@ -132,7 +133,7 @@ class EventDecoder:
         # A type that stands alone would take events without a category, too; so there are always these.
         self._types: dict[str, Any] = {category: event_type(category) for category in ("", "cpu_op")}
         self._by_category = _decoder_of(self._types)
-        self._patience = _PATIENCE
+        self._failures_left = _MOST_FAILURES
 
     def decode(self, text: memoryview) -> list[Any]:
         """The events of a list, each of the type of its category, or all of type `Event` where that fails.
@@ -140,19 +141,19 @@ class EventDecoder:
         Raises:
             DecodeError, UnicodeDecodeError, RecursionError: As from msgspec.
         """
-        is_patient = self._patience > 0
-        if is_patient:
+        is_by_category = self._failures_left > 0
+        if is_by_category:
             try:
                 events = self._decoded(text)
             except msgspec.ValidationError:  # an event without a category, or of an unusual phase
-                self._patience -= 1
+                self._failures_left -= 1
             else:
-                self._patience += 1
+                self._failures_left += 1
                 return events
         try:
             return self._general.decode(text)
         except msgspec.ValidationError:
-            if is_patient:
+            if is_by_category:
                 raise
         return self._decoded(text)  # so that it does not matter what was given up before
 
@@ -161,12 +162,12 @@ class EventDecoder:
         try:
             events = self._by_category.decode(text)
         except msgspec.ValidationError:
-            if not self._learn(text):
+            if not self._add_types(text):
                 raise
             events = self._by_category.decode(text)
         return events
 
-    def _learn(self, text: memoryview) -> bool:
+    def _add_types(self, text: memoryview) -> bool:
         """Make types for the categories that are new; False if there are none, or too many."""
         new = {event.cat for event in _TAGGED.decode(text)}.difference(self._types)
         if not new or len(self._types) + len(new) > _MOST_TYPES:
@@ -180,6 +181,27 @@ def _decoder_of(types: dict[str, Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(list[reduce(or_, types.values())])  # type: ignore[misc]
 
 
+def _fields(used: Container[str]) -> list[Any]:
+    """Name, type and default of the fields of `Event` that are used, but for the category and the arguments."""
+    return [
+        (field.name, field.type, field.default)
+        for key, field in EVENT_FIELDS.items()
+        if key in used and key not in ("cat", "args")
+    ]
+
+
+def _used_fields(table: EventTable) -> list[Any]:
+    """The fields of which a table is made."""
+    used = {field.key for field in table.fields}
+    fields = _fields(used)
+    if "dur" in used:
+        fields[0] = ("ph", Literal["X"])
+    if table.arguments:
+        none = arguments_type("CategoryArgs", table.arguments)()
+        fields.append(("args", type(none), none))
+    return fields
+
+
 @lru_cache(4 * _MOST_TYPES)
 def event_type(category: str) -> Any:
     """A type that events of a category are decoded to; its attribute `cat` is the category.
@@ -189,14 +211,10 @@ def event_type(category: str) -> Any:
     group = classify(category)[0]
     is_general = category.lower() in BY_CONTENT or group in _ALL
     table = TABLES.get(group)
-    used = {field.key for field in table.fields} if table else set()
-    specs = [f for key, f in EVENT_FIELDS.items() if key not in ("cat", "args") and (is_general or key in used)]
-    fields: list[Any] = [(spec.name, spec.type, spec.default) for spec in specs]
-    if "dur" in used and not is_general:
-        fields[0] = ("ph", Literal["X"])
-    if is_general or (table and table.arguments):
-        none = NO_ARGS if is_general or not table else arguments_type("CategoryArgs", table.arguments)()
-        fields.append(("args", type(none), none))
+    if is_general:
+        fields = [*_fields(EVENT_FIELDS), ("args", type(NO_ARGS), NO_ARGS)]
+    else:
+        fields = _used_fields(table) if table else []
     return msgspec.defstruct(
         "CategoryEvent", fields, namespace={"cat": category}, gc=False, tag_field="cat", tag=category
     )

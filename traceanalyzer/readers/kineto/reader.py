@@ -62,8 +62,8 @@ def read(source: Source, jobs: int = 1, worthwhile: int = WORTHWHILE_BYTES) -> T
     """
     collector = Collector()
     with _windows(source, jobs if _text_bytes(source) >= worthwhile else 1) as windows:
-        for found in windows:
-            add(collector, found)
+        for window in windows:
+            add(collector, window)
     _require_events(source, windows, collector)
     meta, whole = header.metadata(windows.before, windows.after)
     losses = _losses(source, windows, collector, metadata_is_whole=whole)
@@ -136,18 +136,17 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
     tables = {name: buffer.finish() for name, buffer in collector.tables.items()}
     tables["device"], ids_lost = implausible.with_limited_ids(tables["device"])
     pools = {name: _ordered(name, pool.values(), tables) for name, pool in collector.pools.items()}
-    found: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
+    values: dict[str, Any] = {name: values for name, (values, _) in pools.items()}
     codes = {name: codes for name, (_, codes) in pools.items()}
     tables = {name: _recoded(table, codes) for name, table in tables.items()}
-    distributed = meta.get("distributedInfo")
-    distributed = distributed if isinstance(distributed, dict) else {}
-    backend = distributed.get("backend")
     seen = {
-        "record_shapes": len(found["shapes"]) > 1,
+        "record_shapes": len(values["shapes"]) > 1,
         "with_stack": len(tables["frames"]) > 0,
         "profile_memory": len(tables["memory"]) > 0,
         "with_modules": bool((tables["frames"].module_id != UNKNOWN).any()),
     }
+    distributed = _distributed(meta)
+    backend = distributed.get("backend")
     return Trace(
         info=TraceInfo(
             name=source.name,
@@ -165,10 +164,15 @@ def _assemble(source: Source, collector: Collector, meta: Mapping[str, Any], los
             capture=header.capture(meta),
             has_old_categories=collector.categories.has_old,
         ),
-        **found,
+        **values,
         **tables,
         losses=tuple(sorted((*losses, *ids_lost), key=_loss_order)),
     )
+
+
+def _distributed(meta: Mapping[str, Any]) -> dict[str, Any]:
+    distributed = meta.get("distributedInfo")
+    return distributed if isinstance(distributed, dict) else {}
 
 
 def _recoded(table: Table, codes: Mapping[str, I32]) -> Any:
@@ -198,8 +202,8 @@ def _ordered(pool: str, values: list[Any], tables: Mapping[str, Table]) -> tuple
         values = list(map(_compact, values)) if is_text else values
         ordered = list(dict.fromkeys(values[code] for code in _appeared(columns, len(none_of(pool)), len(values))))
     codes = {value: code for code, value in enumerate(ordered)}
-    found = np.array([*(codes.get(value, UNKNOWN) for value in values), UNKNOWN], np.int32)
-    return tuple(ordered) if pool in _OBJECTS else Strings(ordered), found
+    codes_of_values = np.array([*(codes.get(value, UNKNOWN) for value in values), UNKNOWN], np.int32)
+    return tuple(ordered) if pool in _OBJECTS else Strings(ordered), codes_of_values
 
 
 def _appeared(columns: Sequence[I32], first: int, count: int) -> Iterator[int]:

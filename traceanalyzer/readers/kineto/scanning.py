@@ -50,7 +50,7 @@ else:
     _is_current = not _source.exists() or getattr(_scan, "CHECKSUM", None) == zlib.crc32(_source.read_bytes())
     scan = _scan.scan if _is_current and tuple(Kind.__members__) == _scan.KINDS else None
 
-_PATIENCE = 8
+_MOST_FAILURES = 8
 """Windows that may mostly be left to msgspec, beyond as many as are scanned, until the scan is given up."""
 
 _SEED = int.from_bytes(os.urandom(8))
@@ -122,8 +122,8 @@ class ScanningDecoder:
         self._decoder = EventDecoder()
         self._numbers: dict[str, int] = {}
         """By category: the number of its table."""
-        self._patience = _PATIENCE
-        self._learn(CATEGORIES)
+        self._failures_left = _MOST_FAILURES
+        self._register(CATEGORIES)
 
     def decode(self, text: memoryview) -> Part | list[Any]:
         """The part that a list of events makes, or the events.
@@ -137,7 +137,7 @@ class ScanningDecoder:
                 return self._in_pieces(text, part, stop)
         elif part is not None:
             return part
-        self._patience -= self._patience > 0
+        self._failures_left -= self._failures_left > 0
         return self._events(text)
 
     def part(self, text: memoryview, borders: list[int]) -> Part | None:
@@ -147,11 +147,11 @@ class ScanningDecoder:
 
     def _scanned(self, text: memoryview, borders: list[int]) -> tuple[Part | None, int | None]:
         """The part that plain events make up to the first that is not plain, if it is valid, and where that one is."""
-        if scan is None or not self._patience:
+        if scan is None or not self._failures_left:
             return None, None
         elements, counts, columns, texts, stop = scan(text, borders, self._known, _COLUMNS, _BEGINS_EMPTY, _SEED)
         part = _part(list(self._numbers), elements, counts, columns, texts)
-        self._patience += part is not None and stop < 0
+        self._failures_left += part is not None and stop < 0
         return part, None if stop < 0 else stop
 
     def _in_pieces(self, text: memoryview, part: Part | None, stop: int) -> Part:
@@ -183,17 +183,17 @@ class ScanningDecoder:
             start = after
         if start < end:
             add(collector, part or self._events(as_list(text, start, end)))
-        self._patience -= 2 * left > end
+        self._failures_left -= 2 * left > end
         return part_of(collector)
 
     def _events(self, text: memoryview) -> list[Any]:
         """The events of a list from msgspec; their categories are looked for from now on."""
         events = self._decoder.decode(text)
-        if self._patience:
-            self._learn({event.cat for event in events})
+        if self._failures_left:
+            self._register({event.cat for event in events})
         return events
 
-    def _learn(self, categories: Iterable[str]) -> None:
+    def _register(self, categories: Iterable[str]) -> None:
         """Remember categories, as far as they alone tell the table."""
         for category in sorted(categories):
             group = classify(category)[0]
@@ -221,9 +221,9 @@ def _part(
     try:
         pools = _Pools(dict(zip(_POOLS, texts, strict=True)), categories)
         tables = {
-            table.name: pools.settled(table, _arrays(table, found))
-            for table, found in zip(_TABLES.values(), columns, strict=True)
-            if any(found)
+            table.name: pools.settled(table, _arrays(table, buffers))
+            for table, buffers in zip(_TABLES.values(), columns, strict=True)
+            if any(buffers)
         }
     except (msgspec.DecodeError, ValueError):
         return None
@@ -238,8 +238,8 @@ def _part(
     )
 
 
-def _arrays(table: EventTable, found: list[bytes]) -> dict[str, Array]:
-    columns = zip(_FIELDS[table.name], found, strict=True)
+def _arrays(table: EventTable, buffers: list[bytes]) -> dict[str, Array]:
+    columns = zip(_FIELDS[table.name], buffers, strict=True)
     return {f.column: np.frombuffer(data, _WIDE.get(f.kind, np.int32)) for f, data in columns if f.column}
 
 
